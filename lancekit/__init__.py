@@ -1,0 +1,1 @@
+"""lancekit: a Jupyter-first toolkit for Lance datasets."""

@@ -1,0 +1,307 @@
+"""Every exception that lancekit raises on purpose.
+
+One tree, cut by what a handler would do.  Each class carries a stable ``kind`` code, the facts as
+attributes of ``context``, and a ``hint``: the next thing to do.  Each class also inherits the
+builtins that pylance raises in the same place, so ``except`` clauses written for it still catch.
+pylance raises ``ValueError`` from some methods and ``OSError`` from others for one and the same
+fault (a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError`` in
+``checkout_version()``), so the classes for such faults inherit both.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AmbiguousMergeError",
+    "BranchNotFoundError",
+    "ColumnNotFoundError",
+    "CommitConflictError",
+    "CommitUnknownError",
+    "CorruptFileError",
+    "DatasetExistsError",
+    "DatasetNotFoundError",
+    "DuplicateKeysError",
+    "EngineError",
+    "FormatError",
+    "IncompatibleConflictError",
+    "InvalidArgumentError",
+    "InvalidTypeError",
+    "JavaNotFoundError",
+    "LancekitError",
+    "MatchedRowsError",
+    "NotFoundError",
+    "NotOfferedError",
+    "NullKeyError",
+    "PredicateError",
+    "ReadOnlyError",
+    "RefConflictError",
+    "RetriesExhaustedError",
+    "RetryableConflictError",
+    "RowOutOfRangeError",
+    "SchemaMismatchError",
+    "SessionError",
+    "StorageError",
+    "TagNotFoundError",
+    "UnsupportedFeatureError",
+    "UnsupportedTypeError",
+    "UntrustedBaseError",
+    "VersionNotFoundError",
+]
+
+
+class LancekitError(Exception):
+    """The common parent: ``str(error)`` is what happened, then what to do next.
+
+    Parameters
+    ----------
+    message
+        What happened, with the value at fault.
+    hint
+        The next step, a full sentence; empty where there is none.
+    **context
+        The facts of the failure by name, for a handler to read: ``error.context["version"]``.
+
+    Examples
+    --------
+    >>> VersionNotFoundError("no version 7", hint="The newest is 3.", version=7).context["version"]
+    7
+    """
+
+    kind: ClassVar[str] = "lancekit"
+
+    def __init__(self, message: str, /, *, hint: str = "", **context: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.context: dict[str, Any] = context
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.hint}".strip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild, (type(self), self.message, self.hint, self.context))
+
+
+def _rebuild(
+    cls: type[LancekitError], message: str, hint: str, context: dict[str, Any]
+) -> LancekitError:
+    return cls(message, hint=hint, **context)
+
+
+# ---- something asked for is not there
+
+
+class NotFoundError(LancekitError, KeyError, ValueError, OSError):
+    """A dataset, version, tag, branch or column that does not exist."""
+
+    kind = "not_found"
+
+
+class DatasetNotFoundError(NotFoundError):
+    """No Lance dataset at this place."""
+
+    kind = "dataset_not_found"
+
+
+class VersionNotFoundError(NotFoundError):
+    """The dataset has no such version (never had, or it was cleaned up)."""
+
+    kind = "version_not_found"
+
+
+class TagNotFoundError(NotFoundError):
+    """No tag of this name."""
+
+    kind = "tag_not_found"
+
+
+class BranchNotFoundError(NotFoundError):
+    """No branch of this name."""
+
+    kind = "branch_not_found"
+
+
+class ColumnNotFoundError(NotFoundError):
+    """No column of this name in the schema."""
+
+    kind = "column_not_found"
+
+
+# ---- the caller's input
+
+
+class InvalidArgumentError(LancekitError, ValueError, OSError):
+    """An argument whose value cannot be used."""
+
+    kind = "invalid_argument"
+
+
+class InvalidTypeError(InvalidArgumentError, TypeError):
+    """An argument of the wrong Python type."""
+
+    kind = "invalid_type"
+
+
+class PredicateError(InvalidArgumentError):
+    """A filter expression that does not parse, or does not fit the schema."""
+
+    kind = "predicate"
+
+
+class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
+    """A row position outside of the dataset."""
+
+    kind = "row_out_of_range"
+
+
+class NotOfferedError(InvalidArgumentError, NotImplementedError):
+    """An argument or a method of pylance that lancekit does not offer (yet)."""
+
+    kind = "not_offered"
+
+
+class SchemaMismatchError(InvalidArgumentError):
+    """Rows that do not fit the dataset's schema; only the difference is shown."""
+
+    kind = "schema_mismatch"
+
+
+class UnsupportedTypeError(InvalidArgumentError):
+    """An Arrow type that a Lance file, or lancekit, cannot store."""
+
+    kind = "unsupported_type"
+
+
+class NullKeyError(InvalidArgumentError):
+    """A null in a primary-key column."""
+
+    kind = "null_key"
+
+
+class DuplicateKeysError(InvalidArgumentError):
+    """The source of a merge holds one key more than once."""
+
+    kind = "duplicate_keys"
+
+
+class AmbiguousMergeError(DuplicateKeysError):
+    """Several source rows match the same target row."""
+
+    kind = "ambiguous_merge"
+
+
+class MatchedRowsError(InvalidArgumentError):
+    """``when_matched_fail`` found a match."""
+
+    kind = "matched_rows"
+
+
+class ReadOnlyError(InvalidArgumentError):
+    """A write through a handle that is pinned to one version."""
+
+    kind = "read_only"
+
+
+class DatasetExistsError(LancekitError, FileExistsError, ValueError):
+    """``mode="create"``, or a clone, where a dataset already is."""
+
+    kind = "dataset_exists"
+
+
+class RefConflictError(LancekitError, ValueError, OSError):
+    """A tag or branch that already exists, or that something else still needs."""
+
+    kind = "ref_conflict"
+
+
+# ---- commits
+
+
+class CommitConflictError(LancekitError, OSError):
+    """Another writer committed something that this transaction cannot be put on top of.
+
+    ``context`` names both operations, the read version and the version that won.
+    """
+
+    kind = "commit_conflict"
+    retryable: ClassVar[bool] = False
+
+
+class RetryableConflictError(CommitConflictError):
+    """Read the newest version and do the work again: it is expected to succeed."""
+
+    kind = "retryable_conflict"
+    retryable = True
+
+
+class IncompatibleConflictError(CommitConflictError):
+    """The two changes exclude each other; trying again cannot help."""
+
+    kind = "incompatible_conflict"
+
+
+class RetriesExhaustedError(CommitConflictError):
+    """Every allowed attempt lost against another writer."""
+
+    kind = "retries_exhausted"
+
+
+class CommitUnknownError(LancekitError, OSError):
+    """The storage failed while committing: the commit may or may not have landed."""
+
+    kind = "commit_unknown"
+
+
+# ---- bytes
+
+
+class FormatError(LancekitError, ValueError, OSError):
+    """A file that is not what the format says."""
+
+    kind = "format"
+
+
+class CorruptFileError(FormatError):
+    """Damaged or truncated bytes."""
+
+    kind = "corrupt_file"
+
+
+class UnsupportedFeatureError(FormatError, NotImplementedError):
+    """A format feature, version or encoding that this release does not know."""
+
+    kind = "unsupported_feature"
+
+
+# ---- the world outside
+
+
+class StorageError(LancekitError, OSError):
+    """The storage refused or failed: disk full, permission, network."""
+
+    kind = "storage"
+
+
+class UntrustedBaseError(StorageError):
+    """A base path in another store that ``lk.options.trusted_bases`` does not list."""
+
+    kind = "untrusted_base"
+
+
+class SessionError(LancekitError, RuntimeError):
+    """Spark could not be started, or its session is gone."""
+
+    kind = "session"
+
+
+class JavaNotFoundError(SessionError):
+    """No Java runtime that Spark can use."""
+
+    kind = "java_not_found"
+
+
+class EngineError(LancekitError, RuntimeError):
+    """A Spark job failed; the message is the last line of the worker's own traceback."""
+
+    kind = "engine"

@@ -1,0 +1,1 @@
+"""Reads: the filter language, projection, the scanner, take."""

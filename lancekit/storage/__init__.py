@@ -1,0 +1,1 @@
+"""Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
