@@ -1,0 +1,169 @@
+"""Lance logical types, the strings by which a schema names Arrow types (table format, 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from lancekit.errors import UnsupportedFeatureError, UnsupportedTypeError
+
+__all__ = ["arrow_type", "is_nested", "legacy_encoding", "logical_type"]
+
+_SIMPLE: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    "json": pa.large_binary(),
+    "lance.bfloat16": pa.binary(2),
+    "date32:day": pa.date32(),
+    "date64:ms": pa.date64(),
+    "time32:s": pa.time32("s"),
+    "time32:ms": pa.time32("ms"),
+    "time64:us": pa.time64("us"),
+    "time64:ns": pa.time64("ns"),
+    "duration:s": pa.duration("s"),
+    "duration:ms": pa.duration("ms"),
+    "duration:us": pa.duration("us"),
+    "duration:ns": pa.duration("ns"),
+}
+_NAMES = {arrow: name for name, arrow in _SIMPLE.items() if name not in {"json", "lance.bfloat16"}}
+# views are stored as their plain forms
+_NAMES[pa.string_view()] = "string"
+_NAMES[pa.binary_view()] = "binary"
+
+#: logical types whose Arrow type is made from the field's children
+_NESTED = frozenset({"struct", "list", "large_list", "list.struct", "large_list.struct", "map"})
+
+
+def _parse_timestamp(rest: str) -> pa.DataType:
+    unit, zone = rest.split(":", 1)  # a zone may hold a colon itself
+    return pa.timestamp(unit, None if zone == "-" else zone)
+
+
+def _parse_decimal(rest: str) -> pa.DataType:
+    bits, precision, scale = rest.split(":")
+    make = {"128": pa.decimal128, "256": pa.decimal256}[bits]
+    return make(int(precision), int(scale))
+
+
+def _parse_fixed_size_list(rest: str) -> pa.DataType:
+    item, size = rest.rsplit(":", 1)
+    return pa.list_(pa.field("item", arrow_type(item)), int(size))
+
+
+def _parse_dictionary(rest: str) -> pa.DataType:
+    value, index, _ordered = rest.rsplit(":", 2)
+    return pa.dictionary(arrow_type(index), arrow_type(value))
+
+
+_PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
+    "timestamp": _parse_timestamp,
+    "decimal": _parse_decimal,
+    "fixed_size_binary": lambda rest: pa.binary(int(rest)),
+    "fixed_size_list": _parse_fixed_size_list,
+    "dict": _parse_dictionary,
+}
+
+
+def arrow_type(logical: str) -> pa.DataType:
+    """Return the Arrow type of a logical type that has no child fields.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The name is not one that this release knows.
+
+    Examples
+    --------
+    >>> arrow_type("timestamp:us:+05:30")
+    TimestampType(timestamp[us, tz=+05:30])
+    """
+    simple = _SIMPLE.get(logical)
+    if simple is not None:
+        return simple
+    head, _, rest = logical.partition(":")
+    try:
+        return _PARAMETRIC[head](rest)
+    except (KeyError, ValueError) as error:
+        raise UnsupportedFeatureError(
+            f"Logical type {logical!r} is not known.",
+            hint="The schema is damaged, or written by a newer release.",
+            logical_type=logical,
+        ) from error
+
+
+def is_nested(logical: str) -> bool:
+    """Return whether the Arrow type is made from child fields."""
+    return logical in _NESTED or logical.startswith("fixed_size_list:struct:")
+
+
+def logical_type(arrow: pa.DataType) -> str:
+    """Return the logical type of an Arrow type, nested or not.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        Lance has no such type.
+
+    Examples
+    --------
+    >>> logical_type(pa.list_(pa.float32(), 128))
+    'fixed_size_list:float:128'
+    """
+    if isinstance(arrow, pa.BaseExtensionType):
+        return logical_type(arrow.storage_type)
+    name = _NAMES.get(arrow)
+    if name is not None:
+        return name
+    if pa.types.is_timestamp(arrow):
+        return f"timestamp:{arrow.unit}:{arrow.tz or '-'}"
+    if pa.types.is_decimal128(arrow) or pa.types.is_decimal256(arrow):
+        return f"decimal:{arrow.bit_width}:{arrow.precision}:{arrow.scale}"
+    if pa.types.is_fixed_size_binary(arrow):
+        return f"fixed_size_binary:{arrow.byte_width}"
+    if pa.types.is_struct(arrow):
+        return "struct"
+    if pa.types.is_map(arrow) and not arrow.keys_sorted:
+        return "map"
+    if pa.types.is_list(arrow):
+        return "list.struct" if pa.types.is_struct(arrow.value_type) else "list"
+    if pa.types.is_large_list(arrow):
+        return "large_list.struct" if pa.types.is_struct(arrow.value_type) else "large_list"
+    if pa.types.is_fixed_size_list(arrow):
+        return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
+    if pa.types.is_dictionary(arrow):
+        value, index = logical_type(arrow.value_type), logical_type(arrow.index_type)
+        return f"dict:{value}:{index}:false"
+    raise UnsupportedTypeError(
+        f"Arrow type {arrow} cannot be stored in a Lance dataset.",
+        hint="Cast the column to a supported type first.",
+        type=str(arrow),
+    )
+
+
+def legacy_encoding(logical: str) -> int:
+    """Return the `Field.encoding` number that writers store: none, plain, var-binary, dictionary.
+
+    Readers of 2.x files ignore it; it is written for the sake of older ones.
+    """
+    head = logical.partition(":")[0]
+    if head in {"null", "struct"}:
+        return 0
+    if head in {"string", "large_string", "binary", "large_binary", "json"}:
+        return 2
+    return 3 if head == "dict" else 1

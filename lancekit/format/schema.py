@@ -1,0 +1,319 @@
+"""Schemas with field ids: Arrow <-> `LanceSchema` <-> the flattened `Field` list (table format, 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.errors import (
+    ColumnNotFoundError,
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+)
+from lancekit.format.logical_types import (
+    arrow_type,
+    is_nested,
+    legacy_encoding,
+    logical_type,
+)
+from lancekit.format.pb import schema_pb2 as pb
+from lancekit.format.wire import put_unknown, take_unknown
+
+__all__ = [
+    "PRIMARY_KEY",
+    "PRIMARY_KEY_POSITION",
+    "LanceField",
+    "LanceSchema",
+    "schema_from_pb",
+    "schema_to_pb",
+]
+
+#: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
+PRIMARY_KEY = "lance-schema:unenforced-primary-key"
+PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
+
+_TRUE = frozenset({"true", "1", "yes"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanceField:
+    """One field of a schema: a column, or a part of a nested one.
+
+    `key_position` is ``None`` for a field outside of the primary key, 0 for a key field whose
+    place follows the schema's order, and its place from 1 otherwise.
+    """
+
+    id: int
+    name: str
+    logical_type: str
+    nullable: bool = True
+    parent_id: int = -1
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    children: tuple[LanceField, ...] = ()
+    key_position: int | None = None
+    unknown: bytes = b""
+
+    def walk(self) -> Iterator[LanceField]:
+        """Yield this field and all below it, parents first."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+    def to_arrow(self) -> pa.Field:
+        """Return the Arrow field, with its metadata."""
+        return pa.field(self.name, self._arrow_type(), self.nullable, dict(self.metadata) or None)
+
+    def _arrow_type(self) -> pa.DataType:
+        kind = self.logical_type
+        if not is_nested(kind):
+            return arrow_type(kind)
+        children = [child.to_arrow() for child in self.children]
+        if kind == "struct":
+            return pa.struct(children)
+        if len(children) != 1:
+            raise CorruptFileError(
+                f"Field {self.name!r} of type {kind!r} has {len(children)} children instead of one.",
+                field=self.name,
+            )
+        (item,) = children
+        if kind.startswith("fixed_size_list:"):
+            return pa.list_(item, int(kind.rsplit(":", 1)[1]))
+        if kind == "map":
+            return pa.map_(item.type.field(0), item.type.field(1))
+        return pa.large_list(item) if kind.startswith("large_") else pa.list_(item)
+
+
+@dataclass(frozen=True, slots=True)
+class LanceSchema:
+    """A dataset's schema: top-level fields with ids, and the schema's own metadata."""
+
+    fields: tuple[LanceField, ...]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_arrow(cls, schema: pa.Schema, first_id: int = 0) -> LanceSchema:
+        """Give every field an id, depth-first from ``first_id``.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            Lance has no such type.
+        InvalidArgumentError
+            Two fields of one struct share a name, or a primary-key mark cannot be used.
+        """
+        counter = iter(range(first_id, 2**31))
+        _check_names(schema, "the schema")
+        fields = tuple(_from_arrow(f, -1, lambda: next(counter), f.name) for f in schema)
+        return cls(fields, _decode(schema.metadata))
+
+    def to_arrow(self) -> pa.Schema:
+        """Return the Arrow schema, with field and schema metadata."""
+        return pa.schema([f.to_arrow() for f in self.fields], dict(self.metadata) or None)
+
+    def walk(self) -> Iterator[LanceField]:
+        """Yield every field, parents first."""
+        for top in self.fields:
+            yield from top.walk()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the top-level fields."""
+        return [f.name for f in self.fields]
+
+    def field(self, name: str) -> LanceField:
+        """Return a top-level field; ``ColumnNotFoundError`` if there is none of that name."""
+        for candidate in self.fields:
+            if candidate.name == name:
+                return candidate
+        raise column_not_found(name, self.names)
+
+    def max_field_id(self) -> int:
+        """Return the highest id, -1 if there are no fields."""
+        return max((f.id for f in self.walk()), default=-1)
+
+    @property
+    def primary_key(self) -> tuple[LanceField, ...]:
+        """The key fields in key order: by position, else in the schema's order."""
+        keys = [f for f in self.walk() if f.key_position is not None]
+        return tuple(sorted(keys, key=lambda f: f.key_position or 0))
+
+    def with_primary_key(self, columns: Sequence[str]) -> LanceSchema:
+        """Return the schema with ``columns`` as its key, in that order, and not nullable."""
+        position = {name: place for place, name in enumerate(columns, start=1)}
+        for name in columns:
+            self.field(name)
+
+        def mark(top: LanceField) -> LanceField:
+            place = position.get(top.name)
+            if place is None:
+                return top
+            marks = {PRIMARY_KEY: "true", PRIMARY_KEY_POSITION: str(place)}
+            return replace(
+                top, nullable=False, key_position=place, metadata={**top.metadata, **marks}
+            )
+
+        return replace(self, fields=tuple(mark(top) for top in self.fields))
+
+
+def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
+    """Return the error for a column that is not there, naming what comes close."""
+    import difflib
+
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [
+        other for other in names if other.lower() == name.lower()
+    ]
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Columns: {shown}."
+    return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)
+
+
+def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    return {k.decode(): v.decode(errors="replace") for k, v in (metadata or {}).items()}
+
+
+def _check_names(fields: Iterable[pa.Field], where: str) -> None:
+    seen: set[str] = set()
+    for f in fields:
+        if f.name in seen:
+            raise InvalidArgumentError(
+                f"Column name {f.name!r} occurs twice in {where}.",
+                hint="Rename one of the two.",
+                column=f.name,
+            )
+        seen.add(f.name)
+
+
+def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> int | None:
+    position = metadata.get(PRIMARY_KEY_POSITION)
+    marked = metadata.get(PRIMARY_KEY, "").lower() in _TRUE
+    if position is None and not marked:
+        return None
+    if position is not None and not position.isdecimal():
+        raise InvalidArgumentError(
+            f"Column {path!r} has {PRIMARY_KEY_POSITION}={position!r}, which is not a number.",
+            hint="Use 1, 2, ... in the key's order.",
+            column=path,
+        )
+    if arrow.nullable:
+        raise InvalidArgumentError(
+            f"Primary-key column {path!r} is nullable.",
+            hint="Mark the field as not nullable, or pass `primary_key=` to write_dataset.",
+            column=path,
+        )
+    return int(position) if position is not None else 0
+
+
+def _children(arrow: pa.DataType) -> list[pa.Field]:
+    if isinstance(arrow, pa.BaseExtensionType):
+        arrow = arrow.storage_type
+    if pa.types.is_struct(arrow):
+        return [arrow.field(i) for i in range(arrow.num_fields)]
+    if pa.types.is_map(arrow):
+        entries = pa.struct([arrow.key_field, arrow.item_field])
+        return [pa.field("entries", entries, nullable=False)]
+    if pa.types.is_list(arrow) or pa.types.is_large_list(arrow):
+        return [arrow.value_field]
+    if pa.types.is_fixed_size_list(arrow) and pa.types.is_struct(arrow.value_type):
+        return [arrow.value_field]
+    return []
+
+
+def _from_arrow(
+    arrow: pa.Field, parent_id: int, next_id: Callable[[], int], path: str
+) -> LanceField:
+    metadata = _decode(arrow.metadata)
+    if isinstance(arrow.type, pa.BaseExtensionType):
+        serialized = arrow.type.__arrow_ext_serialize__()
+        metadata.setdefault("ARROW:extension:name", arrow.type.extension_name)
+        metadata.setdefault("ARROW:extension:metadata", serialized.decode(errors="replace"))
+    try:
+        logical = logical_type(arrow.type)
+    except UnsupportedTypeError as error:
+        raise UnsupportedTypeError(
+            f"Column {path!r}: {error.message}", hint=error.hint, column=path, **error.context
+        ) from None
+    own = next_id()
+    children = _children(arrow.type)
+    if logical == "struct":
+        _check_names(children, f"struct {path!r}")
+    return LanceField(
+        id=own,
+        name=arrow.name,
+        logical_type=logical,
+        nullable=arrow.nullable,
+        parent_id=parent_id,
+        metadata=metadata,
+        children=tuple(_from_arrow(c, own, next_id, f"{path}.{c.name}") for c in children),
+        key_position=_key_position(arrow, metadata, path),
+    )
+
+
+def schema_to_pb(schema: LanceSchema) -> list[pb.Field]:
+    """Return the flattened `Field` list, parents first."""
+    return [_field_to_pb(f) for f in schema.walk()]
+
+
+def _field_to_pb(f: LanceField) -> pb.Field:
+    message = pb.Field(
+        name=f.name,
+        id=f.id,
+        parent_id=f.parent_id,
+        logical_type=f.logical_type,
+        nullable=f.nullable,
+        encoding=legacy_encoding(f.logical_type),  # type: ignore[arg-type]  # an enum's number
+        extension_name=f.metadata.get("ARROW:extension:name", ""),
+        metadata={k: v.encode() for k, v in f.metadata.items()},
+        unenforced_primary_key=f.key_position is not None,
+        unenforced_primary_key_position=f.key_position or 0,
+    )
+    if f.logical_type.startswith("dict:"):
+        message.dictionary.SetInParent()
+    put_unknown(message, f.unknown)
+    return message
+
+
+def schema_from_pb(
+    fields: Iterable[Any], metadata: Mapping[str, bytes] | None = None
+) -> LanceSchema:
+    """Rebuild a schema from the flattened `Field` list.
+
+    Raises
+    ------
+    CorruptFileError
+        A field names a parent that is not listed before it.
+    """
+    children: dict[int, list[pb.Field]] = {-1: []}
+    for message in fields:
+        siblings = children.get(message.parent_id)
+        if siblings is None:
+            raise CorruptFileError(
+                f"Field {message.name!r} (id {message.id}) names parent {message.parent_id}, "
+                "which is not listed before it.",
+                field=message.name,
+            )
+        siblings.append(message)
+        if message.id >= 0:  # the parts of a blob descriptor all carry id -1
+            children.setdefault(message.id, [])
+
+    def build(message: pb.Field) -> LanceField:
+        below = children.get(message.id, []) if message.id >= 0 else []
+        is_key = message.unenforced_primary_key or message.unenforced_primary_key_position > 0
+        return LanceField(
+            id=message.id,
+            name=message.name,
+            logical_type=message.logical_type,
+            nullable=message.nullable,
+            parent_id=message.parent_id,
+            metadata={k: v.decode(errors="replace") for k, v in message.metadata.items()},
+            children=tuple(build(child) for child in below),
+            key_position=message.unenforced_primary_key_position if is_key else None,
+            unknown=take_unknown(message),
+        )
+
+    top = tuple(build(message) for message in children[-1])
+    return LanceSchema(top, {k: v.decode(errors="replace") for k, v in (metadata or {}).items()})

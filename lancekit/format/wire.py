@@ -1,0 +1,45 @@
+"""Unknown protobuf fields: carried as bytes, so that a newer writer's fields survive a rewrite."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from lancekit.errors import CorruptFileError
+
+__all__ = ["parse", "put_unknown", "take_unknown"]
+
+M = TypeVar("M", bound=Message)
+
+
+def parse(kind: type[M], data: Any, what: str) -> M:
+    """Parse one message; ``CorruptFileError`` naming ``what`` if the bytes are not one."""
+    message = kind()
+    try:
+        message.ParseFromString(bytes(data))
+    except DecodeError as error:
+        raise CorruptFileError(
+            f"{what} is damaged: {error}.",
+            hint="Restore the file from a copy, or open an earlier version.",
+            file=what,
+        ) from error
+    return message
+
+
+def take_unknown(message: Message) -> bytes:
+    """Return the fields of ``message`` itself that its class does not know, still encoded."""
+    if len(UnknownFieldSet(message)) == 0:
+        return b""
+    rest = type(message)()
+    rest.CopyFrom(message)
+    for descriptor, _ in message.ListFields():
+        rest.ClearField(descriptor.name)
+    return rest.SerializeToString()
+
+
+def put_unknown(message: Message, unknown: bytes) -> None:
+    """Put back what `take_unknown` returned."""
+    if unknown:
+        message.MergeFromString(unknown)
