@@ -1,7 +1,11 @@
-"""Schemas with field ids: Arrow <-> `LanceSchema` <-> the flattened `Field` list (table format, 3.1)."""
+"""Schemas with field ids: Arrow to `LanceSchema` to the flattened `Field` list, and back.
+
+Table format, section 3.1.
+"""
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -76,7 +80,7 @@ class LanceField:
             return pa.struct(children)
         if len(children) != 1:
             raise CorruptFileError(
-                f"Field {self.name!r} of type {kind!r} has {len(children)} children instead of one.",
+                f"Field {self.name!r} of type {kind!r} has {len(children)} children, not one.",
                 field=self.name,
             )
         (item,) = children
@@ -161,8 +165,6 @@ class LanceSchema:
 
 def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
     """Return the error for a column that is not there, naming what comes close."""
-    import difflib
-
     names = list(known)
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [
         other for other in names if other.lower() == name.lower()

@@ -28,14 +28,19 @@ def parse(kind: type[M], data: Any, what: str) -> M:
     return message
 
 
-def take_unknown(message: Message) -> bytes:
-    """Return the fields of ``message`` itself that its class does not know, still encoded."""
-    if len(UnknownFieldSet(message)) == 0:
+def take_unknown(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
+    """Return what a dataclass cannot hold, still encoded.
+
+    That is the fields of ``message`` itself that its class does not know, and the known ones
+    named in ``unmodelled``.
+    """
+    if len(UnknownFieldSet(message)) == 0 and not any(map(message.HasField, unmodelled)):
         return b""
     rest = type(message)()
     rest.CopyFrom(message)
     for descriptor, _ in message.ListFields():
-        rest.ClearField(descriptor.name)
+        if descriptor.name not in unmodelled:
+            rest.ClearField(descriptor.name)
     return rest.SerializeToString()
 
 

@@ -1,0 +1,70 @@
+"""Deletion files: the deleted row offsets of a fragment (table format, 2.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import CorruptFileError
+from lancekit.format.fragment import DeletionKind
+
+__all__ = ["choose_kind", "decode_deletions", "encode_deletions"]
+
+#: from this many deleted rows on the reference writes a bitmap; readers take either
+BITMAP_FROM = 5000
+
+_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+
+
+def choose_kind(deleted: BitMap) -> DeletionKind:
+    """Return the kind of file for a set of offsets."""
+    return DeletionKind.BITMAP if len(deleted) >= BITMAP_FROM else DeletionKind.ARROW
+
+
+def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
+    """Return the bytes of a deletion file that holds the complete set ``deleted``."""
+    if kind is DeletionKind.BITMAP:
+        return bytes(deleted.serialize())
+    offsets = pa.array(np.asarray(deleted, dtype=np.uint32))
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+        writer.write_batch(pa.record_batch([offsets], schema=_SCHEMA))
+    return bytes(sink.getvalue())
+
+
+def decode_deletions(data: Any, kind: DeletionKind, where: str, physical_rows: int) -> BitMap:
+    """Return the deleted offsets.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are damaged, or an offset lies outside of the fragment.
+    """
+    try:
+        deleted = _decode(data, kind)
+    except (pa.ArrowException, ValueError, OSError) as error:
+        raise CorruptFileError(
+            f"Deletion file {where} is damaged: {error}.",
+            hint="Open an earlier version, or restore the file from a copy.",
+            file=where,
+        ) from error
+    if deleted and physical_rows and deleted.max() >= physical_rows:
+        raise CorruptFileError(
+            f"Deletion file {where} marks row {deleted.max()} of a fragment "
+            f"with {physical_rows} rows.",
+            file=where,
+        )
+    return deleted
+
+
+def _decode(data: Any, kind: DeletionKind) -> BitMap:
+    if kind is DeletionKind.BITMAP:
+        return BitMap.deserialize(bytes(data))
+    table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    if table.num_columns != 1 or table.column(0).type != pa.uint32():
+        raise ValueError(f"expected one column of uint32, found {table.schema.types}")
+    return BitMap(table.column(0).to_numpy())

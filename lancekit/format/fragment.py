@@ -1,0 +1,199 @@
+"""Fragments: the data files, the deletion file and the row sequences of a horizontal slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from lancekit.format.names import DELETIONS
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.wire import parse, put_unknown, take_unknown
+
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "DeletionKind",
+    "Fragment",
+    "fragment_from_pb",
+    "fragment_to_pb",
+]
+
+#: a field id of a file's column that is no longer part of the schema
+TOMBSTONE = -2
+
+# kinds of row sequences that no reference writes; carried along untouched
+_UNMODELLED = (
+    "external_row_ids",
+    "column_row_ids",
+    "external_last_updated_at_versions",
+    "column_last_updated_at_versions",
+    "external_created_at_versions",
+    "column_created_at_versions",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One data file of a fragment: `fields[i]` is stored in the file's column `column_indices[i]`.
+
+    `size_bytes` is 0 where it is not known; `base_id` names the base path, ``None`` the
+    dataset's own root.
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    version: tuple[int, int]
+    size_bytes: int = 0
+    base_id: int | None = None
+    unknown: bytes = b""
+
+
+class DeletionKind(Enum):
+    """The two file kinds; the value is the file name's suffix."""
+
+    ARROW = "arrow"
+    BITMAP = "bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionFile:
+    """The complete set of a fragment's deleted row offsets, in a file of its own."""
+
+    kind: DeletionKind
+    read_version: int
+    id: int
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+    unknown: bytes = b""
+
+    def name(self, fragment_id: int) -> str:
+        """Return the file's name relative to the dataset's root."""
+        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}.{self.kind.value}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """A slice of rows.  The three sequences are serialized messages of `format.row_ids`."""
+
+    id: int
+    files: tuple[DataFile, ...]
+    physical_rows: int
+    deletion_file: DeletionFile | None = None
+    row_ids: bytes | None = None
+    last_updated_at: bytes | None = None
+    created_at: bytes | None = None
+    unknown: bytes = b""
+
+    @property
+    def num_deletions(self) -> int:
+        """Rows that are marked as deleted."""
+        return self.deletion_file.num_deleted_rows if self.deletion_file else 0
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are still there."""
+        return self.physical_rows - self.num_deletions
+
+    def to_bytes(self) -> bytes:
+        """Serialize, to travel from a worker."""
+        return fragment_to_pb(self).SerializeToString()
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Fragment:
+        """Parse what `to_bytes` made."""
+        return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))
+
+
+def _data_file_from_pb(message: pb.DataFile) -> DataFile:
+    return DataFile(
+        path=message.path,
+        fields=tuple(message.fields),
+        column_indices=tuple(message.column_indices),
+        version=(message.file_major_version, message.file_minor_version),
+        size_bytes=message.file_size_bytes,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def data_file_to_pb(file: DataFile) -> pb.DataFile:
+    """Encode one data file."""
+    message = pb.DataFile(
+        path=file.path,
+        fields=file.fields,
+        column_indices=file.column_indices,
+        file_major_version=file.version[0],
+        file_minor_version=file.version[1],
+        file_size_bytes=file.size_bytes,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message
+
+
+def _deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
+    bitmap = message.file_type == pb.DeletionFile.BITMAP
+    return DeletionFile(
+        kind=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
+        read_version=message.read_version,
+        id=message.id,
+        num_deleted_rows=message.num_deleted_rows,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def _deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
+    is_bitmap = file.kind is DeletionKind.BITMAP
+    message = pb.DeletionFile(
+        file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
+        read_version=file.read_version,
+        id=file.id,
+        num_deleted_rows=file.num_deleted_rows,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message
+
+
+def fragment_from_pb(message: pb.DataFragment) -> Fragment:
+    """Decode one fragment."""
+
+    def inline(arm: str) -> bytes | None:
+        return getattr(message, arm) if message.HasField(arm) else None
+
+    return Fragment(
+        id=message.id,
+        files=tuple(map(_data_file_from_pb, message.files)),
+        physical_rows=message.physical_rows,
+        deletion_file=(
+            _deletion_from_pb(message.deletion_file) if message.HasField("deletion_file") else None
+        ),
+        row_ids=inline("inline_row_ids"),
+        last_updated_at=inline("inline_last_updated_at_versions"),
+        created_at=inline("inline_created_at_versions"),
+        unknown=take_unknown(message, _UNMODELLED),
+    )
+
+
+def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
+    """Encode one fragment."""
+    message = pb.DataFragment(
+        id=fragment.id,
+        files=map(data_file_to_pb, fragment.files),
+        physical_rows=fragment.physical_rows,
+        inline_row_ids=fragment.row_ids,
+        inline_last_updated_at_versions=fragment.last_updated_at,
+        inline_created_at_versions=fragment.created_at,
+    )
+    if fragment.deletion_file is not None:
+        message.deletion_file.CopyFrom(_deletion_to_pb(fragment.deletion_file))
+    put_unknown(message, fragment.unknown)
+    return message
+
+
+def fragments_from_pb(messages: Iterable[pb.DataFragment]) -> tuple[Fragment, ...]:
+    """Decode a list of fragments."""
+    return tuple(map(fragment_from_pb, messages))

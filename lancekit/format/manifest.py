@@ -1,0 +1,284 @@
+"""Manifests: one file per version, the whole state of the dataset (table format, 2.1 and 3.2)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from lancekit.errors import CorruptFileError
+from lancekit.format import flags
+from lancekit.format.fragment import Fragment, fragment_to_pb, fragments_from_pb
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
+from lancekit.format.wire import parse, put_unknown, take_unknown
+
+__all__ = [
+    "FOOTER_BYTES",
+    "BasePath",
+    "Manifest",
+    "WriterVersion",
+    "encode_manifest_file",
+    "manifest_position",
+    "parse_manifest",
+    "read_section",
+]
+
+FOOTER_BYTES = 16
+_FOOTER = struct.Struct("<qHH4s")
+_MAGIC = b"LANC"
+_LENGTH = struct.Struct("<I")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasePath:
+    """Another place that a dataset's files may lie in."""
+
+    id: int
+    path: str
+    is_dataset_root: bool = False
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterVersion:
+    """The library that committed a version."""
+
+    library: str
+    version: str
+    prerelease: str | None = None
+    build_metadata: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.library} {self.version}" + (f"-{self.prerelease}" if self.prerelease else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One version of a dataset.
+
+    `inline_transaction` and `index_section` are offsets in the file the manifest was read from;
+    the encoder computes them anew.  `timestamp_ns` counts from the epoch, UTC.
+    """
+
+    schema: LanceSchema
+    fragments: tuple[Fragment, ...]
+    version: int
+    timestamp_ns: int = 0
+    reader_flags: int = 0
+    writer_flags: int = 0
+    max_fragment_id: int | None = None
+    transaction_file: str = ""
+    writer: WriterVersion | None = None
+    next_row_id: int = 0
+    storage_version: str = "2.0"
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    base_paths: tuple[BasePath, ...] = ()
+    branch: str | None = None
+    index_section: int | None = None
+    inline_transaction: int | None = None
+    unknown: bytes = b""
+
+    @property
+    def timestamp(self) -> datetime:
+        """When the version was committed, aware, UTC."""
+        return _EPOCH + timedelta(microseconds=self.timestamp_ns // 1000)
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that a scan returns."""
+        return sum(f.num_rows for f in self.fragments)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether row ids survive updates and compaction."""
+        return bool(self.reader_flags & flags.STABLE_ROW_IDS)
+
+    def base_path(self, base_id: int) -> BasePath:
+        """Return a base path by id; ``CorruptFileError`` if a file names one that is not there."""
+        for base in self.base_paths:
+            if base.id == base_id:
+                return base
+        raise CorruptFileError(
+            f"Version {self.version} refers to base path {base_id}, which it does not list.",
+            base_id=base_id,
+            version=self.version,
+        )
+
+
+def manifest_position(tail: bytes, where: str) -> int:
+    """Return the offset of the manifest in its file, from the file's last bytes.
+
+    Raises
+    ------
+    CorruptFileError
+        The file is too short, or does not end in the magic bytes.
+    """
+    hint = "The file is truncated or damaged; open an earlier version, or restore it from a copy."
+    if len(tail) < FOOTER_BYTES:
+        raise CorruptFileError(
+            f"Manifest {where} has {len(tail)} bytes, too few for a footer.", hint=hint, file=where
+        )
+    position, _major, _minor, magic = _FOOTER.unpack(tail[-FOOTER_BYTES:])
+    if magic != _MAGIC:
+        raise CorruptFileError(
+            f"Manifest {where} does not end in the magic bytes LANC.", hint=hint, file=where
+        )
+    return int(position)
+
+
+def read_section(data: memoryview, offset: int, where: str) -> memoryview:
+    """Return the length-prefixed section at ``offset`` of a manifest file's bytes."""
+    if offset >= 0 and offset + _LENGTH.size <= len(data):
+        (length,) = _LENGTH.unpack_from(data, offset)
+        start = offset + _LENGTH.size
+        if start + length <= len(data):
+            return data[start : start + length]
+    raise CorruptFileError(
+        f"Manifest {where} points outside of itself, at offset {offset} of {len(data)} bytes.",
+        hint="The file is truncated or damaged; open an earlier version.",
+        file=where,
+    )
+
+
+def parse_manifest(data: memoryview, where: str) -> Manifest:
+    """Decode the `Manifest` message of a version.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a manifest.
+    UnsupportedFeatureError
+        A reader feature flag is not known.
+    """
+    message = parse(pb.Manifest, data, f"manifest {where}")
+    flags.check_readable(message.reader_feature_flags, where)
+    fragments = fragments_from_pb(message.fragments)
+
+    def present(name: str) -> bool:
+        return bool(message.HasField(name))
+
+    highest = max((f.id for f in fragments), default=None)
+    inline = (
+        message.transaction_section_new
+        if present("transaction_section_new")
+        else message.transaction_section
+        if present("transaction_section")
+        else None
+    )
+    return Manifest(
+        schema=schema_from_pb(message.fields, message.schema_metadata),
+        fragments=fragments,
+        version=message.version,
+        timestamp_ns=message.timestamp.seconds * 10**9 + message.timestamp.nanos,
+        reader_flags=message.reader_feature_flags,
+        writer_flags=message.writer_feature_flags,
+        # 0.19.x did not write a zero
+        max_fragment_id=message.max_fragment_id if present("max_fragment_id") else highest,
+        transaction_file=message.transaction_file,
+        writer=_writer_from_pb(message.writer_version) if present("writer_version") else None,
+        next_row_id=message.next_row_id,
+        storage_version=_storage_version(message, fragments),
+        config=dict(message.config),
+        table_metadata=dict(message.table_metadata),
+        base_paths=tuple(map(base_path_from_pb, message.base_paths)),
+        branch=message.branch if present("branch") else None,
+        index_section=message.index_section if present("index_section") else None,
+        inline_transaction=inline,
+        unknown=take_unknown(message),
+    )
+
+
+def encode_manifest_file(
+    manifest: Manifest, *, index_section: bytes | None = None, transaction: bytes | None = None
+) -> bytes:
+    """Return a manifest file: index section, inline transaction, manifest, footer."""
+    out = bytearray()
+
+    def section(data: bytes | None) -> int | None:
+        if data is None:
+            return None
+        offset = len(out)
+        out.extend(_LENGTH.pack(len(data)))
+        out.extend(data)
+        return offset
+
+    message = _manifest_to_pb(manifest)
+    if (offset := section(index_section)) is not None:
+        message.index_section = offset
+    if (offset := section(transaction)) is not None:
+        message.transaction_section = offset
+    position = section(message.SerializeToString())
+    out.extend(_FOOTER.pack(position, 0, 2, _MAGIC))
+    return bytes(out)
+
+
+def _manifest_to_pb(manifest: Manifest) -> pb.Manifest:
+    seconds, nanos = divmod(manifest.timestamp_ns, 10**9)
+    message = pb.Manifest(
+        fields=schema_to_pb(manifest.schema),
+        fragments=map(fragment_to_pb, manifest.fragments),
+        version=manifest.version,
+        schema_metadata={k: v.encode() for k, v in manifest.schema.metadata.items()},
+        reader_feature_flags=manifest.reader_flags,
+        writer_feature_flags=manifest.writer_flags,
+        max_fragment_id=manifest.max_fragment_id,
+        transaction_file=manifest.transaction_file,
+        next_row_id=manifest.next_row_id,
+        data_format=pb.DataStorageFormat(file_format="lance", version=manifest.storage_version),
+        config=manifest.config,
+        base_paths=map(base_path_to_pb, manifest.base_paths),
+        table_metadata=manifest.table_metadata,
+        branch=manifest.branch,
+    )
+    message.timestamp.seconds = seconds
+    message.timestamp.nanos = nanos
+    if manifest.writer is not None:
+        message.writer_version.library = manifest.writer.library
+        message.writer_version.version = manifest.writer.version
+        if manifest.writer.prerelease is not None:
+            message.writer_version.prerelease = manifest.writer.prerelease
+        if manifest.writer.build_metadata is not None:
+            message.writer_version.build_metadata = manifest.writer.build_metadata
+    put_unknown(message, manifest.unknown)
+    return message
+
+
+def _writer_from_pb(message: pb.WriterVersion) -> WriterVersion:
+    return WriterVersion(
+        library=message.library,
+        version=message.version,
+        prerelease=message.prerelease if message.HasField("prerelease") else None,
+        build_metadata=message.build_metadata if message.HasField("build_metadata") else None,
+    )
+
+
+def base_path_from_pb(message: pb.BasePath) -> BasePath:
+    """Decode one base path."""
+    return BasePath(
+        id=message.id,
+        path=message.path,
+        is_dataset_root=message.is_dataset_root,
+        name=message.name if message.HasField("name") else None,
+    )
+
+
+def base_path_to_pb(base: BasePath) -> pb.BasePath:
+    """Encode one base path."""
+    return pb.BasePath(
+        id=base.id, path=base.path, is_dataset_root=base.is_dataset_root, name=base.name
+    )
+
+
+def _storage_version(message: pb.Manifest, fragments: tuple[Fragment, ...]) -> str:
+    if message.HasField("data_format"):
+        return str(message.data_format.version)
+    # manifests of old releases do not say; their files do
+    for fragment in fragments:
+        for file in fragment.files:
+            major, minor = file.version
+            return f"{major}.{minor}" if major else ("2.0" if minor == 3 else "0.1")
+    return "2.0" if message.reader_feature_flags & flags.V2_FILES else "0.1"

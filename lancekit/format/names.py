@@ -1,0 +1,96 @@
+"""File names inside a dataset's folder (table format, section 1)."""
+
+from __future__ import annotations
+
+from enum import Enum
+from uuid import UUID
+
+__all__ = [
+    "BRANCHES",
+    "DATA",
+    "DELETIONS",
+    "HINT",
+    "INDICES",
+    "TAGS",
+    "TRANSACTIONS",
+    "TREE",
+    "VERSIONS",
+    "ManifestNaming",
+    "branch_folder",
+    "data_file_name",
+    "manifest_name",
+    "parse_manifest_name",
+    "transaction_name",
+]
+
+DATA = "data"
+VERSIONS = "_versions"
+TRANSACTIONS = "_transactions"
+DELETIONS = "_deletions"
+INDICES = "_indices"
+TAGS = "_refs/tags"
+BRANCHES = "_refs/branches"
+TREE = "tree"
+HINT = "latest_version_hint.json"
+
+_SUFFIX = ".manifest"
+_MAX_U64 = 2**64 - 1
+_DETACHED = 2**63
+
+
+class ManifestNaming(Enum):
+    """How the manifests of one folder are named; a folder never mixes the two."""
+
+    V1 = 1
+    """``{version}.manifest``."""
+    V2 = 2
+    """``{2**64 - 1 - version:020}.manifest``: the newest comes first in an ordered listing."""
+
+
+def manifest_name(version: int, naming: ManifestNaming) -> str:
+    """Return the bare name of a version's manifest.
+
+    Examples
+    --------
+    >>> manifest_name(1, ManifestNaming.V2)
+    '18446744073709551614.manifest'
+    """
+    if version >= _DETACHED:
+        return f"d{version}{_SUFFIX}"
+    if naming is ManifestNaming.V2:
+        return f"{_MAX_U64 - version:020d}{_SUFFIX}"
+    return f"{version}{_SUFFIX}"
+
+
+def parse_manifest_name(name: str) -> tuple[int, ManifestNaming] | None:
+    """Return version and naming, ``None`` for any other file (staged, detached, temporary, hint).
+
+    Examples
+    --------
+    >>> parse_manifest_name("18446744073709551614.manifest")
+    (1, <ManifestNaming.V2: 2>)
+    """
+    stem, dot, rest = name.partition(".")
+    if dot + rest != _SUFFIX or not (stem.isascii() and stem.isdigit()):
+        return None
+    if len(stem) == 20:
+        return _MAX_U64 - int(stem), ManifestNaming.V2
+    return int(stem), ManifestNaming.V1
+
+
+def data_file_name(unique: UUID) -> str:
+    """Return a data file's name: 24 binary digits, then 26 hexadecimal ones.
+
+    The binary digits spread a bucket's keys over many prefixes.
+    """
+    return f"{int.from_bytes(unique.bytes[:3], 'big'):024b}{unique.bytes[3:].hex()}.lance"
+
+
+def transaction_name(read_version: int, unique: str) -> str:
+    """Return the name of a transaction file."""
+    return f"{read_version}-{unique}.txn"
+
+
+def branch_folder(branch: str | None) -> str:
+    """Return the folder of a branch below the main root; empty for main itself."""
+    return f"{TREE}/{branch}" if branch else ""
