@@ -72,13 +72,7 @@ def _decimal_bytes(values: pa.Array) -> pa.Array:
 
 
 def _raw_bytes(values: pa.Array) -> pa.Array:
-    if not pt.is_fixed_size_binary(values.type) and not pt.is_binary_view(values.type):
-        values = values.cast(_unicode_to_binary(values.type))
     return values.cast(pa.large_binary())
-
-
-def _unicode_to_binary(kind: pa.DataType) -> pa.DataType:
-    return pa.binary_view() if pt.is_string_view(kind) else pa.large_binary()
 
 
 # Which types have 64-bit words as their key bytes.  The first two rows are the reference's; of
@@ -102,10 +96,8 @@ def _is_bytes(kind: pa.DataType) -> bool:
         for test in (
             pt.is_string,
             pt.is_large_string,
-            pt.is_string_view,
             pt.is_binary,
             pt.is_large_binary,
-            pt.is_binary_view,
             pt.is_fixed_size_binary,
         )
     )
@@ -138,16 +130,26 @@ def _part_bytes(values: pa.Array) -> pa.Array:
     return encode(values)
 
 
+def _plain(values: pa.Array) -> pa.Array:
+    """Decode dictionaries, extension types, and views, which Arrow has no filter kernel for."""
+    if isinstance(values, pa.ExtensionArray):
+        values = values.storage
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pt.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pt.is_binary_view(values.type) else values
+
+
 def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]:
-    """Combine chunks, decode dictionaries, and drop every row that has a null key."""
+    """Combine chunks, bring values to plain types, drop every row that has a null key."""
     if not columns:
         raise InvalidArgumentError("a key needs at least one column.")
     if len({len(column) for column in columns}) > 1:
         lengths = ", ".join(str(len(column)) for column in columns)
         raise InvalidArgumentError(f"key columns of different lengths: {lengths}.")
     arrays = [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
-    arrays = [a.dictionary_decode() if pt.is_dictionary(a.type) else a for a in arrays]
-    arrays = [a.storage if isinstance(a, pa.ExtensionArray) else a for a in arrays]
+    arrays = [_plain(a) for a in arrays]
     if not any(a.null_count for a in arrays):
         return arrays
     valid = reduce(pc.and_, (a.is_valid() for a in arrays))
