@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -77,7 +78,7 @@ def _with_bitmap(segment: pb.U64Segment.RangeWithBitmap) -> U64Array:
     return values[bits[: len(values)].astype(bool)]
 
 
-def _array(encoded: pb.EncodedU64Array) -> U64Array:
+def _array(encoded: Any) -> U64Array:
     kind = encoded.WhichOneof("array")
     if kind == "u64_array":
         return np.frombuffer(encoded.u64_array.values, "<u8").astype(np.uint64)

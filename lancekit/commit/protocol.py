@@ -1,0 +1,334 @@
+"""Putting a version in place: check, rebase, build, put if absent, retry (operations, 0.2)."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from lancekit.commit.build import build_manifest, first_manifest
+from lancekit.commit.conflicts import Context, Outcome, Verdict, judge
+from lancekit.commit.line import Line
+from lancekit.commit.pending import Pending
+from lancekit.commit.rebase import Overlap, rebase_deletions
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.commit.versions import list_versions
+from lancekit.errors import (
+    CommitUnknownError,
+    DatasetExistsError,
+    IncompatibleConflictError,
+    InvalidArgumentError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lancekit.format import flags, names
+from lancekit.format import transaction as ops
+from lancekit.format.manifest import Manifest, encode_manifest_file
+from lancekit.format.names import ManifestNaming
+from lancekit.format.transaction import Transaction, encode_transaction
+
+__all__ = ["Clock", "check_writable", "commit", "create_first_version", "put_first_manifest"]
+
+_DEFAULT_RETRIES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Time and chance, passed in so that tests can be reproduced."""
+
+    now_ns: Callable[[], int] = time.time_ns
+    elapsed: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    random: random.Random = field(default_factory=random.Random)
+
+
+def check_writable(snapshot: Snapshot) -> None:
+    """Refuse a table that this release would damage by committing to it.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        An unknown writer flag, stable row ids, or indices (which a write has to maintain).
+    """
+    manifest, where = snapshot.manifest, snapshot.store.uri
+    flags.check_writable(manifest.writer_flags | manifest.reader_flags, where)
+    if snapshot.indices:
+        listed = ", ".join(sorted({index.name for index in snapshot.indices}))
+        raise UnsupportedFeatureError(
+            f"{where} has indices ({listed}), which this release cannot keep up to date. "
+            "Reading it works.",
+            hint="Drop them, or write to it with pylance.",
+            indices=listed,
+        )
+
+
+def commit(
+    read: Snapshot,
+    pending: Pending,
+    *,
+    max_retries: int = _DEFAULT_RETRIES,
+    storage_version: str | None = None,
+    clock: Clock | None = None,
+) -> Snapshot:
+    """Commit an operation that was worked out from ``read``; return the new version.
+
+    Parameters
+    ----------
+    read
+        The version that the operation is based on.
+    pending
+        The operation, and what only its writer knows.
+    max_retries
+        How often the race for a version number may be lost.
+    storage_version
+        The file version of an `Overwrite`'s files.
+    clock
+        Time and chance; the real ones by default.
+
+    Raises
+    ------
+    RetryableConflictError
+        A version landed since; the work has to be done again on the newest.
+    IncompatibleConflictError
+        A version landed since that excludes this one.
+    RetriesExhaustedError
+        Other writers won every race for a version number.
+    CommitUnknownError
+        The storage failed, and it cannot be told whether the version landed.
+    """
+    clock = clock or Clock()
+    check_writable(read)
+    started = clock.elapsed()
+    unit = 0.0
+    latest = read
+    for attempt in range(max(max_retries, 1)):
+        newer = _versions_since(read, latest)
+        for version in newer:
+            latest = load_snapshot(read.line, version, read.naming)
+            if _is_mine(latest, pending):
+                return latest
+            _check(read, latest, pending)
+        if newer:
+            check_writable(latest)
+        landed = _attempt(read, latest, pending, storage_version, clock)
+        if landed is not None:
+            return landed
+        unit = unit or 1.1 * (clock.elapsed() - started)
+        clock.sleep(min(unit * clock.random.uniform(0, 2 ** (attempt + 2)), 5.0))
+    raise RetriesExhaustedError(
+        f"{_name(pending)} on version {read.version} of {read.store.uri} lost "
+        f"{max(max_retries, 1)} races for the next version number.",
+        hint="Other writers commit faster than this one; try again, or with more retries.",
+        read_version=read.version,
+        attempts=max(max_retries, 1),
+    )
+
+
+def _name(pending: Pending) -> str:
+    return type(pending.operation).__name__
+
+
+def _is_mine(snapshot: Snapshot, pending: Pending) -> bool:
+    theirs = snapshot.transaction
+    return theirs is not None and theirs.uuid == pending.uuid
+
+
+def _versions_since(read: Snapshot, latest: Snapshot) -> list[int]:
+    newer = [v for v in list_versions(read.line).versions if v > latest.version]
+    expected = list(range(latest.version + 1, latest.version + 1 + len(newer)))
+    if newer != expected:
+        # a version that is gone cannot be checked: passing over it could lose its changes
+        missing = sorted(set(range(latest.version + 1, newer[-1])) - set(newer))
+        raise RetryableConflictError(
+            f"Versions {missing[:5]} of {read.store.uri} were cleaned up since version "
+            f"{read.version} was read, so it cannot be told what they changed.",
+            hint="Open the newest version and do the change again.",
+            read_version=read.version,
+        )
+    return newer
+
+
+def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> None:
+    transaction = theirs.transaction
+    operation = transaction.operation if transaction else ops.UnknownOperation()
+    verdict = judge(pending.operation, operation, Context(pending, read.manifest))
+    if verdict.outcome is not Outcome.COMPATIBLE:
+        raise _conflict(read, theirs, pending, verdict)
+
+
+def _conflict(
+    read: Snapshot, theirs: Snapshot, pending: Pending, verdict: Verdict
+) -> RetryableConflictError | IncompatibleConflictError:
+    retryable = verdict.outcome is Outcome.RETRYABLE
+    kind = RetryableConflictError if retryable else IncompatibleConflictError
+    their_name = type(theirs.transaction.operation).__name__ if theirs.transaction else "change"
+    return kind(
+        f"This {_name(pending)}, based on version {read.version}, conflicts with the {their_name} "
+        f"of version {theirs.version} by {theirs.manifest.writer or 'an unnamed writer'} "
+        f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC: {verdict.reason}.",
+        hint=(
+            "Open the newest version and do the change again."
+            if retryable
+            else "Look at the newest version before you decide what to do."
+        ),
+        mine=_name(pending),
+        theirs=their_name,
+        read_version=read.version,
+        version=theirs.version,
+        reason=verdict.reason,
+    )
+
+
+def _attempt(
+    read: Snapshot,
+    latest: Snapshot,
+    pending: Pending,
+    storage_version: str | None,
+    clock: Clock,
+) -> Snapshot | None:
+    """Try to become the version after ``latest``; ``None`` if someone else did."""
+    try:
+        rebased = rebase_deletions(pending, read, latest)
+    except Overlap as overlap:
+        verdict = Verdict(Outcome.RETRYABLE, str(overlap))
+        raise _conflict(read, latest, pending, verdict) from None
+    operation = rebased.operation
+    moves = isinstance(operation, ops.Delete | ops.Update)
+    transaction = Transaction(
+        # what was merged with newer deletions is based on them
+        read_version=latest.version if moves else read.version,
+        uuid=pending.uuid,
+        operation=operation,
+        transaction_properties=pending.properties,
+    )
+    manifest = build_manifest(
+        latest.manifest,
+        operation,
+        timestamp_ns=clock.now_ns(),
+        restored=_restored(latest, operation),
+        storage_version=storage_version,
+    )
+    return _put(latest.line, manifest, latest.naming, transaction)
+
+
+def _restored(latest: Snapshot, operation: ops.Operation) -> Manifest | None:
+    if not isinstance(operation, ops.Restore):
+        return None
+    return load_snapshot(latest.line, operation.version, latest.naming).manifest
+
+
+def create_first_version(
+    line: Line,
+    operation: ops.Overwrite,
+    pending: Pending,
+    storage_version: str,
+    clock: Clock | None = None,
+) -> Snapshot:
+    """Create a dataset: version 1.
+
+    Raises
+    ------
+    DatasetExistsError
+        Another writer created it first.
+    """
+    clock = clock or Clock()
+    manifest = build_manifest(
+        first_manifest(operation, storage_version), operation, timestamp_ns=clock.now_ns()
+    )
+    transaction = Transaction(
+        read_version=0,
+        uuid=pending.uuid,
+        operation=operation,
+        transaction_properties=pending.properties,
+    )
+    return put_first_manifest(line, manifest, transaction)
+
+
+def put_first_manifest(
+    line: Line,
+    manifest: Manifest,
+    transaction: Transaction,
+    index_section: bytes | None = None,
+) -> Snapshot:
+    """Put the first manifest of a dataset, a branch or a clone.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is one already.
+    """
+    landed = _put(line, manifest, ManifestNaming.V2, transaction, index_section)
+    if landed is None:
+        raise DatasetExistsError(
+            f"A dataset was created at {line.uri} at the same time.",
+            hint='Open it, or write with mode="append" or mode="overwrite".',
+            uri=line.uri,
+        )
+    return landed
+
+
+def _put(
+    line: Line,
+    manifest: Manifest,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    index_section: bytes | None = None,
+) -> Snapshot | None:
+    store = line.store
+    data = encode_transaction(transaction)
+    file = names.transaction_name(transaction.read_version, transaction.uuid)
+    store.put(f"{names.TRANSACTIONS}/{file}", data)
+    manifest = replace(manifest, transaction_file=file)
+    path = f"{names.VERSIONS}/{names.manifest_name(manifest.version, naming)}"
+    encoded = encode_manifest_file(manifest, index_section=index_section, transaction=data)
+    try:
+        won = store.put_if_absent(path, encoded)
+    except StorageError as error:
+        return _settle(line, manifest.version, naming, transaction, error)
+    if won:
+        return load_snapshot(line, manifest.version, naming)
+    # a store may answer "taken" to a request that it had carried out and whose reply was lost
+    winner = load_snapshot(line, manifest.version, naming)
+    if winner.transaction is not None and winner.transaction.uuid == transaction.uuid:
+        return winner
+    store.delete(f"{names.TRANSACTIONS}/{file}")
+    return None
+
+
+def _settle(
+    line: Line,
+    version: int,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    error: StorageError,
+) -> Snapshot | None:
+    """Find out whether a put that failed has landed."""
+    try:
+        found = load_snapshot(line, version, naming)
+    except VersionNotFoundError:
+        raise error from None
+    except Exception as second:
+        raise CommitUnknownError(
+            f"The storage failed while version {version} of {line.uri} was committed, and again "
+            f"when it was read back: {error}",
+            hint=f"Open the dataset and look for transaction {transaction.uuid}, "
+            "before you write the same change again.",
+            version=version,
+            uuid=transaction.uuid,
+        ) from second
+    if found.transaction is not None and found.transaction.uuid == transaction.uuid:
+        return found
+    return None
+
+
+def check_retries(value: int, name: str) -> int:
+    """Return a retry count; ``InvalidArgumentError`` if it is negative or not a whole number."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}.", hint="Pass a whole number, 0 or more.", argument=name
+        )
+    return value

@@ -1,0 +1,395 @@
+"""Tags, branches and clones: reading and writing `_refs`, and what a reference points to."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TypeVar
+from urllib.parse import unquote
+
+from lancekit.commit.build import writer_version
+from lancekit.commit.line import Line, open_line
+from lancekit.commit.protocol import Clock, put_first_manifest
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.commit.versions import dataset_exists, latest_snapshot
+from lancekit.errors import (
+    BranchNotFoundError,
+    DatasetExistsError,
+    DatasetNotFoundError,
+    InvalidTypeError,
+    RefConflictError,
+    TagNotFoundError,
+    VersionNotFoundError,
+)
+from lancekit.format import flags, names
+from lancekit.format import transaction as ops
+from lancekit.format.fragment import Fragment
+from lancekit.format.index import encode_index_section
+from lancekit.format.manifest import BasePath
+from lancekit.format.refs import (
+    MAIN,
+    Branch,
+    Tag,
+    branch_file,
+    check_branch_name,
+    check_tag_name,
+    tag_file,
+)
+from lancekit.format.transaction import Transaction
+from lancekit.storage import Store
+
+__all__ = [
+    "Reference",
+    "clone_line",
+    "create_branch",
+    "create_tag",
+    "delete_branch",
+    "delete_tag",
+    "list_branches",
+    "list_tags",
+    "parse_reference",
+    "resolve",
+    "update_tag",
+]
+
+R = TypeVar("R", Tag, Branch)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A parsed reference: a tag, or a version (``None``: the newest) of a branch."""
+
+    version: int | None = None
+    branch: str | None = None
+    tag: str | None = None
+
+
+def parse_reference(value: object, current: Line) -> Reference:
+    """Turn what a user passes for a version into a `Reference`.
+
+    A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
+    and a version (``None``: the newest); ``None`` alone is the newest of the current line.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything else.
+    """
+    match value:
+        case None:
+            return Reference(branch=current.branch)
+        case bool():
+            pass
+        case int():
+            return Reference(version=value, branch=current.branch)
+        case str():
+            return Reference(tag=value)
+        case (str() | None) as branch, (int() | None) as version if not isinstance(version, bool):
+            return Reference(version=version, branch=None if branch == MAIN else branch)
+        case _:
+            pass
+    raise InvalidTypeError(
+        f"{value!r} is not a reference to a version.",
+        hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
+        reference=value,
+    )
+
+
+def resolve(line: Line, reference: Reference) -> Snapshot:
+    """Load the version that a reference points to.
+
+    Raises
+    ------
+    TagNotFoundError, BranchNotFoundError, VersionNotFoundError
+        It points to nothing.
+    """
+    if reference.tag is not None:
+        tag = get_tag(line.root, reference.tag)
+        return load_snapshot(line.on(tag.branch), tag.version)
+    target = line.on(reference.branch)
+    try:
+        if reference.version is None:
+            return latest_snapshot(target)
+        return load_snapshot(target, reference.version)
+    except (DatasetNotFoundError, VersionNotFoundError):
+        if reference.branch is not None and not dataset_exists(target):
+            raise _no_branch(line.root, reference.branch) from None
+        raise
+
+
+# ---- reading
+
+
+def _list(root: Store, folder: str, kind: type[R]) -> dict[str, R]:
+    found = {}
+    for file in sorted(root.list_names(folder)):
+        if file.endswith(".json"):
+            path = f"{folder}/{file}"
+            try:
+                data = root.read(path)
+            except FileNotFoundError:  # deleted between listing and reading
+                continue
+            found[unquote(file.removesuffix(".json"))] = kind.from_json(data, path)
+    return found
+
+
+def list_tags(root: Store) -> dict[str, Tag]:
+    """Return every tag by name."""
+    return _list(root, names.TAGS, Tag)
+
+
+def list_branches(root: Store) -> dict[str, Branch]:
+    """Return every branch by name, without main."""
+    return _list(root, names.BRANCHES, Branch)
+
+
+def get_tag(root: Store, name: str) -> Tag:
+    """Return one tag; ``TagNotFoundError`` if there is none of that name."""
+    try:
+        check_tag_name(name)
+        return Tag.from_json(root.read(tag_file(name)), tag_file(name))
+    except (FileNotFoundError, ValueError) as error:
+        if isinstance(error, ValueError) and root.exists(tag_file(name)):
+            raise
+        raise _no_tag(root, name) from None
+
+
+def get_branch(root: Store, name: str) -> Branch:
+    """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
+    try:
+        return Branch.from_json(root.read(branch_file(name)), branch_file(name))
+    except FileNotFoundError:
+        raise _no_branch(root, name) from None
+
+
+def _known(found: Mapping[str, object], what: str) -> str:
+    if not found:
+        return f"The dataset has no {what}."
+    listed = ", ".join(list(found)[:10]) + (", ..." if len(found) > 10 else "")
+    return f"The dataset's {what}: {listed}."
+
+
+def _no_tag(root: Store, name: str) -> TagNotFoundError:
+    return TagNotFoundError(
+        f"There is no tag {name!r}.", hint=_known(list_tags(root), "tags"), tag=name
+    )
+
+
+def _no_branch(root: Store, name: str) -> BranchNotFoundError:
+    return BranchNotFoundError(
+        f"There is no branch {name!r}.", hint=_known(list_branches(root), "branches"), branch=name
+    )
+
+
+# ---- tags
+
+
+def _tag_of(line: Line, value: object) -> Tag:
+    snapshot = resolve(line, parse_reference(value, line))
+    return Tag(
+        version=snapshot.version,
+        branch=snapshot.line.branch,
+        manifest_size=snapshot.manifest_size,
+    )
+
+
+def create_tag(line: Line, name: str, reference: object) -> None:
+    """Create a tag; never replaces one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The name cannot be used.
+    RefConflictError
+        The tag exists.
+    VersionNotFoundError
+        The reference points to nothing.
+    """
+    check_tag_name(name)
+    now = datetime.now(UTC)
+    tag = replace(_tag_of(line, reference), created_at=now, updated_at=now)
+    if not line.root.put_if_absent(tag_file(name), tag.to_json()):
+        raise RefConflictError(
+            f"Tag {name!r} exists already.",
+            hint="Move it with tags.update(), or delete it first.",
+            tag=name,
+        )
+
+
+def update_tag(line: Line, name: str, reference: object) -> None:
+    """Point an existing tag to another version."""
+    old = get_tag(line.root, name)
+    tag = replace(
+        _tag_of(line, reference),
+        created_at=old.created_at,
+        updated_at=datetime.now(UTC),
+        metadata=old.metadata,
+    )
+    line.root.put(tag_file(name), tag.to_json())
+
+
+def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Replace a tag's own metadata."""
+    old = get_tag(root, name)
+    tag = replace(old, updated_at=datetime.now(UTC), metadata=dict(metadata))
+    root.put(tag_file(name), tag.to_json())
+
+
+def delete_tag(root: Store, name: str) -> None:
+    """Delete a tag; the version stays."""
+    get_tag(root, name)
+    root.delete(tag_file(name))
+
+
+# ---- branches and clones
+
+
+def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Snapshot:
+    """Fork a branch from a version: a shallow clone below `tree/`, then the branch's file.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The name cannot be used.
+    RefConflictError
+        The branch exists.
+    """
+    check_branch_name(name)
+    source = resolve(line, parse_reference(reference, line))
+    target = line.on(name)
+    if line.root.exists(branch_file(name)) or dataset_exists(target):
+        raise RefConflictError(
+            f"Branch {name!r} exists already.",
+            hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
+            branch=name,
+        )
+    created = _put_clone(source, target, name, source.line.branch, clock)
+    steps = _identifier(line.root, source.line.branch)
+    record = Branch(
+        parent_branch=source.line.branch,
+        identifier=(*steps, (source.version, uuid.uuid4().hex)),
+        parent_version=source.version,
+        create_at=clock.now_ns() // 10**9,
+        manifest_size=source.manifest_size,
+    )
+    if not line.root.put_if_absent(branch_file(name), record.to_json()):
+        raise RefConflictError(f"Branch {name!r} was created at the same time.", branch=name)
+    return created
+
+
+def _identifier(root: Store, branch: str | None) -> tuple[tuple[int, str], ...]:
+    return () if branch is None else get_branch(root, branch).identifier
+
+
+def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
+    """Replace a branch's own metadata."""
+    record = replace(get_branch(root, name), metadata=dict(metadata))
+    root.put(branch_file(name), record.to_json())
+
+
+def delete_branch(line: Line, name: str) -> None:
+    """Delete a branch and its own files.
+
+    Raises
+    ------
+    BranchNotFoundError
+        There is none of that name.
+    RefConflictError
+        Another branch descends from it, or a tag points to it.
+    """
+    get_branch(line.root, name)
+    branches = list_branches(line.root)
+    children = [other for other, b in branches.items() if b.parent_branch == name]
+    tags = [tag for tag, t in list_tags(line.root).items() if t.branch == name]
+    for what, users in (("branches", children), ("tags", tags)):
+        if users:
+            raise RefConflictError(
+                f"Branch {name!r} is still used by the {what} {', '.join(users)}.",
+                hint=f"Delete these {what} first.",
+                branch=name,
+                users=users,
+            )
+    line.root.delete(branch_file(name))
+    folder = names.branch_folder(name)
+    if any(other.startswith(f"{name}/") for other in branches):
+        # another branch lives in a sub-folder: only this branch's own folders go
+        own = (names.VERSIONS, names.TRANSACTIONS, names.DATA, names.DELETIONS, names.INDICES)
+        for part in own:
+            line.root.delete_tree(f"{folder}/{part}")
+    else:
+        line.root.delete_tree(folder)
+
+
+def clone_line(
+    source: Snapshot,
+    target: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    clock: Clock,
+) -> Snapshot:
+    """Make a new dataset that shares the files of one version.
+
+    Raises
+    ------
+    DatasetExistsError
+        There is a dataset at ``target``.
+    """
+    line = open_line(target, storage_options or source.line.storage_options)
+    if dataset_exists(line):
+        raise DatasetExistsError(
+            f"There is a dataset at {line.uri} already.",
+            hint="Clone to another place, or remove it first.",
+            uri=line.uri,
+        )
+    return _put_clone(source, line, None, source.line.branch, clock)
+
+
+def _put_clone(
+    source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
+) -> Snapshot:
+    taken = {base.id for base in source.manifest.base_paths}
+    base_id = next(id_ for id_ in range(len(taken) + 1) if id_ not in taken)
+    base = BasePath(id=base_id, path=source.store.uri, is_dataset_root=True, name=ref_name)
+    old = source.manifest
+    manifest = replace(
+        old,
+        fragments=tuple(_rebased(f, base_id) for f in old.fragments),
+        base_paths=(*old.base_paths, base),
+        branch=branch,
+        timestamp_ns=clock.now_ns(),
+        writer=writer_version(),
+        reader_flags=old.reader_flags | flags.BASE_PATHS,
+        writer_flags=(old.writer_flags | flags.BASE_PATHS) & ~flags.NO_TRANSACTION_FILE,
+        transaction_file="",
+        index_section=None,
+        inline_transaction=None,
+    )
+    transaction = Transaction(
+        read_version=source.version,
+        uuid=str(uuid.uuid4()),
+        operation=ops.Clone(
+            is_shallow=True,
+            ref_name=ref_name,
+            ref_version=source.version,
+            ref_path=source.store.uri,
+            branch_name=branch,
+        ),
+    )
+    indices = [
+        replace(i, base_id=base_id if i.base_id is None else i.base_id) for i in source.indices
+    ]
+    section = encode_index_section(indices) if indices else None
+    return put_first_manifest(target, manifest, transaction, section)
+
+
+def _rebased(fragment: Fragment, base_id: int) -> Fragment:
+    deletion = fragment.deletion_file
+    if deletion is not None and deletion.base_id is None:
+        deletion = replace(deletion, base_id=base_id)
+    files = tuple(
+        file if file.base_id is not None else replace(file, base_id=base_id)
+        for file in fragment.files
+    )
+    return replace(fragment, files=files, deletion_file=deletion)

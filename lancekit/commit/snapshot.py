@@ -1,0 +1,217 @@
+"""One version of a dataset, loaded: its manifest, and where the manifest's files lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from pyroaring import BitMap
+
+from lancekit.commit.line import Line
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
+from lancekit.format import names
+from lancekit.format.deletions import decode_deletions
+from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.index import IndexMetadata, parse_index_section
+from lancekit.format.manifest import (
+    FOOTER_BYTES,
+    Manifest,
+    manifest_position,
+    parse_manifest,
+    read_section,
+)
+from lancekit.format.names import ManifestNaming
+from lancekit.format.transaction import Transaction, parse_transaction
+from lancekit.storage import Store
+
+__all__ = ["FileLocation", "Snapshot", "load_snapshot"]
+
+# one read of this many bytes usually covers a manifest and its other sections
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """A file and the store it lies in; can be sent to a worker."""
+
+    store: Store
+    name: str
+    size: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.store.uri}/{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A version as it was read: unlike a handle, it never moves.
+
+    `sections` holds the whole manifest file if it was small enough to come with the first read.
+    """
+
+    line: Line
+    manifest: Manifest
+    naming: ManifestNaming
+    manifest_size: int
+    manifest_name: str
+    sections: memoryview | None
+
+    @property
+    def version(self) -> int:
+        """The version's number, on its branch."""
+        return self.manifest.version
+
+    @property
+    def branch(self) -> str | None:
+        """The branch, ``None`` for main."""
+        return self.manifest.branch
+
+    @property
+    def store(self) -> Store:
+        """The folder of the version's line; new files go there."""
+        return self.line.store
+
+    def _base(self, base_id: int | None) -> tuple[Store, bool]:
+        if base_id is None:
+            return self.store, True
+        base = self.manifest.base_path(base_id)
+        return self.line.base(base.path), base.is_dataset_root
+
+    def data_file(self, file: DataFile) -> FileLocation:
+        """Return where a data file lies."""
+        _check_bare(file.path, self)
+        store, is_root = self._base(file.base_id)
+        name = f"{names.DATA}/{file.path}" if is_root else file.path
+        return FileLocation(store, name, file.size_bytes or None)
+
+    def deletion_file(self, fragment: Fragment) -> FileLocation | None:
+        """Return where a fragment's deletion file lies, ``None`` if nothing is deleted."""
+        file = fragment.deletion_file
+        if file is None:
+            return None
+        store, is_root = self._base(file.base_id)
+        if not is_root:
+            raise CorruptFileError(
+                f"Fragment {fragment.id} has a deletion file in base path {file.base_id}, "
+                "which is not the root of a dataset.",
+                fragment=fragment.id,
+            )
+        return FileLocation(store, file.name(fragment.id))
+
+    def deleted_rows(self, fragment: Fragment) -> BitMap:
+        """Return the deleted offsets of a fragment."""
+        location = self.deletion_file(fragment)
+        if location is None or fragment.deletion_file is None:
+            return BitMap()
+        try:
+            data = location.store.read(location.name)
+        except FileNotFoundError as error:
+            raise missing_file(location, self.version) from error
+        return decode_deletions(
+            data, fragment.deletion_file.kind, str(location), fragment.physical_rows
+        )
+
+    def fragment(self, fragment_id: int) -> Fragment | None:
+        """Return a fragment by id."""
+        return next((f for f in self.manifest.fragments if f.id == fragment_id), None)
+
+    @cached_property
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """The segments of every index."""
+        if self.manifest.index_section is None:
+            return ()
+        data = read_section(self._whole(), self.manifest.index_section, self.manifest_name)
+        return parse_index_section(bytes(data), self.manifest_name)
+
+    @cached_property
+    def transaction(self) -> Transaction | None:
+        """What the version's commit did; ``None`` if nothing is recorded."""
+        offset, file = self.manifest.inline_transaction, self.manifest.transaction_file
+        if offset is not None:
+            data = read_section(self._whole(), offset, self.manifest_name)
+            return parse_transaction(data, self.manifest_name)
+        if not file:
+            return None
+        _check_bare(file, self)
+        name = f"{names.TRANSACTIONS}/{file}"
+        try:
+            return parse_transaction(memoryview(self.store.read(name)), name)
+        except FileNotFoundError as error:
+            raise missing_file(FileLocation(self.store, name), self.version) from error
+
+    def _whole(self) -> memoryview:
+        if self.sections is not None:
+            return self.sections
+        return memoryview(self.store.read(f"{names.VERSIONS}/{self.manifest_name}"))
+
+
+def missing_file(location: FileLocation, version: int) -> CorruptFileError:
+    """Return the error for a file that a manifest lists and that is not there."""
+    return CorruptFileError(
+        f"Version {version} lists the file {location}, which does not exist.",
+        hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
+        file=str(location),
+        version=version,
+    )
+
+
+def _check_bare(name: str, snapshot: Snapshot) -> None:
+    if not name or "/" in name or "\\" in name or name in {".", ".."}:
+        raise CorruptFileError(
+            f"Version {snapshot.version} of {snapshot.store.uri} lists a file named {name!r}; "
+            "only bare file names are allowed.",
+            hint="The manifest is damaged or was made to read files elsewhere.",
+            file=name,
+        )
+
+
+def load_snapshot(line: Line, version: int, naming: ManifestNaming | None = None) -> Snapshot:
+    """Load one version of a line; without a naming, both are tried.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such version.
+    CorruptFileError, UnsupportedFeatureError
+        The manifest is damaged, or written by a release with unknown features.
+    """
+    store = line.store
+    for tried in [naming] if naming else [ManifestNaming.V2, ManifestNaming.V1]:
+        name = names.manifest_name(version, tried)
+        path = f"{names.VERSIONS}/{name}"
+        try:
+            tail, size = store.tail(path, _TAIL_BYTES)
+        except FileNotFoundError:
+            continue
+        return _parse(line, name, memoryview(tail), size, tried)
+    raise VersionNotFoundError(
+        f"{store.uri} has no version {version}.",
+        hint="`versions()` lists those that are there; older ones may have been cleaned up.",
+        version=version,
+        uri=store.uri,
+    )
+
+
+def _parse(line: Line, name: str, tail: memoryview, size: int, naming: ManifestNaming) -> Snapshot:
+    store = line.store
+    where = f"{store.uri}/{names.VERSIONS}/{name}"
+    position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
+    start = size - len(tail)
+    if position < start:
+        tail, start = memoryview(store.read(f"{names.VERSIONS}/{name}")), 0
+    manifest = parse_manifest(read_section(tail, position - start, where), where)
+    if manifest.storage_version == "0.1":
+        raise UnsupportedFeatureError(
+            f"{store.uri} holds data files of format 0.1, which this release does not read.",
+            hint="Rewrite it once with pylance: "
+            "lance.write_dataset(lance.dataset(old).to_batches(), new).",
+            version=manifest.version,
+        )
+    return Snapshot(
+        line=line.anchored(manifest.branch),
+        manifest=manifest,
+        naming=naming,
+        manifest_size=size,
+        manifest_name=name,
+        sections=tail if start == 0 else None,
+    )
