@@ -1,1 +1,19 @@
 """Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
+
+from lancekit.storage.base import ObjectInfo, RandomAccess, Sink, Store
+from lancekit.storage.local import LocalStore
+from lancekit.storage.objects import ObstoreStore
+from lancekit.storage.places import is_trusted_base, open_base, open_store, same_store
+
+__all__ = [
+    "LocalStore",
+    "ObjectInfo",
+    "ObstoreStore",
+    "RandomAccess",
+    "Sink",
+    "Store",
+    "is_trusted_base",
+    "open_base",
+    "open_store",
+    "same_store",
+]

@@ -1,19 +1,31 @@
 """The contract of a store: a folder of immutable objects, on a disk or in an object store.
 
-A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to that root; ``..``
-and absolute names are refused.  A store can be pickled and used in a Spark worker, except for
-``memory://``, which lives in one process.
+A ``Store`` is rooted at a folder.  Names are ``/``-separated and relative to that root; empty
+and absolute names, ``..`` and backslashes are an ``InvalidArgumentError``.  A store can be pickled
+and used in a Spark worker, except for ``memory://``, which lives in one process.
+
+Two kinds of new objects are told apart, because a reader can meet only one of them half written:
+
+- ``put`` and ``put_if_absent`` write small objects that are looked up by name (manifests, tags,
+  transactions): they appear whole or not at all.
+- ``create`` streams an object under a fresh unique name that nothing refers to yet (a data file);
+  it must be closed before a manifest that names it is put.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-__all__ = ["ObjectInfo", "RandomAccess", "Sink", "Store"]
+__all__ = ["TEMPORARY_PREFIX", "Bytes", "ObjectInfo", "RandomAccess", "Sink", "Store"]
+
+Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
+
+TEMPORARY_PREFIX = ".tmp-"
+"""How the bare name of a file that is still being written aside begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,32 +52,35 @@ class RandomAccess(Protocol):
         """Return exactly ``length`` bytes at ``start``; ``CorruptFileError`` if there are fewer."""
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one buffer per ``(start, length)``; stores merge nearby ranges into one request."""
+        """Return one buffer per ``(start, length)``; ranges near each other share a request."""
 
 
 class Sink(Protocol):
-    """One new object being written; nothing is visible under its name before ``close``."""
+    """One new object being written; it may be read only after ``close``."""
 
-    def write(self, data: bytes | bytearray | memoryview | pa.Buffer) -> None:
+    def write(self, data: Bytes) -> None:
         """Append ``data``."""
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""
 
     def close(self) -> None:
-        """Make the object visible and (local, unless turned off) durable."""
+        """Make the object visible and (local, unless turned off) durable; once is enough."""
 
     def abort(self) -> None:
         """Give up and remove what was written; does nothing after ``close``."""
 
 
 class Store(Protocol):
-    """A rooted folder.  Every failure is a ``StorageError``, or ``FileNotFoundError`` for a name
-    that is not there (callers turn that into their own error)."""
+    """A rooted folder.
+
+    Every failure is a ``StorageError``, or ``FileNotFoundError`` for a name that is not there
+    (callers turn that into their own error).
+    """
 
     @property
     def uri(self) -> str:
-        """The root as an absolute path or URI, without a trailing slash."""
+        """The root as an absolute path or URI, without a trailing slash or credentials."""
 
     def child(self, folder: str) -> Store:
         """Return a store rooted at a sub-folder (which need not exist)."""
@@ -79,26 +94,31 @@ class Store(Protocol):
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes (fewer if the object is shorter) and the whole size."""
 
-    def put(self, name: str, data: bytes) -> None:
+    def put(self, name: str, data: Bytes) -> None:
         """Write a whole object atomically and durably, replacing one of that name."""
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
+    def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole object only if the name is free; ``False`` if it is taken.
 
-        Atomic and durable: of any number of racing writers exactly one gets ``True``.
+        Atomic and durable: of any number of racing writers at most one gets ``True``.  On an
+        object store a request whose first answer was lost may be repeated and then find its own
+        object: after ``False`` read the object and compare an identifier before reporting a loss.
+        After a ``StorageError`` too the object may be there.
         """
 
     def create(self, name: str) -> Sink:
-        """Start writing a new object as a stream."""
+        """Start streaming a new object; the name must be fresh (it holds a UUID)."""
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names of the objects directly in ``folder``; empty if there is none.
 
-        Unordered, no sizes: this is the fast listing that finds versions.
+        Unordered, no sizes: this is the fast listing that finds versions.  Files that are being
+        written aside are left out.  A local disk also names sub-folders, which it cannot tell
+        from files without asking about each.
         """
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every object at or below ``folder``."""
+        """Return every object at or below ``folder``, files left aside by a crash included."""
 
     def exists(self, name: str) -> bool:
         """Return whether the object is there."""

@@ -1,0 +1,180 @@
+"""The package's options: each one declared once, with its type, default, check and description.
+
+An assignment (``lk.options.fsync = False``) holds for the process.  A ``with`` block
+(``with lk.options(fsync=False): ...``) holds for the block and the context it runs in, so that
+threads and nested displays do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar, Token
+from dataclasses import dataclass, field, fields, replace
+from types import TracebackType
+from typing import Any
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+__all__ = ["Options", "options"]
+
+Check = Callable[[str, Any], Any]
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidTypeError(
+            f"option {name!r} must be True or False, not {value!r}.", option=name, value=value
+        )
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidTypeError(
+            f"option {name!r} must be a whole number, not {value!r}.", option=name, value=value
+        )
+    if value < 0:
+        raise InvalidArgumentError(
+            f"option {name!r} must be 0 or more, not {value}.", option=name, value=value
+        )
+    return value
+
+
+def _one_of(*choices: str) -> Check:
+    def check(name: str, value: Any) -> str:
+        if value not in choices:
+            raise InvalidArgumentError(
+                f"option {name!r} has no choice {value!r}.",
+                hint="Choose one of " + ", ".join(map(repr, choices)) + ".",
+                option=name,
+                value=value,
+            )
+        return str(value)
+
+    return check
+
+
+def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
+    sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
+    if not sequence or not all(isinstance(item, str) and item for item in value):
+        raise InvalidTypeError(
+            f"option {name!r} must be a sequence of URIs, not {value!r}.",
+            hint='For example: lk.options.trusted_bases = ["s3://bucket/shared"].',
+            option=name,
+            value=value,
+        )
+    return tuple(value)
+
+
+def _option(default: Any, check: Check, doc: str) -> Any:
+    return field(default=default, metadata={"check": check, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One set of options; the values in force are read through ``lancekit.options``."""
+
+    fsync: bool = _option(
+        True, _flag, "On a local disk, make every file durable before it is referred to."
+    )
+    trusted_bases: tuple[str, ...] = _option(
+        (), _uri_prefixes, "URI prefixes of other stores from which base paths may be opened."
+    )
+    engine: str = _option(
+        "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
+    )
+    spark_threshold_rows: int = _option(
+        1_000_000, _count, 'With engine "auto", work on this many rows or more goes to Spark.'
+    )
+    display_rows: int = _option(10, _count, "Rows that a table shows before it is cut.")
+    display_columns: int = _option(20, _count, "Columns that a schema or table shows.")
+
+
+_FIELDS = {option.name: option for option in fields(Options)}
+_blocks: ContextVar[Mapping[str, Any]] = ContextVar("lancekit_options", default={})  # noqa: B039
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    for name in values:
+        if name not in _FIELDS:
+            raise InvalidArgumentError(
+                f"there is no option {name!r}.",
+                hint="The options are " + ", ".join(_FIELDS) + ".",
+                option=name,
+            )
+    return {name: _FIELDS[name].metadata["check"](name, value) for name, value in values.items()}
+
+
+class _Block:
+    """Option values that hold within a ``with`` block."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+        self._token: Token[Mapping[str, Any]] | None = None
+
+    def __enter__(self) -> None:
+        self._token = _blocks.set({**_blocks.get(), **self._values})
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._token is not None:
+            _blocks.reset(self._token)
+            self._token = None
+
+
+class _Current:
+    """The options in force, by name; assign to change one, call for a ``with`` block.
+
+    Examples
+    --------
+    >>> with options(display_rows=3):
+    ...     options.display_rows
+    3
+    >>> options.display_rows
+    10
+    """
+
+    __slots__ = ("_process",)
+    _process: Options
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "_process", Options())
+
+    def __call__(self, **values: Any) -> _Block:
+        """Return a context manager in whose block the given options hold."""
+        return _Block(_checked(values))
+
+    def current(self) -> Options:
+        """Return all values in force as one frozen record."""
+        return replace(self._process, **_blocks.get())
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _FIELDS:
+            raise AttributeError(f"there is no option {name!r}; there are {', '.join(_FIELDS)}")
+        blocks = _blocks.get()
+        return blocks[name] if name in blocks else getattr(self._process, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        values = _checked({name: value})
+        blocks = _blocks.get()
+        if name in blocks:
+            _blocks.set({**blocks, **values})
+        else:
+            object.__setattr__(self, "_process", replace(self._process, **values))
+
+    def __dir__(self) -> list[str]:
+        return [*_FIELDS, "current"]
+
+    def __repr__(self) -> str:
+        width = max(map(len, _FIELDS))
+        return "\n".join(
+            f"{name:<{width}}  {getattr(self, name)!r:<12}  {option.metadata['doc']}"
+            for name, option in _FIELDS.items()
+        )
+
+
+options = _Current()

@@ -1,0 +1,111 @@
+"""The connection behind an object-store URI: one obstore client per URI and set of options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from obstore.exceptions import BaseError, UnknownConfigurationKeyError
+from obstore.store import MemoryStore, from_url
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.storage.object_errors import redacted
+
+__all__ = ["SCHEMES", "check_options", "check_uri", "client_for"]
+
+SCHEMES = ("memory", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
+"""The URI schemes of object stores; ``memory`` is one store for the whole process."""
+
+# Options of the HTTP client and of its retries, as pylance names them; all others describe
+# the store.  obstore takes the three kinds apart and stops the process on a mix-up.
+CLIENT_OPTIONS = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "default_content_type",
+        "http1_only",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "http2_keep_alive_while_idle",
+        "http2_max_frame_size",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "randomize_addresses",
+        "read_timeout",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+RETRY_OPTIONS: Mapping[str, tuple[str, Any]] = {
+    "client_max_retries": ("max_retries", int),
+    "client_retry_timeout": ("retry_timeout", lambda seconds: timedelta(seconds=float(seconds))),
+}
+
+_memory = MemoryStore()
+
+
+def check_uri(uri: str) -> str:
+    """Return an object-store URI without trailing slashes, if it names one plain place."""
+    parts = urlsplit(uri)
+    problem = ""
+    if parts.password is not None:
+        problem = "it holds a password; give credentials as storage_options"
+    elif parts.query or parts.fragment:
+        problem = "it holds a query or a fragment; give settings as storage_options"
+    elif ".." in unquote(parts.path).split("/"):
+        problem = "it holds '..'; write the place out"
+    elif parts.scheme != "memory" and not parts.netloc:
+        problem = "it names no bucket"
+    if problem:
+        raise InvalidArgumentError(
+            f"{parts.scheme}://{parts.hostname or ''}{parts.path} cannot be opened: {problem}."
+        )
+    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/')}"
+
+
+def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
+    """Return storage options as sorted pairs with lower-case names; values must be strings."""
+    pairs = dict(options or {})
+    for name, value in pairs.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise InvalidTypeError(
+                f"storage option {name!r} is a {type(value).__name__}.",
+                hint="Names and values of storage options are strings.",
+                option=name,
+            )
+    return tuple(sorted((name.lower(), value) for name, value in pairs.items()))
+
+
+@lru_cache(maxsize=32)
+def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> Any:
+    """Return the obstore client whose root is ``uri``; equal arguments share its connections."""
+    if urlsplit(uri).scheme == "memory":
+        return _memory
+    config = {name: value for name, value in options if name not in RETRY_OPTIONS}
+    client = {name: config.pop(name) for name in CLIENT_OPTIONS & config.keys()}
+    try:
+        retry = {
+            RETRY_OPTIONS[name][0]: RETRY_OPTIONS[name][1](value)
+            for name, value in options
+            if name in RETRY_OPTIONS
+        }
+        return from_url(uri, config=config, client_options=client, retry_config=retry or None)
+    except UnknownConfigurationKeyError as error:
+        raise InvalidArgumentError(
+            f"{uri} cannot be opened: {redacted(str(error))}",
+            hint="Check the names in storage_options.",
+        ) from None
+    except (BaseError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{uri} cannot be opened: {redacted(str(error))}.",
+            hint="Check the address and storage_options.",
+        ) from None

@@ -1,0 +1,202 @@
+"""A store on a local disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.errors import CorruptFileError
+from lancekit.options import options
+from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo
+from lancekit.storage.disk_errors import reading
+from lancekit.storage.durable import FileSink, link_if_absent, replace_file
+from lancekit.storage.names import check_folder, check_name
+
+__all__ = ["LocalStore", "MappedFile"]
+
+
+class MappedFile:
+    """One file mapped into memory: reading a range copies nothing.
+
+    A buffer keeps the mapping alive but not the descriptor, so a table over thousands of files
+    does not run out of descriptors, and a file that cleanup removes stays readable.
+    """
+
+    # Lance files are never changed in place, so the hazard of a mapping (a fault in the process
+    # when the file shrinks under it) needs somebody who truncates a live file by hand.
+
+    def __init__(self, path: str) -> None:
+        with reading("open", path):
+            self._file = pa.memory_map(path, "r")
+        self._path = path
+        self._size = int(self._file.size())
+
+    @property
+    def name(self) -> str:
+        """The full path."""
+        return self._path
+
+    def size(self) -> int:
+        """Return the file's size in bytes."""
+        return self._size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        """Return exactly ``length`` bytes at ``start``, as a view of the file."""
+        if start < 0 or length < 0 or start + length > self._size:
+            raise CorruptFileError(
+                f"{self._path} is too short: bytes {start} to {start + length} were asked for, "
+                f"it has {self._size}.",
+                path=self._path,
+                start=start,
+                length=length,
+                size=self._size,
+            )
+        with reading("read", self._path):
+            return self._file.get_stream(start, length).read_buffer(length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return one view per ``(start, length)``."""
+        return [self.read(start, length) for start, length in ranges]
+
+
+class LocalStore:
+    """A folder on a local disk.
+
+    Parameters
+    ----------
+    root
+        The folder; made absolute.  It need not exist.
+    fsync
+        Whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
+        in force travels along when the store is pickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = LocalStore(folder)
+    ...     store.put_if_absent("a/b", b"first"), store.put_if_absent("a/b", b"second")
+    (True, False)
+    """
+
+    def __init__(self, root: str | os.PathLike[str], *, fsync: bool | None = None) -> None:
+        self._root = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        self._fsync = fsync
+
+    @property
+    def uri(self) -> str:
+        """The root as an absolute path."""
+        return self._root
+
+    @property
+    def fsync(self) -> bool:
+        """Whether writes are made durable."""
+        return bool(options.fsync) if self._fsync is None else self._fsync
+
+    def child(self, folder: str) -> LocalStore:
+        """Return a store rooted at a sub-folder."""
+        return LocalStore(self._folder(folder), fsync=self._fsync)
+
+    def open(self, name: str, size: int | None = None) -> MappedFile:  # noqa: ARG002
+        """Map a file for ranged reads; its size is taken from the disk, which is free."""
+        return MappedFile(self._path(name))
+
+    def read(self, name: str) -> pa.Buffer:
+        """Return a whole file."""
+        path = self._path(name)
+        with reading("read", path), open(path, "rb") as file:
+            return pa.py_buffer(file.read())
+
+    def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
+        """Return the last ``length`` bytes and the whole size."""
+        path = self._path(name)
+        with reading("read", path), open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - length))
+            return pa.py_buffer(file.read(length)), size
+
+    def put(self, name: str, data: Bytes) -> None:
+        """Write a whole file aside and move it over its name."""
+        replace_file(self._path(name), data, fsync=self.fsync)
+
+    def put_if_absent(self, name: str, data: Bytes) -> bool:
+        """Write a whole file aside and link it to its name, if that is free."""
+        return link_if_absent(self._path(name), data, fsync=self.fsync)
+
+    def create(self, name: str) -> FileSink:
+        """Start streaming a new file."""
+        return FileSink(self._path(name), fsync=self.fsync)
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the bare names in ``folder``."""
+        path = self._folder(folder)
+        try:
+            with reading("list", path):
+                names = os.listdir(path)
+        except FileNotFoundError:
+            return []
+        return [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+
+    def list_tree(self, folder: str = "") -> list[ObjectInfo]:
+        """Return every file at or below ``folder``."""
+        path = self._folder(folder)
+        with reading("list", path):
+            return list(_walk(path, f"{folder}/" if folder else ""))
+
+    def exists(self, name: str) -> bool:
+        """Return whether the file is there."""
+        return os.path.isfile(self._path(name))
+
+    def delete(self, name: str) -> None:
+        """Remove a file."""
+        path = self._path(name)
+        with suppress(FileNotFoundError), reading("delete", path):
+            os.unlink(path)
+
+    def delete_tree(self, folder: str) -> None:
+        """Remove a folder and all below it."""
+        path = self._folder(folder)
+        with suppress(FileNotFoundError), reading("delete", path):
+            shutil.rmtree(path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LocalStore) and other._root == self._root
+
+    def __hash__(self) -> int:
+        return hash(self._root)
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restore, (self._root, self.fsync)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{check_name(name)}"
+
+    def _folder(self, folder: str) -> str:
+        return f"{self._root}/{folder}" if check_folder(folder) else self._root
+
+
+def _walk(folder: str, prefix: str) -> Iterator[ObjectInfo]:
+    # A file that is removed while the tree is being walked is not an error: it is just gone.
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(entry.path, f"{prefix}{entry.name}/")
+            continue
+        with suppress(FileNotFoundError):
+            status = entry.stat()
+            yield ObjectInfo(prefix + entry.name, status.st_size, status.st_mtime)
+
+
+def _restore(root: str, fsync: bool) -> LocalStore:
+    return LocalStore(root, fsync=fsync)

@@ -1,0 +1,60 @@
+"""What obstore and the servers behind it say, as the package's own errors without secrets."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from obstore.exceptions import (
+    BaseError,
+    InvalidPathError,
+    NotSupportedError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+
+from lancekit.errors import StorageError
+
+__all__ = ["redacted", "translated"]
+
+HINTS: tuple[tuple[type[BaseError], str], ...] = (
+    (PermissionDeniedError, "Check what these credentials may do in this bucket."),
+    (UnauthenticatedError, "Check the credentials in storage_options or the environment."),
+    (NotSupportedError, "This kind of store cannot do that; use another."),
+    (InvalidPathError, "Choose another name."),
+)
+RETRY_HINT = "Check the address, the network and storage_options, then try again."
+
+# Servers echo parts of a refused request: its key id, token and signature.
+SECRETS = re.compile(
+    r"<(AWSAccessKeyId|Token-\d+|StringToSign|SignatureProvided|CanonicalRequest)\b.*?</\1>"
+    r"|(?<=//)[^/@\s]+@"
+    r"|(?<=[?&])(?:sig|signature|[\w-]*token|X-Amz-[\w-]+)=[^&\s\")]+",
+    re.IGNORECASE | re.DOTALL,
+)
+DETAIL_CHARACTERS = 300
+
+
+def redacted(text: str) -> str:
+    """Return the first paragraph of a message, cut to a sentence or two, without credentials."""
+    paragraph = SECRETS.sub("***", text.partition("\n\nDebug source:")[0])
+    return " ".join(paragraph.split())[:DETAIL_CHARACTERS]
+
+
+@contextmanager
+def translated(action: str, uri: str) -> Iterator[None]:
+    """Turn obstore's errors into ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    # The original is not chained: its text may hold what ``redacted`` takes out.
+    try:
+        yield
+    except FileNotFoundError:
+        raise FileNotFoundError(errno.ENOENT, "No such object", uri) from None
+    except (BaseError, OSError, ValueError) as error:
+        if isinstance(error, StorageError):
+            raise
+        hint = next((hint for kind, hint in HINTS if isinstance(error, kind)), RETRY_HINT)
+        raise StorageError(
+            f"cannot {action} {uri}: {redacted(str(error))}.", hint=hint, path=uri
+        ) from None

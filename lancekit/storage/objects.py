@@ -1,0 +1,300 @@
+"""A store in an object store (S3, Google, Azure) or in this process's memory, through obstore."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import obstore
+import pyarrow as pa
+from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+from lancekit.errors import CorruptFileError, StorageError
+from lancekit.storage.base import Bytes, ObjectInfo
+from lancekit.storage.clients import check_options, check_uri, client_for
+from lancekit.storage.names import check_folder, check_name
+from lancekit.storage.object_errors import translated
+
+__all__ = ["ObjectReader", "ObjectSink", "ObstoreStore"]
+
+PART_BYTES = 8 << 20
+"""How much a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
+
+
+class ObjectReader:
+    """One object opened for ranged reads."""
+
+    def __init__(self, client: Any, key: str, uri: str, size: int | None) -> None:
+        self._client = client
+        self._key = key
+        self._uri = uri
+        self._size = size
+
+    @property
+    def name(self) -> str:
+        """The full URI."""
+        return self._uri
+
+    def size(self) -> int:
+        """Return the object's size in bytes, asked for once."""
+        if self._size is None:
+            self._size = self._ask_size()
+        return self._size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        """Return exactly ``length`` bytes at ``start``."""
+        return self.read_many([(start, length)])[0]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return one buffer per ``(start, length)``; ranges near each other share a request."""
+        if any(start < 0 or length < 0 for start, length in ranges):
+            raise self._too_short(ranges)
+        wanted = [(start, length) for start, length in ranges if length]
+        try:
+            found = iter(self._get(wanted))
+        except StorageError as error:
+            # A server refuses a range that starts behind the end in words of its own.
+            if self._ask_size() < max(start + length for start, length in wanted):
+                raise self._too_short(wanted) from error
+            raise
+        buffers = [pa.py_buffer(next(found) if length else b"") for _, length in ranges]
+        if any(buffer.size != length for buffer, (_, length) in zip(buffers, ranges, strict=True)):
+            raise self._too_short(ranges)
+        return buffers
+
+    def _get(self, ranges: Sequence[tuple[int, int]]) -> list[Any]:
+        if not ranges:
+            return []
+        starts, lengths = zip(*ranges, strict=True)
+        with translated("read", self._uri):
+            found: list[Any] = obstore.get_ranges(
+                self._client, self._key, starts=starts, lengths=lengths
+            )
+        return found
+
+    def _ask_size(self) -> int:
+        with translated("read", self._uri):
+            return int(obstore.head(self._client, self._key)["size"])
+
+    def _too_short(self, ranges: Sequence[tuple[int, int]]) -> CorruptFileError:
+        size = self._ask_size()
+        start, length = max(ranges, key=sum)
+        return CorruptFileError(
+            f"{self._uri} is too short: bytes {start} to {start + length} were asked for, "
+            f"it has {size}.",
+            path=self._uri,
+            start=start,
+            length=length,
+            size=size,
+        )
+
+
+class ObjectSink:
+    """A new object, sent in parts; it exists from ``close`` on."""
+
+    def __init__(self, client: Any, key: str, uri: str) -> None:
+        self._uri = uri
+        self._written = 0
+        with translated("create", uri):
+            self._writer = obstore.open_writer(client, key, buffer_size=PART_BYTES)
+
+    def write(self, data: Bytes) -> None:
+        """Append ``data``."""
+        try:
+            with translated("write", self._uri):
+                self._written += self._writer.write(data)
+        except StorageError:
+            self.abort()
+            raise
+
+    def tell(self) -> int:
+        """Return the number of bytes written so far."""
+        return self._written
+
+    def close(self) -> None:
+        """Send what is left and make the object visible."""
+        if not self._writer.closed():
+            with translated("write", self._uri):
+                self._writer.close()
+
+    def abort(self) -> None:
+        """Give up; the parts that were sent are dropped."""
+        if not self._writer.closed():
+            with translated("abort the write of", self._uri):
+                self._writer.__exit__(InterruptedError, InterruptedError(), None)
+
+
+class ObstoreStore:
+    """A folder in an object store, or in memory.
+
+    Parameters
+    ----------
+    uri
+        Where it is rooted: ``s3://bucket/folder``, ``memory://name``, ...
+    storage_options
+        Credentials and settings, named as obstore and pylance name them; never displayed.
+
+    Examples
+    --------
+    >>> store = ObstoreStore("memory://example")
+    >>> store.put_if_absent("a/b", b"first"), store.put_if_absent("a/b", b"second")
+    (True, False)
+    """
+
+    def __init__(
+        self, uri: str, storage_options: Mapping[str, str] | None = None, *, folder: str = ""
+    ) -> None:
+        self._base = check_uri(uri)
+        self._folder = folder
+        self._options = check_options(storage_options)
+        self._client = client_for(self._base, self._options)
+        parts = urlsplit(self._base)
+        # The one store in memory holds all names; every other client is rooted at its URI.
+        root = unquote(parts.netloc + parts.path) if parts.scheme == "memory" else ""
+        self._prefix = "".join(f"{part}/" for part in (root.strip("/"), folder) if part)
+
+    @property
+    def uri(self) -> str:
+        """The root as a URI."""
+        return f"{self._base}/{self._folder}" if self._folder else self._base
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The options that it was opened with, credentials included."""
+        return dict(self._options)
+
+    def child(self, folder: str) -> ObstoreStore:
+        """Return a store rooted at a sub-folder."""
+        below = "/".join(part for part in (self._folder, check_folder(folder)) if part)
+        return ObstoreStore(self._base, dict(self._options), folder=below)
+
+    def open(self, name: str, size: int | None = None) -> ObjectReader:
+        """Open an object for ranged reads; nothing is asked of the server yet if size is known."""
+        reader = ObjectReader(self._client, self._key(name), self._uri_of(name), size)
+        reader.size()
+        return reader
+
+    def read(self, name: str) -> pa.Buffer:
+        """Return a whole object."""
+        with translated("read", self._uri_of(name)):
+            return pa.py_buffer(obstore.get(self._client, self._key(name)).bytes())
+
+    def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
+        """Return the last ``length`` bytes and the whole size, in one request where possible."""
+        try:
+            with translated("read", self._uri_of(name)):
+                found = obstore.get(
+                    self._client, self._key(name), options={"range": {"suffix": length}}
+                )
+                return pa.py_buffer(found.bytes()), int(found.meta["size"])
+        except StorageError:
+            # Azure has no such requests, and S3 refuses them for an empty object.
+            reader = self.open(name)
+            size = reader.size()
+            kept = min(length, size)
+            return reader.read(size - kept, kept), size
+
+    def put(self, name: str, data: Bytes) -> None:
+        """Write a whole object, replacing one of that name."""
+        with translated("write", self._uri_of(name)):
+            obstore.put(self._client, self._key(name), data, use_multipart=False)
+
+    def put_if_absent(self, name: str, data: Bytes) -> bool:
+        """Write a whole object only if the name is free, by a conditional request."""
+        with translated("write", self._uri_of(name)):
+            try:
+                obstore.put(self._client, self._key(name), data, mode="create")
+            except (AlreadyExistsError, PreconditionError):
+                return False
+            return True
+
+    def create(self, name: str) -> ObjectSink:
+        """Start streaming a new object."""
+        return ObjectSink(self._client, self._key(name), self._uri_of(name))
+
+    def list_names(self, folder: str) -> list[str]:
+        """Return the bare names of the objects directly in ``folder``."""
+        prefix = self._prefix_of(folder)
+        with translated("list", self._uri_of(folder)):
+            found = obstore.list_with_delimiter(self._client, prefix)["objects"]
+        return [entry["path"][len(prefix) :] for entry in found]
+
+    def list_tree(self, folder: str = "") -> list[ObjectInfo]:
+        """Return every object at or below ``folder``."""
+        prefix = self._prefix_of(folder)
+        with translated("list", self._uri_of(folder)):
+            found = [
+                entry
+                for chunk in obstore.list(self._client, prefix, chunk_size=1000)
+                for entry in chunk
+            ]
+        return [
+            ObjectInfo(
+                entry["path"][len(self._prefix) :],
+                entry["size"],
+                entry["last_modified"].timestamp(),
+            )
+            for entry in found
+        ]
+
+    def exists(self, name: str) -> bool:
+        """Return whether the object is there."""
+        try:
+            with translated("look for", self._uri_of(name)):
+                obstore.head(self._client, self._key(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def delete(self, name: str) -> None:
+        """Remove an object."""
+        self._delete([self._key(name)], self._uri_of(name))
+
+    def delete_tree(self, folder: str) -> None:
+        """Remove every object below a folder."""
+        keys = [self._prefix + entry.name for entry in self.list_tree(folder)]
+        if keys:
+            self._delete(keys, self._uri_of(folder))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ObstoreStore)
+            and other.uri == self.uri
+            and other._options == self._options
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.uri)
+
+    def __repr__(self) -> str:
+        return f"ObstoreStore({self.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._base.startswith("memory:"):
+            raise StorageError(
+                f"{self.uri} lives in the memory of one process and cannot be sent to another.",
+                hint="For work on Spark, keep the dataset on a disk or in an object store.",
+                path=self.uri,
+            )
+        return _restore, (self._base, self._folder, dict(self._options))
+
+    def _key(self, name: str) -> str:
+        return self._prefix + check_name(name)
+
+    def _prefix_of(self, folder: str) -> str:
+        return f"{self._prefix}{folder}/" if check_folder(folder) else self._prefix
+
+    def _uri_of(self, name: str) -> str:
+        return f"{self.uri}/{name}" if name else self.uri
+
+    def _delete(self, keys: list[str], uri: str) -> None:
+        try:
+            with translated("delete", uri):
+                obstore.delete(self._client, keys)
+        except FileNotFoundError:
+            return
+
+
+def _restore(base: str, folder: str, storage_options: dict[str, str]) -> ObstoreStore:
+    return ObstoreStore(base, storage_options, folder=folder)

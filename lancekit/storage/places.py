@@ -1,0 +1,157 @@
+"""From a path or URI to a store, and which other stores a dataset may reach into."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
+from lancekit.options import options
+from lancekit.storage.base import Store
+from lancekit.storage.clients import SCHEMES, check_options
+from lancekit.storage.local import LocalStore
+from lancekit.storage.objects import ObstoreStore
+
+__all__ = ["is_trusted_base", "open_base", "open_store", "same_store"]
+
+# One letter before the colon is a Windows drive.
+SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
+ALIASES = {"s3a": "s3", "abfs": "az", "abfss": "az", "azure": "az", "adl": "az"}
+
+
+def open_store(
+    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+) -> Store:
+    """Open the folder at a path or URI; it need not exist yet.
+
+    Parameters
+    ----------
+    uri
+        A local path (``~`` is expanded), ``file:///path``, ``memory://name``, ``s3://bucket/path``
+        or another object store's URI (``gs://``, ``az://``, ...).
+    storage_options
+        Credentials and settings of an object store; local paths need none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The URI or an option cannot be used.
+
+    Examples
+    --------
+    >>> open_store("/data/flights.lance").uri
+    '/data/flights.lance'
+    >>> open_store("file:///data/my%20flights.lance").uri
+    '/data/my flights.lance'
+    """
+    if not isinstance(uri, str | os.PathLike):
+        raise InvalidTypeError(
+            f"a dataset's place must be a path or a URI, not a {type(uri).__name__}.", uri=uri
+        )
+    check_options(storage_options)
+    text = os.fspath(uri)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise InvalidArgumentError(
+            f"{text!r} is not a path or URI.", hint="Give one, for example 'flights.lance'."
+        )
+    scheme = _scheme(text)
+    if scheme == "file":
+        return LocalStore(_local_path(text))
+    if scheme in SCHEMES:
+        return ObstoreStore(text, storage_options)
+    raise InvalidArgumentError(
+        f"there is no store for {scheme}:// URIs.",
+        hint="Use a local path, file://, " + ", ".join(f"{name}://" for name in SCHEMES) + ".",
+    )
+
+
+def same_store(first: str, second: str) -> bool:
+    """Return whether two places are in one store: the same disk, bucket or container.
+
+    Examples
+    --------
+    >>> same_store("/data/a.lance", "file:///data/b.lance"), same_store("s3://one/a", "s3://two/a")
+    (True, False)
+    """
+    return _store_of(first) == _store_of(second)
+
+
+def is_trusted_base(path: str, own: Store) -> bool:
+    """Return whether a manifest in ``own`` may send a reader to ``path``.
+
+    A manifest is data from others: without this check it could make its reader send credentials
+    to a server of its author's choice, or read files of the reader's own disk into a result.
+    """
+    if same_store(path, own.uri):
+        return True
+    return any(_is_below(path, prefix) for prefix in options.trusted_bases)
+
+
+def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
+    """Open a base path of a dataset that lives in ``own``.
+
+    Parameters
+    ----------
+    path
+        The base path as the manifest spells it; a relative one starts at the working folder.
+    own
+        The store of the dataset.
+    storage_options
+        The options that the dataset was opened with; they go only to a store of the same kind.
+
+    Raises
+    ------
+    UntrustedBaseError
+        The path is in another store, which ``lancekit.options.trusted_bases`` does not list.
+    """
+    if not is_trusted_base(path, own):
+        raise UntrustedBaseError(
+            f"{own.uri} keeps files in another store: {path}.",
+            hint=f"If you trust it, list it first: lancekit.options.trusted_bases = [{path!r}].",
+            path=path,
+            dataset=own.uri,
+        )
+    same_kind = _store_of(path)[0] == _store_of(own.uri)[0]
+    return open_store(path, storage_options if same_kind else None)
+
+
+def _scheme(uri: str) -> str:
+    found = SCHEME.match(uri)
+    return found[1].lower() if found else "file"
+
+
+def _local_path(uri: str) -> str:
+    if not SCHEME.match(uri):
+        return uri
+    parts = urlsplit(uri)
+    if parts.netloc not in {"", "localhost"}:
+        raise InvalidArgumentError(
+            f"{uri} names the host {parts.netloc!r}.",
+            hint="A local file URI has three slashes: file:///path.",
+        )
+    return unquote(parts.path)
+
+
+def _store_of(uri: str) -> tuple[str, str]:
+    """Return what tells stores apart: the kind of store, and its bucket or container."""
+    scheme = _scheme(uri)
+    kind = ALIASES.get(scheme, scheme)
+    # One disk and one memory: their paths are not separate stores.
+    return kind, "" if kind in {"file", "memory"} else urlsplit(uri).netloc
+
+
+def _is_below(path: str, prefix: str) -> bool:
+    if _store_of(path) != _store_of(prefix):
+        return False
+    place = _path_of(path)
+    return ".." not in place.parts and place.is_relative_to(_path_of(prefix))
+
+
+def _path_of(uri: str) -> PurePosixPath:
+    if _scheme(uri) == "file":
+        return PurePosixPath(os.path.abspath(os.path.expanduser(_local_path(uri))))
+    parts = urlsplit(uri)
+    return PurePosixPath("/" + unquote(parts.path).lstrip("/"))
