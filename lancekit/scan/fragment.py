@@ -1,0 +1,248 @@
+"""Reading one fragment: columns that lie in several files, deleted rows, row ids.
+
+A `FragmentSource` says all there is to know, without an open file, so it can be sent to a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.commit.snapshot import FileLocation, Snapshot
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileColumn, LanceFileReader
+from lancekit.format.deletions import decode_deletions
+from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids import parse_row_ids, parse_row_versions
+from lancekit.format.schema import LanceField, LanceSchema
+
+__all__ = ["META_COLUMNS", "FragmentReader", "FragmentSource", "fragment_sources"]
+
+Offsets = npt.NDArray[np.int64]
+
+#: a scattered read pays below this share of a range's rows; above it, reading all is faster
+_SCATTERED_SHARE = 1 / 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentSource:
+    """A fragment of one version: its metadata and where its files lie.
+
+    `first_row` is the position of the fragment's first live row in the dataset.
+    """
+
+    fragment: Fragment
+    files: tuple[FileLocation, ...]
+    deletion: FileLocation | None
+    schema: LanceSchema
+    stable_row_ids: bool
+    first_row: int
+    version: int
+
+    @property
+    def where(self) -> str:
+        """What to call the fragment in messages."""
+        return f"fragment {self.fragment.id} of version {self.version}"
+
+
+def fragment_sources(snapshot: Snapshot) -> list[FragmentSource]:
+    """Return the fragments of a version, in row order."""
+    sources = []
+    first_row = 0
+    for fragment in snapshot.manifest.fragments:
+        sources.append(
+            FragmentSource(
+                fragment=fragment,
+                files=tuple(snapshot.data_file(file) for file in fragment.files),
+                deletion=snapshot.deletion_file(fragment),
+                schema=snapshot.manifest.schema,
+                stable_row_ids=snapshot.manifest.has_stable_row_ids,
+                first_row=first_row,
+                version=snapshot.version,
+            )
+        )
+        first_row += fragment.num_rows
+    return sources
+
+
+class FragmentReader:
+    """An open fragment.  Rows are physical offsets, deleted ones included, unless said otherwise.
+
+    Files are opened when a column of theirs is first read.
+    """
+
+    def __init__(self, source: FragmentSource) -> None:
+        self.source = source
+        self._open: dict[int, LanceFileReader] = {}
+
+    @property
+    def physical_rows(self) -> int:
+        """The number of rows in the files."""
+        return self.source.fragment.physical_rows
+
+    @cached_property
+    def deleted(self) -> BitMap:
+        """The deleted offsets."""
+        source, file = self.source, self.source.fragment.deletion_file
+        if source.deletion is None or file is None:
+            return BitMap()
+        try:
+            data = source.deletion.store.read(source.deletion.name)
+        except FileNotFoundError as error:
+            raise _missing(source, source.deletion) from error
+        return decode_deletions(data, file.kind, str(source.deletion), self.physical_rows)
+
+    @cached_property
+    def live(self) -> Offsets | None:
+        """The offsets that are not deleted, ascending; ``None`` if none is deleted."""
+        if not self.deleted:
+            return None
+        mask = np.ones(self.physical_rows, bool)
+        mask[np.asarray(self.deleted, dtype=np.int64)] = False
+        return np.flatnonzero(mask)
+
+    def live_between(self, start: int, stop: int) -> Offsets | range:
+        """Return the live offsets in a range, as a `range` where nothing in it is deleted."""
+        if self.live is None:
+            return range(start, stop)
+        first, last = np.searchsorted(self.live, (start, stop))
+        if last - first == stop - start:
+            return range(start, stop)
+        return self.live[first:last]
+
+    def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
+        """Read columns of the given ascending offsets; hidden columns by their names."""
+        arrays: dict[str, pa.ChunkedArray] = {}
+        stored = [name for name in columns if name not in META_COLUMNS]
+        for file_index, wanted in self._by_file(stored).items():
+            arrays.update(self._read_file(file_index, wanted, rows))
+        for name in columns:
+            if name in META_COLUMNS and name not in arrays:
+                values = META_COLUMNS[name](self, _as_offsets(rows))
+                arrays[name] = pa.chunked_array([pa.array(values, pa.uint64())])
+            elif name not in arrays:  # a column that no file of the fragment has reads as null
+                kind = self.source.schema.field(name).to_arrow().type
+                arrays[name] = pa.chunked_array([pa.nulls(len(rows), kind)])
+        schema = pa.schema([column_field(self.source.schema, name) for name in columns])
+        if not columns:
+            return _rows_without_columns(len(rows))
+        return pa.table([arrays[name] for name in columns], schema=schema)
+
+    def _read_file(
+        self, file_index: int, wanted: list[FileColumn], rows: Offsets | range
+    ) -> Mapping[str, pa.ChunkedArray]:
+        reader = self._reader(file_index)
+        if isinstance(rows, range):
+            everything = rows == range(self.physical_rows)
+            table = reader.read(wanted, None if everything else slice(rows.start, rows.stop))
+        elif len(rows) == 0:
+            table = reader.read(wanted, slice(0, 0))
+        else:
+            first, stop = int(rows[0]), int(rows[-1]) + 1
+            if len(rows) > (stop - first) * _SCATTERED_SHARE:
+                table = reader.read(wanted, slice(first, stop)).take(pa.array(rows - first))
+            else:
+                table = reader.read(wanted, rows)
+        return {column.field.name: table.column(column.field.name) for column in wanted}
+
+    def _by_file(self, columns: Sequence[str]) -> dict[int, list[FileColumn]]:
+        grouped: dict[int, list[FileColumn]] = {}
+        for name in columns:
+            found = self._locate(self.source.schema.field(name))
+            if found is not None:
+                grouped.setdefault(found[0], []).append(found[1])
+        return grouped
+
+    def _locate(self, field: LanceField) -> tuple[int, FileColumn] | None:
+        ids = [f.id for f in field.walk()]
+        for file_index, file in enumerate(self.source.fragment.files):
+            indices = dict(zip(file.fields, file.column_indices, strict=False))
+            columns = tuple(indices[id_] for id_ in ids if indices.get(id_, -1) >= 0)
+            if columns:
+                return file_index, FileColumn(field.to_arrow(), columns)
+        return None
+
+    def _reader(self, file_index: int) -> LanceFileReader:
+        reader = self._open.get(file_index)
+        if reader is None:
+            location = self.source.files[file_index]
+            try:
+                opened = location.store.open(location.name, location.size)
+                reader = LanceFileReader.open(opened)
+            except FileNotFoundError as error:
+                raise _missing(self.source, location) from error
+            if reader.num_rows != self.physical_rows:
+                raise CorruptFileError(
+                    f"{location} has {reader.num_rows} rows, but {self.source.where} "
+                    f"says {self.physical_rows}.",
+                    file=str(location),
+                )
+            self._open[file_index] = reader
+        return reader
+
+    # ---- hidden columns
+
+    def addresses(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the row addresses: fragment id in the upper 32 bits, offset in the lower."""
+        return rows.astype(np.uint64) | np.uint64(self.source.fragment.id << 32)
+
+    def row_ids(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the row ids: stable ones if the table has them, else the addresses."""
+        encoded = self.source.fragment.row_ids
+        if not self.source.stable_row_ids or encoded is None:
+            return self.addresses(rows)
+        return parse_row_ids(encoded, self.physical_rows, self.source.where)[rows]
+
+    def row_positions(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the positions of live rows in the whole dataset."""
+        within = rows if self.live is None else np.searchsorted(self.live, rows)
+        return (within + self.source.first_row).astype(np.uint64)
+
+    def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the version that created each row; 1 where it is not recorded."""
+        encoded = self.source.fragment.created_at
+        return parse_row_versions(encoded, self.physical_rows, self.source.where)[rows]
+
+    def last_updated_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the version that last changed each row; 1 where it is not recorded."""
+        encoded = self.source.fragment.last_updated_at
+        return parse_row_versions(encoded, self.physical_rows, self.source.where)[rows]
+
+
+#: the columns that are not stored, in the order in which a scan appends them
+META_COLUMNS: Mapping[str, Callable[[FragmentReader, Offsets], npt.NDArray[np.uint64]]] = {
+    "_rowid": FragmentReader.row_ids,
+    "_rowaddr": FragmentReader.addresses,
+    "_rowoffset": FragmentReader.row_positions,
+    "_row_last_updated_at_version": FragmentReader.last_updated_at,
+    "_row_created_at_version": FragmentReader.created_at,
+}
+
+
+def column_field(schema: LanceSchema, name: str) -> pa.Field:
+    """Return the Arrow field of a stored or hidden column."""
+    if name in META_COLUMNS:
+        return pa.field(name, pa.uint64())
+    return schema.field(name).to_arrow()
+
+
+def _as_offsets(rows: Offsets | range) -> Offsets:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+
+
+def _rows_without_columns(count: int) -> pa.Table:
+    return pa.table({"_": pa.nulls(count)}).select([])
+
+
+def _missing(source: FragmentSource, location: FileLocation) -> CorruptFileError:
+    return CorruptFileError(
+        f"{source.where} lists the file {location}, which does not exist.",
+        hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
+        file=str(location),
+    )

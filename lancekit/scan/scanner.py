@@ -1,0 +1,300 @@
+"""Scans: which columns and rows of which fragments, as batches or as a table.
+
+`ScanRequest` is what a scan asks of every fragment, and can be sent to a worker; `scan_fragment`
+answers it for one fragment; `Scan` runs it over all, in order, and cuts limit and offset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.format.schema import LanceSchema, column_not_found
+from lancekit.scan.fragment import (
+    META_COLUMNS,
+    FragmentReader,
+    FragmentSource,
+    Offsets,
+    column_field,
+)
+from lancekit.scan.predicate import Expr, Predicate, compile_expression
+
+__all__ = ["Output", "Scan", "ScanRequest", "count_fragment", "plan_columns", "scan_fragment"]
+
+#: rows of a batch, as in the reference
+BATCH_ROWS = 8192
+#: decoded bytes held at a time for one fragment
+_BLOCK_BYTES = 64 << 20
+#: the same, for a scan that may stop early
+_LIMITED_BLOCK_BYTES = 4 << 20
+#: assumed bytes of a value of variable length
+_VARIABLE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result: a stored or hidden one, or an expression over such."""
+
+    field: pa.Field
+    expression: Expr | None = None
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns that have to be read."""
+        return self.expression.columns if self.expression else frozenset([self.field.name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """What to read of each fragment, and how much of it to hold at a time."""
+
+    outputs: tuple[Output, ...]
+    predicate: Predicate | None = None
+    batch_rows: int = BATCH_ROWS
+    block_bytes: int = _BLOCK_BYTES
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([output.field for output in self.outputs], dict(self.metadata) or None)
+
+
+def plan_columns(
+    schema: LanceSchema,
+    columns: Sequence[str] | dict[str, str] | None,
+    hidden: Sequence[str] = (),
+) -> tuple[Output, ...]:
+    """Return the outputs of a projection; ``None`` means every stored column.
+
+    Parameters
+    ----------
+    schema
+        The dataset's schema.
+    columns
+        Names, or SQL expressions by the names of their results.
+    hidden
+        Hidden columns to append.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name is neither a stored nor a hidden column.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    if isinstance(columns, dict):
+        arrow = schema.to_arrow()
+        outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
+    else:
+        names = schema.names if columns is None else list(columns)
+        for name in names:
+            if name not in META_COLUMNS and name not in schema.names:
+                raise column_not_found(name, schema.names)
+        outputs = [Output(column_field(schema, name)) for name in names]
+    present = {output.field.name for output in outputs}
+    outputs += [Output(column_field(schema, name)) for name in hidden if name not in present]
+    return tuple(outputs)
+
+
+def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
+    expression = compile_expression(sql, schema)
+    return Output(pa.field(name, expression.type), expression)
+
+
+# ---- one fragment
+
+
+def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
+    """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
+    reader = FragmentReader(source)
+    step = max(request.block_bytes // _row_bytes(source.schema, request), request.batch_rows)
+    for start in range(0, reader.physical_rows, step):
+        yield read_block(reader, request, start, min(start + step, reader.physical_rows))
+
+
+def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
+    """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
+    rows = reader.live_between(start, stop)
+    known = None
+    if request.predicate is not None:
+        needed = sorted(request.predicate.columns)
+        known = reader.read(needed, rows)
+        rows, known = _select(rows, known, request.predicate)
+    return project(reader, request.outputs, rows, known)
+
+
+def _select(
+    rows: Offsets | range, known: pa.Table, predicate: Predicate
+) -> tuple[Offsets | range, pa.Table]:
+    mask = predicate.mask(known)
+    chosen = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
+    if len(chosen) == len(rows):
+        return rows, known
+    if isinstance(rows, range):
+        return chosen + rows.start, known.take(pa.array(chosen))
+    return rows[chosen], known.take(pa.array(chosen))
+
+
+def project(
+    reader: FragmentReader,
+    outputs: Sequence[Output],
+    rows: Offsets | range,
+    known: pa.Table | None = None,
+) -> pa.Table:
+    """Read and compute the outputs for physical rows; ``known`` holds columns already read."""
+    inputs = set[str]().union(*(output.inputs for output in outputs))
+    arrays = {name: known.column(name) for name in known.column_names} if known else {}
+    fresh = reader.read(sorted(inputs - arrays.keys()), rows)
+    if not outputs:
+        return fresh
+    arrays.update({name: fresh.column(name) for name in fresh.column_names})
+    batch = pa.table(arrays) if any(output.expression for output in outputs) else None
+    columns = [
+        arrays[output.field.name]
+        if output.expression is None
+        else output.expression.evaluate(batch)
+        for output in outputs
+    ]
+    return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
+
+
+def count_fragment(source: FragmentSource, predicate: Predicate) -> int:
+    """Count the live rows of a fragment that a predicate selects."""
+    request = ScanRequest(outputs=(), predicate=predicate)
+    return sum(block.num_rows for block in scan_fragment(source, request))
+
+
+def _row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
+    names = set[str]().union(*(output.inputs for output in request.outputs))
+    if request.predicate is not None:
+        names |= request.predicate.columns
+    return max(sum(_width(column_field(schema, name).type) for name in names), 1)
+
+
+def _width(kind: pa.DataType) -> int:
+    if pa.types.is_fixed_size_list(kind):
+        return _width(kind.value_type) * int(kind.list_size)
+    try:
+        return max(int(kind.bit_width) // 8, 1)
+    except ValueError:
+        return _VARIABLE_BYTES
+
+
+# ---- all fragments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """A scan of fragments in order; nothing is read before it is iterated."""
+
+    sources: tuple[FragmentSource, ...]
+    request: ScanRequest
+    limit: int | None = None
+    offset: int = 0
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the result in blocks, fragments being read ahead in threads."""
+        if self.request.predicate is None:
+            yield from self._read_all([job for job in map(self._window, self.sources) if job])
+            return
+        skip, left = self.offset, self.limit
+        blocks = self._read_all([_Job(source) for source in self.sources])
+        for block in blocks:
+            part = block.slice(skip, left)
+            skip = max(skip - block.num_rows, 0)
+            if part.num_rows:
+                yield part
+            if left is not None:
+                left -= part.num_rows
+                if left == 0:
+                    blocks.close()
+                    return
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result in batches of at most `batch_rows` rows."""
+        schema = self.request.schema
+        for table in self.tables():
+            combined = table.combine_chunks()
+            for batch in combined.to_batches(max_chunksize=self.request.batch_rows):
+                yield batch.cast(schema) if batch.schema != schema else batch
+
+    def to_table(self) -> pa.Table:
+        """Read the whole result."""
+        schema = self.request.schema
+        parts = list(self.tables())
+        if not parts:
+            return schema.empty_table()
+        return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
+
+    def count(self) -> int:
+        """Count the rows of the result."""
+        if self.request.predicate is None:
+            rows = sum(source.fragment.num_rows for source in self.sources)
+            rows = max(rows - self.offset, 0)
+            return rows if self.limit is None else min(rows, self.limit)
+        return sum(table.num_rows for table in self.tables())
+
+    def _window(self, source: FragmentSource) -> _Job | None:
+        """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
+        rows = source.fragment.num_rows
+        start = max(self.offset - source.first_row, 0)
+        stop = rows
+        if self.limit is not None:
+            stop = min(rows, self.offset + self.limit - source.first_row)
+        if start >= stop:
+            return None
+        return _Job(source, None if (start, stop) == (0, rows) else range(start, stop))
+
+    def _read_all(self, jobs: Sequence[_Job]) -> Generator[pa.Table]:
+        if self.limit is not None and self.request.predicate is not None:
+            request = replace(self.request, block_bytes=_LIMITED_BLOCK_BYTES)
+            for job in jobs:
+                yield from job.run(request)
+        elif len(jobs) <= 1:
+            for job in jobs:
+                yield from job.run(self.request)
+        else:
+            yield from _read_ahead(jobs, self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A fragment, and the live rows wanted of it (``None``: all)."""
+
+    source: FragmentSource
+    live_rows: range | None = None
+
+    def run(self, request: ScanRequest) -> Iterator[pa.Table]:
+        if self.live_rows is None:
+            yield from scan_fragment(self.source, request)
+            return
+        reader = FragmentReader(self.source)
+        window = self.live_rows
+        rows = window if reader.live is None else reader.live[window.start : window.stop]
+        yield project(reader, request.outputs, rows)
+
+
+def _read_ahead(jobs: Sequence[_Job], request: ScanRequest) -> Generator[pa.Table]:
+    threads = min(os.cpu_count() or 1, 8)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="lancekit-scan")
+    running: deque[Future[list[pa.Table]]] = deque()
+    try:
+        for job in jobs:
+            running.append(pool.submit(_run, job, request))
+            if len(running) > threads:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run(job: _Job, request: ScanRequest) -> list[pa.Table]:
+    return list(job.run(request))

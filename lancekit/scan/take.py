@@ -1,0 +1,76 @@
+"""Rows by their position in the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.errors import InvalidTypeError, RowOutOfRangeError
+from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.scanner import Output, project
+
+__all__ = ["parse_positions", "take_rows"]
+
+
+def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
+    """Return row positions as an array.
+
+    Raises
+    ------
+    InvalidTypeError
+        They are not whole numbers.
+    RowOutOfRangeError
+        One is negative, or not below ``num_rows``.
+    """
+    values = np.asarray(indices)
+    if values.size == 0:
+        return np.empty(0, np.int64)
+    if values.ndim != 1 or values.dtype.kind not in "iu":
+        raise InvalidTypeError(
+            f"Row positions must be a flat list of whole numbers, not {indices!r:.80}.",
+            hint="Pass positions such as [0, 5, 7].",
+        )
+    if values.dtype.kind == "u":
+        values = np.minimum(values, np.uint64(2**63 - 1))
+    positions = values.astype(np.int64)
+    outside = positions[(positions < 0) | (positions >= num_rows)]
+    if len(outside):
+        raise RowOutOfRangeError(
+            f"Row {outside[0]} does not exist: the version has {num_rows} rows.",
+            hint="Positions start at 0; negative ones are not counted from the end.",
+            row=int(outside[0]),
+            num_rows=num_rows,
+        )
+    return positions
+
+
+def take_rows(
+    sources: Sequence[FragmentSource],
+    outputs: Sequence[Output],
+    positions: npt.NDArray[np.int64],
+) -> pa.Table:
+    """Return the rows at ``positions``, in that order, repeated ones repeated.
+
+    Only the pages and blocks that hold them are read.
+    """
+    schema = pa.schema([output.field for output in outputs])
+    wanted, inverse = np.unique(positions, return_inverse=True)
+    starts = np.array([source.first_row for source in sources], np.int64)
+    owners = np.searchsorted(starts, wanted, side="right") - 1
+    parts = []
+    for owner in np.unique(owners):
+        source = sources[owner]
+        reader = FragmentReader(source)
+        rows = wanted[owners == owner] - source.first_row
+        if reader.live is not None:
+            rows = reader.live[rows]
+        parts.append(project(reader, outputs, rows))
+    if not parts:
+        return schema.empty_table()
+    found = pa.concat_tables(parts)
+    if np.array_equal(inverse, np.arange(len(wanted))):
+        return found
+    return found.take(pa.array(inverse))
