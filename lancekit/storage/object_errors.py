@@ -15,11 +15,12 @@ from obstore.exceptions import (
     UnauthenticatedError,
 )
 
-from lancekit.errors import StorageError
+from lancekit.errors import LancekitError, StorageError
 
-__all__ = ["redacted", "translated"]
+__all__ = ["reading", "redacted", "translated"]
 
-HINTS: tuple[tuple[type[BaseError], str], ...] = (
+HINTS: tuple[tuple[type[Exception], str], ...] = (
+    (FileNotFoundError, "Check the name of the bucket or container."),
     (PermissionDeniedError, "Check what these credentials may do in this bucket."),
     (UnauthenticatedError, "Check the credentials in storage_options or the environment."),
     (NotSupportedError, "This kind of store cannot do that; use another."),
@@ -45,16 +46,27 @@ def redacted(text: str) -> str:
 
 @contextmanager
 def translated(action: str, uri: str) -> Iterator[None]:
-    """Turn obstore's errors into ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    """Turn obstore's errors into ``StorageError``."""
     # The original is not chained: its text may hold what ``redacted`` takes out.
     try:
         yield
-    except FileNotFoundError:
-        raise FileNotFoundError(errno.ENOENT, "No such object", uri) from None
+    except LancekitError:
+        raise
     except (BaseError, OSError, ValueError) as error:
-        if isinstance(error, StorageError):
-            raise
         hint = next((hint for kind, hint in HINTS if isinstance(error, kind)), RETRY_HINT)
         raise StorageError(
             f"cannot {action} {uri}: {redacted(str(error))}.", hint=hint, path=uri
         ) from None
+
+
+@contextmanager
+def reading(action: str, uri: str) -> Iterator[None]:
+    """Turn obstore's errors into ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
+    missing = False
+    with translated(action, uri):
+        try:
+            yield
+        except FileNotFoundError:
+            missing = True
+    if missing:
+        raise FileNotFoundError(errno.ENOENT, "No such object", uri)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -14,12 +15,39 @@ from lancekit.errors import CorruptFileError, StorageError
 from lancekit.storage.base import Bytes, ObjectInfo
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.names import check_folder, check_name
-from lancekit.storage.object_errors import translated
+from lancekit.storage.object_errors import reading, translated
 
 __all__ = ["ObjectReader", "ObjectSink", "ObstoreStore"]
 
 PART_BYTES = 8 << 20
 """How much a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
+
+
+MERGED_GAP_BYTES = 1 << 20
+"""Ranges this close are fetched in one request: reading the gap costs less than a round trip."""
+
+Span: TypeAlias = tuple[int, int]
+
+
+def merged(ranges: Sequence[tuple[int, int]]) -> list[Span]:
+    """Return the ``(start, stop)`` spans, ascending and far apart, that cover all ranges.
+
+    obstore can merge too, but stops the process when a merged answer turns out short.
+    """
+    spans: list[Span] = []
+    for start, length in sorted(ranges):
+        if not length:
+            continue
+        if spans and start - spans[-1][1] <= MERGED_GAP_BYTES:
+            spans[-1] = (spans[-1][0], max(spans[-1][1], start + length))
+        else:
+            spans.append((start, start + length))
+    return spans
+
+
+def octets(data: Bytes) -> memoryview:
+    """Return the bytes as unsigned ones, which is all that obstore takes; Arrow's are signed."""
+    return memoryview(data).cast("B")
 
 
 class ObjectReader:
@@ -50,31 +78,38 @@ class ObjectReader:
         """Return one buffer per ``(start, length)``; ranges near each other share a request."""
         if any(start < 0 or length < 0 for start, length in ranges):
             raise self._too_short(ranges)
-        wanted = [(start, length) for start, length in ranges if length]
+        spans = merged(ranges)
         try:
-            found = iter(self._get(wanted))
+            parts = self._get(spans)
         except StorageError as error:
             # A server refuses a range that starts behind the end in words of its own.
-            if self._ask_size() < max(start + length for start, length in wanted):
-                raise self._too_short(wanted) from error
+            if self._ask_size() < max(stop for _, stop in spans):
+                raise self._too_short(ranges) from error
             raise
-        buffers = [pa.py_buffer(next(found) if length else b"") for _, length in ranges]
-        if any(buffer.size != length for buffer, (_, length) in zip(buffers, ranges, strict=True)):
+        if any(part.size != stop - start for part, (start, stop) in zip(parts, spans, strict=True)):
             raise self._too_short(ranges)
-        return buffers
+        starts = [start for start, _ in spans]
 
-    def _get(self, ranges: Sequence[tuple[int, int]]) -> list[Any]:
-        if not ranges:
+        def cut(start: int, length: int) -> pa.Buffer:
+            if not length:
+                return pa.py_buffer(b"")
+            at = bisect_right(starts, start) - 1
+            return parts[at].slice(start - starts[at], length)
+
+        return [cut(start, length) for start, length in ranges]
+
+    def _get(self, spans: Sequence[Span]) -> list[pa.Buffer]:
+        if not spans:
             return []
-        starts, lengths = zip(*ranges, strict=True)
-        with translated("read", self._uri):
-            found: list[Any] = obstore.get_ranges(
-                self._client, self._key, starts=starts, lengths=lengths
+        starts, stops = zip(*spans, strict=True)
+        with reading("read", self._uri):
+            found = obstore.get_ranges(
+                self._client, self._key, starts=starts, ends=stops, coalesce=0
             )
-        return found
+        return [pa.py_buffer(part) for part in found]
 
     def _ask_size(self) -> int:
-        with translated("read", self._uri):
+        with reading("read", self._uri):
             return int(obstore.head(self._client, self._key)["size"])
 
     def _too_short(self, ranges: Sequence[tuple[int, int]]) -> CorruptFileError:
@@ -103,7 +138,7 @@ class ObjectSink:
         """Append ``data``."""
         try:
             with translated("write", self._uri):
-                self._written += self._writer.write(data)
+                self._written += self._writer.write(octets(data))
         except StorageError:
             self.abort()
             raise
@@ -177,13 +212,13 @@ class ObstoreStore:
 
     def read(self, name: str) -> pa.Buffer:
         """Return a whole object."""
-        with translated("read", self._uri_of(name)):
+        with reading("read", self._uri_of(name)):
             return pa.py_buffer(obstore.get(self._client, self._key(name)).bytes())
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size, in one request where possible."""
         try:
-            with translated("read", self._uri_of(name)):
+            with reading("read", self._uri_of(name)):
                 found = obstore.get(
                     self._client, self._key(name), options={"range": {"suffix": length}}
                 )
@@ -198,13 +233,13 @@ class ObstoreStore:
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole object, replacing one of that name."""
         with translated("write", self._uri_of(name)):
-            obstore.put(self._client, self._key(name), data, use_multipart=False)
+            obstore.put(self._client, self._key(name), octets(data), use_multipart=False)
 
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole object only if the name is free, by a conditional request."""
         with translated("write", self._uri_of(name)):
             try:
-                obstore.put(self._client, self._key(name), data, mode="create")
+                obstore.put(self._client, self._key(name), octets(data), mode="create")
             except (AlreadyExistsError, PreconditionError):
                 return False
             return True
@@ -241,7 +276,7 @@ class ObstoreStore:
     def exists(self, name: str) -> bool:
         """Return whether the object is there."""
         try:
-            with translated("look for", self._uri_of(name)):
+            with reading("look for", self._uri_of(name)):
                 obstore.head(self._client, self._key(name))
         except FileNotFoundError:
             return False
@@ -290,7 +325,7 @@ class ObstoreStore:
 
     def _delete(self, keys: list[str], uri: str) -> None:
         try:
-            with translated("delete", uri):
+            with reading("delete", uri):
                 obstore.delete(self._client, keys)
         except FileNotFoundError:
             return
