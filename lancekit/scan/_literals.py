@@ -1,0 +1,139 @@
+"""Literals of the filter language, and the types that they can take beside a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.errors import PredicateError
+from lancekit.scan._kernels import family
+
+__all__ = ["as_type", "moment", "natural"]
+
+_INT64_MAX = (1 << 63) - 1
+
+
+def natural(value: Any) -> pa.Scalar:
+    """Return a literal that stands beside no column: the type is its own."""
+    match value:
+        case Decimal():
+            return pa.scalar(float(value))
+        case bool() | None | str() | bytes():
+            return pa.scalar(value)
+        case _ if -(1 << 63) <= value <= _INT64_MAX:
+            return pa.scalar(value, pa.int64())
+        case _ if 0 < value < 1 << 64:
+            return pa.scalar(value, pa.uint64())
+    return pa.scalar(float(value))
+
+
+def moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parse the text of a date or timestamp for a column of this type.
+
+    With an offset it is an instant; without, it is the local time of the column's zone.
+    """
+    if pt.is_date(kind):
+        return pc.cast(pa.scalar(text[:10]) if _is_midnight(text[10:]) else pa.scalar(text), kind)
+    unit = kind.unit
+    try:
+        naive = pc.cast(pa.scalar(text), pa.timestamp(unit))
+    except pa.ArrowInvalid:
+        instant = pc.cast(pa.scalar(text), pa.timestamp(unit, "UTC"))
+        return pc.cast(instant, pa.timestamp(unit, kind.tz or "UTC"))
+    if kind.tz:
+        return pc.assume_timezone(naive, kind.tz, ambiguous="earliest", nonexistent="earliest")
+    return naive
+
+
+def _is_midnight(rest: str) -> bool:
+    return rest.strip("T :0.Z") == ""
+
+
+def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(float(value), pa.float64()).cast(kind)
+
+
+def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
+    exact = pa.scalar(Decimal(value))
+    if exact.type.scale <= kind.scale and not pt.is_decimal256(kind):
+        return exact.cast(kind)
+    return exact
+
+
+def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+# (Python type of the literal) -> {family of the column: how it takes that type}
+_RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
+    int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
+    Decimal: {"floating": _floating, "decimal": _decimal},
+    str: {"text": _verbatim, "moment": moment},
+    bool: {"boolean": _verbatim},
+    bytes: {"bytes": _verbatim},
+}
+
+
+def _taker(kind: pa.DataType) -> str:
+    for name, test in (
+        ("integer", pt.is_integer),
+        ("floating", pt.is_floating),
+        ("decimal", pt.is_decimal),
+    ):
+        if test(kind):
+            return name
+    return family(kind)
+
+
+def show(value: Any) -> str:
+    """Write a literal as it stands in a filter."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
+    """Give a literal the type of the column that it is compared or computed with.
+
+    Raises
+    ------
+    PredicateError
+        The column's type cannot hold it: another kind of value, or out of range.
+    """
+    if value is None:
+        return pa.scalar(None, kind)
+    take = _RULES[type(value)].get(_taker(kind))
+    try:
+        if take is not None:
+            return take(value, kind)
+    except (pa.ArrowInvalid, OverflowError, ValueError):
+        pass
+    wider = "double" if isinstance(value, Decimal) else "bigint"
+    number = family(natural(value).type) == "number"
+    hint = (
+        f"To compare with such a number: CAST({column} AS {wider})."
+        if number and pt.is_integer(kind) and abs(value) <= _INT64_MAX
+        else ""
+    )
+    raise PredicateError(
+        f"{show(value)} is not a value of the column {column!r}, which is {kind}.",
+        hint=hint,
+        column=column,
+        type=str(kind),
+        value=value,
+    )

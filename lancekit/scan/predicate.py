@@ -1,0 +1,245 @@
+"""Filters and computed columns: SQL text, or a pyarrow expression, bound to a schema.
+
+The language is the one that Lance readers accept (see ``docs``): comparisons, ``AND``/``OR``/
+``NOT`` with SQL's three values, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``,
+and functions.  Column names go bare or in backticks, text in single (or double) quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import InvalidTypeError, PredicateError
+
+__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
+
+# Columns that every row has without being in the schema; the scanner supplies them.
+HIDDEN_COLUMNS: dict[str, pa.DataType] = {
+    "_rowid": pa.uint64(),
+    "_rowaddr": pa.uint64(),
+    "_rowoffset": pa.uint64(),
+    "_row_created_at_version": pa.uint64(),
+    "_row_last_updated_at_version": pa.uint64(),
+}
+
+
+def _with_hidden(schema: pa.Schema) -> pa.Schema:
+    own = set(schema.names)
+    extra = [pa.field(n, t) for n, t in HIDDEN_COLUMNS.items() if n not in own]
+    return pa.schema([*schema, *extra])
+
+
+def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
+    """Keep the fields that are read, which makes a worker's copy small and the cache quick."""
+    return pa.schema([field for field in schema if field.name in columns])
+
+
+@lru_cache(maxsize=256)
+def _compiled(sql: str, schema: pa.Schema) -> Any:
+    from lancekit.scan._compile import compile_sql  # loads sqlglot
+
+    return compile_sql(sql, _with_hidden(schema))
+
+
+def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
+    """Find the columns that an expression reads: those that it cannot be bound without."""
+    text = str(expression)
+    needed = [field for field in _with_hidden(schema) if field.name in text]
+    try:
+        _project(expression, _no_rows(needed))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
+        raise PredicateError(
+            f"the filter {text} does not fit the schema: {str(error).splitlines()[0]}.",
+            sql=text,
+        ) from error
+    for field in list(needed):
+        fewer = [f for f in needed if f is not field]
+        try:
+            _project(expression, _no_rows(fewer))
+        except (pa.ArrowInvalid, KeyError):
+            continue
+        needed = fewer
+    return frozenset(field.name for field in needed)
+
+
+def _no_rows(fields: list[pa.Field]) -> pa.Table:
+    return pa.schema(fields).empty_table()
+
+
+def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
+    from pyarrow import acero  # loads pyarrow.dataset, and with it pandas
+
+    plan = acero.Declaration.from_sequence(
+        [
+            acero.Declaration("table_source", acero.TableSourceNodeOptions(table)),
+            acero.Declaration("project", acero.ProjectNodeOptions([expression], ["x"])),
+        ]
+    )
+    return plan.to_table(use_threads=False).column(0).combine_chunks()
+
+
+def _evaluate(
+    run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch, sql: str
+) -> pa.Array:
+    try:
+        value = run(batch.column)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise PredicateError(
+            f"{sql!r} cannot be computed: {str(error).splitlines()[0]}.", sql=sql
+        ) from error
+    return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _batches(data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
+    return data.to_batches() if isinstance(data, pa.Table) else [data]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expr:
+    """A computed column: SQL text bound to a schema.  Can be pickled.
+
+    Attributes
+    ----------
+    sql
+        The text.
+    schema
+        The fields of the dataset's schema that it reads.
+    columns
+        The top-level columns that it reads.
+    type
+        The type that it gives.
+    """
+
+    sql: str
+    schema: pa.Schema
+    columns: frozenset[str]
+    type: pa.DataType
+
+    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
+        """Compute one value per row.
+
+        Raises
+        ------
+        PredicateError
+            A value that cannot be computed: a number out of range, a division by zero, a text
+            that is no number.
+        """
+        run = _compiled(self.sql, self.schema).run
+        parts = [_evaluate(run, batch, self.sql) for batch in _batches(data)]
+        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.array([], self.type)])
+
+
+def compile_expression(sql: str, schema: pa.Schema) -> Expr:
+    """Bind the text of a computed column to a schema.
+
+    Parameters
+    ----------
+    sql
+        An expression such as ``"x * 2"``.
+    schema
+        The dataset's schema; hidden columns such as ``_rowid`` come along.
+
+    Raises
+    ------
+    PredicateError
+        The text does not parse, names no column of the schema, or does not fit the types.
+
+    Examples
+    --------
+    >>> twice = compile_expression("x * 2", pa.schema({"x": pa.int64()}))
+    >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
+    [2, None]
+    """
+    node = _compiled(sql, schema)
+    needed = _only(schema, node.columns)
+    return Expr(sql=sql, schema=needed, columns=node.columns, type=node.type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicate:
+    """A filter bound to a schema: which rows are wanted.  Can be pickled.
+
+    Attributes
+    ----------
+    source
+        The SQL text, or the pyarrow expression.
+    schema
+        The fields of the dataset's schema that it reads.
+    columns
+        The top-level columns that it reads.
+    """
+
+    source: str | pc.Expression
+    schema: pa.Schema
+    columns: frozenset[str]
+
+    @classmethod
+    def parse(cls, source: str | pc.Expression, schema: pa.Schema) -> Predicate:
+        """Bind a filter to a schema.
+
+        Parameters
+        ----------
+        source
+            SQL text such as ``"dep_delay > 60 AND origin = 'JFK'"``, or a pyarrow expression.
+        schema
+            The dataset's schema; hidden columns such as ``_rowid`` come along.
+
+        Raises
+        ------
+        PredicateError
+            The text does not parse, names no column of the schema, compares what cannot be
+            compared, or is not a condition.
+
+        Examples
+        --------
+        >>> schema = pa.schema({"x": pa.int8(), "y": pa.int8()})
+        >>> wanted = Predicate.parse("x > 1 AND y IS NULL", schema)
+        >>> sorted(wanted.columns)
+        ['x', 'y']
+        """
+        if isinstance(source, pc.Expression):
+            columns = _columns_of(source, schema)
+            fields = [f for f in _with_hidden(schema) if f.name in columns]
+            kind = _project(source, _no_rows(fields)).type
+        elif isinstance(source, str):
+            node = _compiled(source, schema)
+            columns, kind = node.columns, node.type
+        else:
+            raise InvalidTypeError(
+                f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
+            )
+        if kind != pa.bool_():
+            raise PredicateError(
+                f"the filter {str(source)!r} gives {kind}, not true or false.",
+                hint="Compare it with something: `x > 0`.",
+                sql=str(source),
+            )
+        return cls(source=source, schema=_only(schema, columns), columns=columns)
+
+    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+        """Tell for each row whether it is wanted; where the condition is null, it is not.
+
+        Parameters
+        ----------
+        data
+            Rows with at least the predicate's ``columns``.
+
+        Raises
+        ------
+        PredicateError
+            A value that cannot be computed, such as a division by zero.
+        """
+        if isinstance(self.source, str):
+            run = _compiled(self.source, self.schema).run
+            parts = [_evaluate(run, batch, self.source) for batch in _batches(data)]
+            found = pa.concat_arrays(parts or [pa.array([], pa.bool_())])
+        else:
+            table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
+            found = _project(self.source, table)
+        return cast(pa.BooleanArray, found.fill_null(False))
