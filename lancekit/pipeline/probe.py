@@ -1,0 +1,129 @@
+"""Matching keys: which rows of a fragment have a key of the source, and which source row it is.
+
+Keys are compared column by column.  Each column's source values become a dictionary, in which a
+target value is looked up with an Arrow kernel; the pairs of codes that are left are looked up
+among the source's own.  So equality is Arrow's: nothing is hashed together, a null equals nothing,
+and columns after the first are read only for the rows that are still candidates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.scan.fragment import FragmentReader, FragmentSource
+
+__all__ = ["KeyTable", "Matches", "ProbeTask", "probe_fragment"]
+
+Indices = npt.NDArray[np.int64]
+
+_NO_KEY = -1
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """The keys of a source, ready to be looked up.  Can be sent to a worker.
+
+    `columns` are the key columns, of equal length and of the dataset's own types.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[pa.Array, ...]
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[_Level, ...], Indices]:
+        """One level per key column, and the code of each source row's whole key."""
+        levels: list[_Level] = []
+        codes = np.zeros(len(self.columns[0]), np.int64)
+        for column in self.columns:
+            values = pc.unique(column.drop_null())
+            pairs = _pairs(codes, _positions(column, values), len(values))
+            level = _Level(values, pa.array(np.unique(pairs[pairs != _NO_KEY])))
+            codes = level.codes(codes, column)
+            levels.append(level)
+        return tuple(levels), codes
+
+    @property
+    def codes(self) -> Indices:
+        """One number per source row that stands for its key; -1 if a part of it is null."""
+        return self._levels[1]
+
+    def extend(self, codes: Indices, place: int, values: pa.ChunkedArray) -> Indices:
+        """Return the codes of key parts up to ``place``, from those of the parts before it."""
+        return self._levels[0][place].codes(codes, values)
+
+    @cached_property
+    def first_rows(self) -> Indices:
+        """The first source row of each code."""
+        valid = np.flatnonzero(self.codes != _NO_KEY)
+        return valid[np.unique(self.codes[valid], return_index=True)[1]]
+
+    def repeated(self) -> Indices:
+        """Return the source rows whose key, without a null, occurs more than once."""
+        valid = np.flatnonzero(self.codes != _NO_KEY)
+        counts = np.bincount(self.codes[valid])
+        return valid[counts[self.codes[valid]] > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A key column's distinct values, and which of them follow which parts before."""
+
+    values: pa.Array
+    pairs: pa.Array
+
+    def codes(self, before: Indices, values: pa.Array | pa.ChunkedArray) -> Indices:
+        pairs = _pairs(before, _positions(values, self.values), len(self.values))
+        # small numbers again, so that any number of columns fits into 64 bits
+        return _positions(pa.array(pairs), self.pairs)
+
+
+def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
+    missing = (before == _NO_KEY) | (codes == _NO_KEY)
+    return np.where(missing, _NO_KEY, before * size + codes)
+
+
+def _positions(values: pa.Array | pa.ChunkedArray, known: pa.Array) -> Indices:
+    found = pc.index_in(values, value_set=known, skip_nulls=True)
+    if isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    return np.asarray(found.fill_null(_NO_KEY).to_numpy(zero_copy_only=False), np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTask:
+    """A fragment and the keys to look for in it."""
+
+    source: FragmentSource
+    keys: KeyTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """The rows of a fragment that have a key of the source, ascending, and their source rows."""
+
+    fragment_id: int
+    offsets: Indices
+    source_rows: Indices
+
+
+def probe_fragment(task: ProbeTask) -> Matches:
+    """Find the live rows of a fragment whose key is in the source."""
+    reader, keys = FragmentReader(task.source), task.keys
+    rows: Indices | range = reader.live_between(0, reader.physical_rows)
+    codes = np.zeros(len(rows), np.int64)
+    for place, name in enumerate(keys.names):
+        codes = keys.extend(codes, place, reader.read([name], rows).column(0))
+        candidates = np.flatnonzero(codes != _NO_KEY)
+        codes = codes[candidates]
+        rows = candidates + rows.start if isinstance(rows, range) else rows[candidates]
+    return Matches(
+        fragment_id=task.source.fragment.id,
+        offsets=np.asarray(rows, np.int64),
+        source_rows=keys.first_rows[codes],
+    )

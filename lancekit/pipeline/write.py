@@ -1,0 +1,117 @@
+"""Rows to new fragments: immutable data files, and the metadata that a commit needs of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancekit.file import FileSummary, LanceFileWriter
+from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.names import DATA, data_file_name
+from lancekit.format.schema import LanceSchema
+from lancekit.storage import Store
+
+__all__ = ["WriteTask", "delete_fragments", "write_fragments"]
+
+#: the reference's defaults
+MAX_ROWS_PER_FILE = 1 << 20
+MAX_BYTES_PER_FILE = 90 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteTask:
+    """Where and how to write rows.  Can be sent to a worker.
+
+    `schema` is the dataset's; batches have exactly its Arrow form.
+    """
+
+    store: Store
+    schema: LanceSchema
+    storage_version: str
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    max_page_bytes: int | None = None
+
+
+def write_fragments(batches: Iterable[pa.RecordBatch], task: WriteTask) -> list[Fragment]:
+    """Write batches to new files, one fragment each; nothing refers to them yet.
+
+    Files are durable when this returns.  If it raises, it removes what it wrote.
+    """
+    fragments: list[Fragment] = []
+    rest = _NonEmpty(batches)
+    try:
+        while rest:
+            fragments.append(_write_file(rest, task))
+    except BaseException:
+        delete_fragments(task.store, fragments)
+        raise
+    return fragments
+
+
+def delete_fragments(store: Store, fragments: Iterable[Fragment]) -> None:
+    """Remove the files of fragments that nothing refers to; best effort, never raises.
+
+    Only for files whose commit is known not to have landed.
+    """
+    for fragment in fragments:
+        for file in fragment.files:
+            try:
+                store.delete(f"{DATA}/{file.path}")
+            except OSError:  # an orphan that cleanup removes later
+                continue
+
+
+class _NonEmpty:
+    """Batches with a look ahead: true while rows are left; splits at a row limit."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches: Iterator[pa.RecordBatch] = iter(batches)
+        self._next: pa.RecordBatch | None = None
+
+    def __bool__(self) -> bool:
+        while self._next is None or self._next.num_rows == 0:
+            self._next = next(self._batches, None)
+            if self._next is None:
+                return False
+        return True
+
+    def take(self, most: int) -> pa.RecordBatch:
+        """Return the next rows, at most ``most``."""
+        batch = self._next
+        if batch is None:
+            raise StopIteration
+        self._next = batch.slice(most) if batch.num_rows > most else None
+        return batch.slice(0, most)
+
+
+def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
+    name = data_file_name(uuid.uuid4())
+    sink = task.store.create(f"{DATA}/{name}")
+    try:
+        options = {} if task.max_page_bytes is None else {"max_page_bytes": task.max_page_bytes}
+        writer = LanceFileWriter(sink, task.schema, version=task.storage_version, **options)
+        left = task.max_rows_per_file
+        while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
+            batch = rest.take(left)
+            writer.write(batch)
+            left -= batch.num_rows
+        summary = writer.finish()
+    except BaseException:
+        sink.abort()
+        raise
+    return _fragment(name, summary)
+
+
+def _fragment(name: str, summary: FileSummary) -> Fragment:
+    file = DataFile(
+        path=name,
+        fields=summary.field_ids,
+        column_indices=summary.column_indices,
+        version=summary.version,
+        size_bytes=summary.size_bytes,
+    )
+    return Fragment(id=0, files=(file,), physical_rows=summary.num_rows)
