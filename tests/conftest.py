@@ -1,12 +1,33 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that several rooms' tests share, and how the marked tests are run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
+from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--whole", action="store_true", help="run the torture tests at their full length"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # A session costs seconds and most of a gigabyte: one worker runs all tests that need one.
+    for item in items:
+        if item.get_closest_marker("spark") or item.get_closest_marker("notebook"):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def whole(request: pytest.FixtureRequest) -> bool:
+    """Whether torture tests run at full length."""
+    return bool(request.config.getoption("--whole"))
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +35,11 @@ def s3() -> Iterator[S3Server]:
     """An S3 server with one bucket, for the whole session; use a prefix of your own."""
     with s3_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def pylance4() -> Callable[..., Any]:
+    """Run a program under pylance 4.0.0: ``pylance4("result = ...", uri=...)``."""
+    if pylance4_process.interpreter() is None:
+        pytest.skip("pylance 4.0.0 is not set up: run `make setup`")
+    return pylance4_process.run

@@ -1,0 +1,55 @@
+# Every target first sets up what it needs, and only when pyproject.toml has changed since.
+# PYTHON=/path/to/python3 picks the interpreter (3.11 or newer); pip's own settings say where
+# packages come from.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lab bench lint fix torture setup
+
+VENV := .venv
+RUN := $(VENV)/bin
+# The oldest release of the reference implementation that datasets are exchanged with.
+PYLANCE4 := .venv-pylance4
+
+help: ## List the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+
+demo: $(VENV)/.ready ## Run the quickstart notebook on real data, and say where to look
+	@$(RUN)/python notebooks/run_demo.py
+
+test: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run all tests
+	@$(RUN)/python -m pytest -n 2 --dist loadgroup
+
+lab: $(VENV)/.ready ## Open the notebooks in JupyterLab
+	@$(RUN)/jupyter lab --notebook-dir=notebooks
+
+bench: $(VENV)/.ready ## Measure against the reference implementation
+	@$(RUN)/python -m benchmarks
+
+lint: $(VENV)/.ready ## Check style and types
+	@$(RUN)/ruff check
+	@$(RUN)/ruff format --check
+	@$(RUN)/mypy
+
+fix: $(VENV)/.ready ## Format, and mend what the linter can mend
+	@$(RUN)/ruff check --fix
+	@$(RUN)/ruff format
+
+torture: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the long, seeded tests at full length
+	@$(RUN)/python -m pytest -m torture --whole
+
+setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only
+
+# $(call environment,folder,requirements)
+define environment
+	@test -x $(1)/bin/pip || { \
+		python=$$(.ci/find-python) && "$$python" -m venv $(1) || { rm -rf $(1); exit 1; }; }
+	@echo "Setting up $(1) (some minutes the first time)"
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
+	@touch $@
+endef
+
+$(VENV)/.ready: pyproject.toml
+	$(call environment,$(VENV),-e '.[dev,lab,java]')
+
+$(PYLANCE4)/.ready: Makefile
+	$(call environment,$(PYLANCE4),pylance==4.0.0)

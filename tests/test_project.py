@@ -1,0 +1,159 @@
+"""The repository itself: what a fresh checkout, Binder and CI rely on."""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def conda_packages(name):
+    """Return {package: constraint} of an environment file's conda part, and its pip lines."""
+    lines = [line.strip() for line in (ROOT / name).read_text().splitlines()]
+    entries = [line.removeprefix("- ") for line in lines if line.startswith("- ")]
+    packages = [entry for entry in entries if not entry.startswith(("-e", "pip:", "conda-forge"))]
+    split = (re.match(r"([a-z0-9-]+)(.*)", package) for package in packages)
+    return {found[1]: found[2] for found in split}, [e for e in entries if e.startswith("-e")]
+
+
+def required():
+    """Return {package: constraint} of pyproject's dependencies and its ``lab`` extra."""
+    names = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["lab"]]
+    split = (re.match(r"([a-z0-9-]+)(?:\[.*\])?(.*)", name) for name in names)
+    return {found[1]: found[2] for found in split}
+
+
+def test_the_conda_environment_agrees_with_the_package():
+    packages, pip = conda_packages("environment.yml")
+    assert pip == ["-e .[lab]"]
+    own = {"python", "openjdk", "pip"}
+    assert {name: packages[name] for name in packages.keys() - own} == {
+        name: required()[name] for name in packages.keys() - own
+    }
+    least = tuple(map(int, PROJECT["requires-python"].removeprefix(">=").split(".")))
+    assert tuple(map(int, packages["python"].removeprefix("=").split("."))) >= least
+    assert int(packages["openjdk"].removeprefix("=")) >= 17
+
+
+def test_binder_gets_the_same_environment():
+    packages, pip = conda_packages("binder/environment.yml")
+    assert packages == conda_packages("environment.yml")[0]
+    assert pip == []
+    assert "pip install --no-cache-dir -e '.[lab]'" in (ROOT / "binder/postBuild").read_text()
+
+
+@pytest.mark.parametrize("name", [".ci/run", ".ci/find-python", "binder/postBuild"])
+def test_scripts_can_be_run(name):
+    assert os.access(ROOT / name, os.X_OK)
+    shell = "bash" if "bash" in (ROOT / name).read_text().splitlines()[0] else "sh"
+    subprocess.run([shell, "-n", str(ROOT / name)], check=True)
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    assert "exec make test" in (ROOT / ".ci/run").read_text()
+    readme = (ROOT / "README.md").read_text()
+    assert "make demo" in readme
+    assert "make test" in readme
+
+
+def test_licence():
+    text = (ROOT / "LICENSE").read_text()
+    assert PROJECT["license"] == "Apache-2.0"
+    assert "Apache License\n                           Version 2.0, January 2004" in text
+    assert "END OF TERMS AND CONDITIONS" in text
+
+
+def test_make_lists_its_targets():
+    done = subprocess.run(
+        ["make", "-s", "-C", str(ROOT)], capture_output=True, text=True, check=False
+    )
+    listed = {line.split()[0] for line in done.stdout.splitlines()}
+    assert {"demo", "test", "lab", "bench", "lint", "torture"} <= listed
+
+
+def test_the_reference_is_not_a_dependency():
+    assert not [name for name in PROJECT["dependencies"] if "lance" in name]
+
+
+# ---- the interpreter to build with
+
+
+def fake_python(folder, name, sabotage):
+    """Make an interpreter that runs ``sabotage`` before anything else."""
+    site = folder / f"site-{name}"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(sabotage)
+    path = folder / name
+    path.write_text(f'#!/bin/sh\nPYTHONPATH={site} exec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def find_python(folder, **environ):
+    done = subprocess.run(
+        ["/bin/sh", str(ROOT / ".ci/find-python")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": str(folder), **environ},
+    )
+    return done.stdout.strip(), done.stderr.splitlines()
+
+
+NO_VENV = "import sys; sys.modules['ensurepip'] = None"
+OLD = "import sys; sys.version_info = (3, 9, 2)"
+
+
+def test_a_whole_python_is_found(tmp_path):
+    good = fake_python(tmp_path, "python3.12", "")
+    fake_python(tmp_path, "python3", OLD)
+    fake_python(tmp_path, "python3.11", NO_VENV)
+    assert find_python(tmp_path) == (str(good), [])
+
+
+def test_a_python_without_venv_gets_one_sentence(tmp_path):
+    path = fake_python(tmp_path, "python3", NO_VENV)
+    found, (sentence,) = find_python(tmp_path)
+    assert found == ""
+    assert sentence.startswith(f"{path} cannot make virtual environments")
+    assert "apt-get install python3-venv" in sentence
+
+
+def test_an_old_python_gets_one_sentence(tmp_path):
+    path = fake_python(tmp_path, "python3", OLD)
+    found, (sentence,) = find_python(tmp_path)
+    assert found == ""
+    assert "needs Python 3.11 or newer" in sentence
+    assert f"{path} is 3.9" in sentence
+
+
+def test_no_python_gets_one_sentence(tmp_path):
+    found, (sentence,) = find_python(tmp_path)
+    assert found == ""
+    assert "none on PATH" in sentence
+
+
+def test_python_can_be_named(tmp_path):
+    named = fake_python(tmp_path, "mine", "")
+    fake_python(tmp_path, "python3", "")
+    assert find_python(tmp_path, PYTHON=str(named)) == (str(named), [])
+    (sentence,) = find_python(tmp_path, PYTHON="/no/such/python")[1]
+    assert "PYTHON=/no/such/python cannot be run" in sentence
+
+
+# ---- importing
+
+
+def test_import_is_light():
+    heavy = ["pyspark", "ipywidgets", "matplotlib", "pandas", "pyarrow.dataset", "sqlglot", "lance"]
+    program = f"import sys, lancekit; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
