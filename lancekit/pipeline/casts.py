@@ -1,0 +1,291 @@
+"""Rows of any maker to the dataset's own schema, without losing anything.
+
+pandas, Polars and Spark each make their own of one type: ``large_string``, other units of time,
+other names of list elements, everything nullable.  ``plan_cast`` compares two schemas once;
+``CastPlan.apply`` brings each batch to exactly the dataset's schema, and refuses a value that
+would change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.errors import SchemaMismatchError
+from lancekit.pipeline._cast_rules import RULES, LossError, cast_array, find_rule
+
+__all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast"]
+
+
+def _show(field: pa.Field) -> str:
+    return f"{field.type}{'' if field.nullable else ' not null'}"
+
+
+def _mismatch(lines: list[str], hint: str, **context: Any) -> SchemaMismatchError:
+    listed = "".join(f"\n  {line}." for line in lines)
+    return SchemaMismatchError(
+        f"the rows do not fit the dataset's schema:{listed}", hint=hint, **context
+    )
+
+
+def _cast_hint(field: pa.Field, source: pa.DataType) -> str:
+    """Write the cast that the user has to decide on, as Arrow spells it."""
+    target = field.type
+    if pt.is_timestamp(source) and pt.is_timestamp(target):
+        if source.tz is None:
+            return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
+        return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
+    return f"Cast {field.name!r} to {target} first: column.cast({str(target)!r}, safe=False)."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CastPlan:
+    """How batches of one schema become batches of another.  Can be pickled.
+
+    Attributes
+    ----------
+    source
+        The schema of the batches that come in.
+    target
+        The schema of the batches that go out.
+    """
+
+    source: pa.Schema
+    target: pa.Schema
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether batches already have the target's types, in order (nulls are checked anyway)."""
+        return bool(
+            self.source.names == self.target.names and self.source.types == self.target.types
+        )
+
+    def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
+        """Cast one batch.
+
+        Parameters
+        ----------
+        batch
+            Rows of the source schema.
+        first_row
+            The position of the batch's first row in the whole input, for messages.
+
+        Raises
+        ------
+        SchemaMismatchError
+            A value that the target's type cannot hold as it is, or a null in a column that takes
+            none; ``context`` has its column, row and value.
+        """
+        columns = [self._column(batch, field, first_row) for field in self.target]
+        if not columns:
+            return batch.select([]).replace_schema_metadata(self.target.metadata)
+        return pa.RecordBatch.from_arrays(columns, schema=self.target)
+
+    def _column(self, batch: pa.RecordBatch, field: pa.Field, first_row: int) -> pa.Array:
+        at = batch.schema.get_field_index(field.name)
+        values = pa.nulls(batch.num_rows, field.type) if at < 0 else batch.column(at)
+        try:
+            result = cast_array(values, field.type)
+        except LossError as loss:
+            row = first_row + loss.index
+            raise _mismatch(
+                [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
+                _cast_hint(field, values.type),
+                column=field.name,
+                row=row,
+                value=loss.value,
+                type=str(values.type),
+                expected=str(field.type),
+            ) from loss
+        if not field.nullable and result.null_count:
+            row = first_row + pc.index(result.is_null(), True).as_py()
+            raise _mismatch(
+                [f"{field.name}: row {row} is null, and the column takes no nulls"],
+                f"Fill or drop the nulls of {field.name!r}.",
+                column=field.name,
+                row=row,
+                value=None,
+            )
+        return result
+
+
+def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = False) -> CastPlan:
+    """Compare the schema of incoming rows with the dataset's, and plan the casts.
+
+    Parameters
+    ----------
+    source
+        The schema of the rows; its columns are found by name, in any order.
+    target
+        The dataset's schema.
+    allow_missing
+        Whether nullable columns of the target may be left out; they become null.
+
+    Raises
+    ------
+    SchemaMismatchError
+        Columns that are unknown or missing, or of a type that cannot be cast without loss.  Only
+        the differences are listed; ``context`` has them as ``unexpected``, ``missing`` (names),
+        ``types`` (name to both types) and ``renames`` (likely spellings).
+
+    Examples
+    --------
+    >>> plan = plan_cast(pa.schema({"x": pa.int64()}), pa.schema({"x": pa.int8()}))
+    >>> plan.apply(pa.record_batch({"x": [1, 2]})).schema.field("x").type
+    DataType(int8)
+    """
+    repeated = sorted({name for name in source.names if source.names.count(name) > 1})
+    if repeated:
+        raise _mismatch(
+            [f"{name}: there are several columns of this name" for name in repeated],
+            "Rename all but one.",
+            repeated=repeated,
+        )
+    unexpected = [field for field in source if target.get_field_index(field.name) < 0]
+    missing = [
+        field
+        for field in target
+        if source.get_field_index(field.name) < 0 and not (allow_missing and field.nullable)
+    ]
+    clashes = {
+        field.name: (source.field(field.name).type, field.type)
+        for field in target
+        if source.get_field_index(field.name) >= 0
+        and find_rule(source.field(field.name).type, field.type) is None
+    }
+    if not (unexpected or missing or clashes):
+        return CastPlan(source=source, target=target)
+
+    renames = _likely_renames(unexpected, target, source)
+    lines = [
+        *(f"+ {f.name}: {_show(f)}, not in the dataset{_guess(renames, f)}" for f in unexpected),
+        *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),
+        *(f"~ {name}: {s} in the rows, {t} in the dataset" for name, (s, t) in clashes.items()),
+    ]
+    raise _mismatch(
+        lines,
+        _hint(target, unexpected, missing, clashes, renames),
+        unexpected=[f.name for f in unexpected],
+        missing=[f.name for f in missing],
+        types={name: (str(s), str(t)) for name, (s, t) in clashes.items()},
+        renames=renames,
+    )
+
+
+def _plain_name(name: str) -> str:
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def _likely_renames(
+    unexpected: list[pa.Field], target: pa.Schema, source: pa.Schema
+) -> dict[str, str]:
+    """Pair unknown columns with absent ones that are spelled alike but for case and signs."""
+    absent = {_plain_name(n): n for n in target.names if n not in set(source.names)}
+    pairs = {field.name: absent.get(_plain_name(field.name)) for field in unexpected}
+    return {name: other for name, other in pairs.items() if other is not None}
+
+
+def _guess(renames: Mapping[str, str], field: pa.Field) -> str:
+    other = renames.get(field.name)
+    return f" (is it {other!r}?)" if other else ""
+
+
+def _hint(
+    target: pa.Schema,
+    unexpected: list[pa.Field],
+    missing: list[pa.Field],
+    clashes: Mapping[str, tuple[pa.DataType, pa.DataType]],
+    renames: Mapping[str, str],
+) -> str:
+    if renames:
+        return "Rename " + ", ".join(f"{a!r} to {b!r}" for a, b in renames.items()) + "."
+    if clashes:
+        name, (source, _) = next(iter(clashes.items()))
+        return _cast_hint(target.field(name), source)
+    if unexpected:
+        return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to the dataset."
+    return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."
+
+
+# ---- new datasets
+
+
+def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[Any], pa.DataType]:
+    return lambda kind: make(_stored_field(kind.value_field))
+
+
+# What is stored for a type that has no place of its own in a data file; parts of nested types
+# are brought along.
+_STORED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] = (
+    (pt.is_string_view, lambda _: pa.string()),
+    (pt.is_binary_view, lambda _: pa.binary()),
+    (pt.is_decimal32, lambda t: pa.decimal128(t.precision, t.scale)),
+    (pt.is_decimal64, lambda t: pa.decimal128(t.precision, t.scale)),
+    (
+        pt.is_dictionary,
+        lambda t: pa.dictionary(t.index_type, _stored(t.value_type)),
+    ),
+    (pt.is_list, _stored_list(pa.list_)),
+    (pt.is_list_view, _stored_list(pa.list_)),
+    (pt.is_large_list, _stored_list(pa.large_list)),
+    (pt.is_large_list_view, _stored_list(pa.large_list)),
+    (pt.is_fixed_size_list, lambda t: pa.list_(_stored(t.value_type), t.list_size)),
+    (pt.is_struct, lambda t: pa.struct([_stored_field(f) for f in t])),
+    (
+        pt.is_map,
+        lambda t: pa.map_(_stored_field(t.key_field), _stored_field(t.item_field)),
+    ),
+)
+
+
+def _stored(kind: pa.DataType) -> pa.DataType:
+    return next((make(kind) for test, make in _STORED if test(kind)), kind)
+
+
+def _stored_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_stored(field.type))
+
+
+def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema that a new dataset gets for rows of this schema.
+
+    As in the reference: views become plain strings and binary, the elements of fixed-size lists
+    lose their name, ``large_string`` stays.  Small decimals and list views, which the reference
+    refuses, become ``decimal128`` and lists.  The metadata that pandas adds is left out: it
+    describes one frame, not the rows that come later.
+
+    Examples
+    --------
+    >>> normalise_new_schema(pa.schema({"s": pa.string_view()})).field("s").type
+    DataType(string)
+    """
+    metadata = {k: v for k, v in (schema.metadata or {}).items() if k != b"pandas"}
+    return pa.schema([_stored_field(field) for field in schema], metadata=metadata or None)
+
+
+# ---- documentation
+
+_INTRODUCTION = """\
+# Casts
+
+Rows that are written, appended or merged are brought to the dataset's own types. Only what loses
+nothing is cast, by the first row of this table that fits; a value that would change is an error
+that names its column, row and value. Everything else is an error that lists only the differences.
+
+Columns are found by name, in any order. A column may say that it takes nulls where the dataset's
+does not, as long as it has none.
+
+| from | to | when |
+|---|---|---|
+"""
+
+
+def document() -> str:
+    """Render the table of casts: the text of ``docs/casts.md``."""
+    rows = [f"| {rule.source} | {rule.target} | {rule.condition} |\n" for rule in RULES]
+    return _INTRODUCTION + "".join(rows)
