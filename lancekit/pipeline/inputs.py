@@ -1,0 +1,243 @@
+"""What a caller may hand over as rows, as one stream of Arrow batches.
+
+Recognised by what they offer, not by importing their libraries: a dataset is often written by a
+process that has never loaded Polars.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, cast
+
+import pyarrow as pa
+
+from lancekit.errors import InvalidTypeError, SchemaMismatchError
+
+__all__ = ["as_reader", "is_replayable", "is_spark_dataframe", "replayable"]
+
+_ACCEPTED = (
+    "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a list or iterable of "
+    "record batches; a pandas or Polars frame; a dict of columns; a list of dicts; anything with "
+    "__arrow_c_stream__ or __arrow_c_array__; or a Spark DataFrame"
+)
+
+
+def is_spark_dataframe(data: object) -> bool:
+    """Tell whether this is a Spark DataFrame, classic or Connect, without importing PySpark.
+
+    Examples
+    --------
+    >>> is_spark_dataframe([1])
+    False
+    """
+    return any(
+        cls.__module__.startswith("pyspark.sql.") and cls.__name__ == "DataFrame"
+        for cls in type(data).__mro__
+    )
+
+
+def _loaded_type(module: str, name: str) -> tuple[type, ...]:
+    """Return a library's type if the library is loaded: no object of it can exist otherwise."""
+    found = getattr(sys.modules.get(module), name, None)
+    return (found,) if isinstance(found, type) else ()
+
+
+def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """Keep the levels of the index that have a name; row numbers are no column."""
+    levels = [name for name in frame.index.names if name is not None]
+    try:
+        if levels and (schema is None or set(levels) & set(schema.names)):
+            frame = frame.reset_index(levels).reset_index(drop=True)
+        return pa.Table.from_pandas(frame, preserve_index=False).to_reader()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as error:
+        reason = "; ".join(str(part).strip() for part in error.args)
+        raise SchemaMismatchError(
+            f"the pandas frame does not make a table: {reason}.",
+            hint="Give every column one type, and a name of its own.",
+        ) from error
+
+
+def _from_batches(items: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """Stream record batches or tables; the first one says what the schema is."""
+    batches = _flatten(iter(items))
+    first = next(batches, None)
+    if first is None:
+        if schema is None:
+            raise InvalidTypeError(
+                "an empty list of rows has no schema.", hint="Pass schema= with the columns."
+            )
+        return schema.empty_table().to_reader()
+    return pa.RecordBatchReader.from_batches(
+        first.schema, _of_one_schema(first.schema, chain([first], batches))
+    )
+
+
+def _flatten(items: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    for number, item in enumerate(items):
+        if isinstance(item, pa.Table):
+            # A table of no rows may have no batch; its schema counts all the same.
+            yield from item.to_batches() or [_empty(item.schema)]
+        elif isinstance(item, pa.RecordBatch):
+            yield item
+        else:
+            raise InvalidTypeError(
+                f"item {number} of the rows is a {type(item).__name__}, not a record batch.",
+                hint="Pass record batches, or a list of dicts.",
+            )
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _of_one_schema(
+    schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number, batch in enumerate(batches):
+        if not batch.schema.equals(schema):
+            differing = [str(f) for f in batch.schema if f not in list(schema)]
+            raise SchemaMismatchError(
+                f"batch {number} has another schema than the first: "
+                f"{', '.join(differing) or 'columns are missing'}.",
+                hint="Cast the batches to one schema.",
+                batch=number,
+            )
+        yield batch
+
+
+def _from_sequence(data: Sequence[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    if data and all(isinstance(row, Mapping) for row in data):
+        names = dict.fromkeys(name for row in data for name in row)
+        # Arrow alone would take the names from the first row and drop every later one.
+        columns = {name: [row.get(name) for row in data] for name in names}
+        return _from_columns(columns, schema)
+    return _from_batches(data, schema)
+
+
+def _from_columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    """Build columns from Python values: those that the schema names get its types."""
+    types = {} if schema is None else {field.name: field.type for field in schema}
+    arrays: dict[str, Any] = {}
+    for name, values in data.items():
+        try:
+            arrays[name] = (
+                values
+                if isinstance(values, pa.Array | pa.ChunkedArray)
+                else pa.array(values, types.get(name))
+            )
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
+            expected = f" of type {types[name]}" if name in types else ""
+            raise SchemaMismatchError(
+                f"the values of {name!r} do not make a column{expected}: "
+                f"{str(error).splitlines()[0]}.",
+                column=name,
+            ) from error
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        listed = ", ".join(f"{name} ({length})" for name, length in lengths.items())
+        raise SchemaMismatchError(f"the columns are of different lengths: {listed}.")
+    return pa.table(arrays).to_reader()
+
+
+def _from_scanner(scanner: Any, _schema: pa.Schema | None) -> pa.RecordBatchReader:
+    return scanner.to_reader()
+
+
+def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, pa.Schema | None], Any]]]:
+    """List the known types and how each becomes a reader, the special before the general."""
+    yield (pa.RecordBatchReader,), lambda data, _: data
+    yield (pa.Table,), lambda data, _: data.to_reader()
+    yield (pa.RecordBatch,), lambda data, _: pa.Table.from_batches([data]).to_reader()
+    yield _loaded_type("pandas", "DataFrame"), _from_pandas
+    yield _loaded_type("polars", "DataFrame"), lambda data, _: data.to_arrow().to_reader()
+    yield _loaded_type("polars", "LazyFrame"), lambda data, _: data.collect().to_arrow().to_reader()
+    yield _loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
+    yield (
+        _loaded_type("pyarrow.dataset", "Dataset"),
+        lambda data, _: data.scanner().to_reader(),
+    )
+    yield (Mapping,), _from_columns
+
+
+def _not_rows(data: object) -> InvalidTypeError:
+    kind = f"{type(data).__module__}.{type(data).__qualname__}"
+    return InvalidTypeError(
+        f"rows cannot be read from a {kind}.", hint=f"Pass {_ACCEPTED}.", type=kind
+    )
+
+
+def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """Turn rows of any accepted kind into one stream of record batches.
+
+    Parameters
+    ----------
+    data
+        A pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
+        list or another iterable of record batches; a pandas or Polars frame; a dict of columns; a
+        list of dicts; or any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``.  The
+        row numbers of a pandas frame are dropped; index levels that have a name are columns.
+    schema
+        The types that Python values get, and the columns of an input without any batch.  Arrow
+        data keep their own types: casting is the next step.
+
+    Raises
+    ------
+    InvalidTypeError
+        Anything else.  (A Spark DataFrame is not read here.)
+    SchemaMismatchError
+        Batches of different schemas, or columns of different lengths or of mixed values.
+
+    Examples
+    --------
+    >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
+    {'x': [1, 2], 'y': [None, 'b']}
+    """
+    for types, convert in _sources():
+        if isinstance(data, types):
+            return cast(pa.RecordBatchReader, convert(data, schema))
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "__arrow_c_array__"):
+            return as_reader(pa.record_batch(data))
+    except pa.ArrowInvalid as error:
+        raise _not_rows(data) from error  # one column, not a table
+    if isinstance(data, list | tuple):
+        return _from_sequence(data, schema)
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes | pa.Array):
+        return _from_batches(data, schema)
+    raise _not_rows(data)
+
+
+def is_replayable(data: Any) -> bool:
+    """Tell whether ``as_reader`` may be called on this more than once, with the same rows.
+
+    Examples
+    --------
+    >>> is_replayable({"x": [1]}), is_replayable(iter([]))
+    (True, False)
+    """
+    if isinstance(data, pa.RecordBatchReader | Iterator):
+        return False
+    one_shot = _loaded_type("pyarrow.dataset", "Scanner")
+    if isinstance(data, one_shot):
+        return False
+    known = (*(t for types, _ in _sources() for t in types), list, tuple)
+    return is_spark_dataframe(data) or isinstance(data, known)
+
+
+def replayable(data: Any, schema: pa.Schema | None = None) -> Any:
+    """Return the data itself if it can be read again, else all of its rows as a table.
+
+    A commit that loses against another writer may have to do its work again, with rows that a
+    stream gives only once.
+
+    Examples
+    --------
+    >>> batches = (pa.record_batch({"x": [n]}) for n in range(2))
+    >>> replayable(batches).num_rows
+    2
+    """
+    return data if is_replayable(data) else as_reader(data, schema).read_all()
