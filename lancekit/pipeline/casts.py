@@ -8,6 +8,7 @@ would change.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -139,29 +140,30 @@ def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = Fal
     >>> plan.apply(pa.record_batch({"x": [1, 2]})).schema.field("x").type
     DataType(int8)
     """
-    repeated = sorted({name for name in source.names if source.names.count(name) > 1})
+    repeated = [name for name, times in Counter(source.names).items() if times > 1]
     if repeated:
         raise _mismatch(
             [f"{name}: there are several columns of this name" for name in repeated],
             "Rename all but one.",
             repeated=repeated,
         )
-    unexpected = [field for field in source if target.get_field_index(field.name) < 0]
+    given = {field.name: field for field in source}
+    wanted = {field.name: field for field in target}
+    unexpected = [field for name, field in given.items() if name not in wanted]
     missing = [
         field
-        for field in target
-        if source.get_field_index(field.name) < 0 and not (allow_missing and field.nullable)
+        for name, field in wanted.items()
+        if name not in given and not (allow_missing and field.nullable)
     ]
     clashes = {
-        field.name: (source.field(field.name).type, field.type)
-        for field in target
-        if source.get_field_index(field.name) >= 0
-        and find_rule(source.field(field.name).type, field.type) is None
+        name: (given[name].type, field.type)
+        for name, field in wanted.items()
+        if name in given and find_rule(given[name].type, field.type) is None
     }
     if not (unexpected or missing or clashes):
         return CastPlan(source=source, target=target)
 
-    renames = _likely_renames(unexpected, target, source)
+    renames = _likely_renames(unexpected, set(wanted) - set(given))
     lines = [
         *(f"+ {f.name}: {_show(f)}, not in the dataset{_guess(renames, f)}" for f in unexpected),
         *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),
@@ -181,12 +183,10 @@ def _plain_name(name: str) -> str:
     return "".join(c for c in name.casefold() if c.isalnum())
 
 
-def _likely_renames(
-    unexpected: list[pa.Field], target: pa.Schema, source: pa.Schema
-) -> dict[str, str]:
+def _likely_renames(unexpected: list[pa.Field], absent: set[str]) -> dict[str, str]:
     """Pair unknown columns with absent ones that are spelled alike but for case and signs."""
-    absent = {_plain_name(n): n for n in target.names if n not in set(source.names)}
-    pairs = {field.name: absent.get(_plain_name(field.name)) for field in unexpected}
+    alike = {_plain_name(name): name for name in sorted(absent)}
+    pairs = {field.name: alike.get(_plain_name(field.name)) for field in unexpected}
     return {name: other for name, other in pairs.items() if other is not None}
 
 
