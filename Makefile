@@ -7,6 +7,8 @@
 
 VENV := .venv
 RUN := $(VENV)/bin
+# A variable, because a call would be cut at its commas.
+EVERYTHING := -e '.[dev,lab,java]'
 # The oldest release of the reference implementation that datasets are exchanged with.
 PYLANCE4 := .venv-pylance4
 
@@ -49,7 +51,7 @@ define environment
 endef
 
 $(VENV)/.ready: pyproject.toml
-	$(call environment,$(VENV),-e '.[dev,lab,java]')
+	$(call environment,$(VENV),$(EVERYTHING))
 
 $(PYLANCE4)/.ready: Makefile
 	$(call environment,$(PYLANCE4),pylance==4.0.0)

