@@ -1,4 +1,17 @@
 """Lance data files: Arrow batches in, one file out, and back with projection and row selection.
 
 Knows nothing of tables, versions or deletions.
+
+`reader` and `writer` are the two doors.  `container` is the frame of a file: footer, tables, column
+metadata.  A page is decoded by one class for each layout: `miniblock`, `fullzip`, `constant`
+(2.1 and later), `pages20` (2.0).  The layouts take their values apart with `minivalues` and
+`pieces`, over the kernels `bitpacking`, `fsst`, `compression`, `bits`; decoded values are `raw` until
+they get their Arrow type.  Nothing below the reader knows a file's name: kernels raise the two
+exceptions of `faults`, which names the place.
 """
+
+from lancekit.file.columns import FileColumn, file_columns
+from lancekit.file.reader import LanceFileReader
+from lancekit.file.selection import Rows
+
+__all__ = ["FileColumn", "LanceFileReader", "Rows", "file_columns"]

@@ -1,0 +1,130 @@
+"""Moving bytes: aligned views, pieces gathered into one buffer, ranges fetched from a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit.file.faults import require
+from lancekit.storage.base import RandomAccess
+
+__all__ = ["Bytes", "Ints", "as_bytes", "fetch", "gather", "scratch", "starts_of", "view"]
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+#: Ranges closer than this are read as one: a seek costs more than reading over a small gap.
+_GAP = 4096
+
+
+def scratch(size: int) -> Bytes:
+    """Return uninitialised memory from Arrow's pool, which reuses pages that are mapped already.
+
+    Large NumPy arrays come from fresh pages, whose faults cost as much as a decoder.
+    """
+    out: Bytes = np.frombuffer(pa.allocate_buffer(size), np.uint8)
+    return out
+
+
+def as_bytes(data: Any) -> Bytes:
+    """Return a byte view of a buffer that starts on a multiple of 8, copied only if it must be.
+
+    Decoders view it as 64-bit words, and Arrow's consumers in other languages rely on alignment.
+    """
+    out: Bytes = np.frombuffer(data, np.uint8)
+    if out.size and out.ctypes.data % 8:
+        copy = scratch(out.size)
+        copy[:] = out
+        return copy
+    return out
+
+
+def view(data: Bytes, dtype: Any) -> NDArray[Any]:
+    """View whole elements of ``dtype``; odd bytes at the end are left out."""
+    size = np.dtype(dtype).itemsize
+    return data[: data.size // size * size].view(dtype)
+
+
+def starts_of(lengths: NDArray[Any]) -> Ints:
+    """Return the running total with a leading zero: starts, and the end of the last."""
+    out = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=out[1:])
+    return out
+
+
+def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
+    """Copy pieces of ``data``, in the order given, back to back.
+
+    The pieces must ascend and not overlap.
+    """
+    if len(starts) == 0:
+        return np.empty(0, np.uint8)
+    stops = starts + lengths
+    require(
+        starts[0] >= 0
+        and stops[-1] <= data.size
+        and (lengths >= 0).all()
+        and (starts[1:] >= stops[:-1]).all(),
+        "a chunk reaches outside of its page",
+    )
+    if (starts[1:] == stops[:-1]).all():
+        return data[starts[0] : stops[-1]]
+    head = len(starts) - 1  # the last chunk of a page is shorter than the others
+    size = int(lengths[0])
+    stride = int(starts[1] - starts[0])
+    if (lengths[:head] == size).all() and (np.diff(starts[: head + 1]) == stride).all():
+        out = scratch(head * size + int(lengths[-1]))
+        rows = np.lib.stride_tricks.as_strided(
+            data[starts[0] :], (head, size), (stride, 1), writeable=False
+        )
+        out[: head * size].reshape(head, size)[:] = rows
+        out[head * size :] = data[starts[-1] : stops[-1]]
+        return out
+    # Arrow copies the pieces: seen as a binary array whose elements are gap, piece, gap, piece ...
+    borders = np.empty(2 * len(starts) + 1, np.int64)
+    borders[0] = 0
+    borders[1::2] = starts
+    borders[2::2] = stops
+    pieces = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), 2 * len(starts), [None, pa.py_buffer(borders), pa.py_buffer(data)]
+    ).take(pa.array(np.arange(1, 2 * len(starts), 2)))
+    joined = pieces.buffers()[2]
+    if joined is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(joined, np.uint8)[: int(lengths.sum())]
+
+
+def fetch(
+    source: RandomAccess, base: int, starts: Ints, stops: Ints, gap: int = _GAP
+) -> tuple[Bytes, Ints]:
+    """Read ascending byte ranges, relative to ``base``, with nearby ones merged.
+
+    Returns
+    -------
+    The bytes read, and where in them each range starts.  Ranges that start on a multiple of 8
+    do so in the result too.
+    """
+    if len(starts) == 0:
+        return np.empty(0, np.uint8), np.empty(0, np.int64)
+    begins = starts & ~np.int64(7)
+    breaks = np.flatnonzero(begins[1:] - stops[:-1] > gap) + 1
+    first = begins[np.concatenate(([0], breaks))]
+    last = stops[np.concatenate((breaks - 1, [len(stops) - 1]))]
+    parts: Sequence[Any]
+    if len(first) == 1:
+        parts = [source.read(base + int(first[0]), int(last[0] - first[0]))]
+        return as_bytes(parts[0]), starts - first[0]
+    lengths = last - first
+    parts = source.read_many(list(zip((base + first).tolist(), lengths.tolist(), strict=True)))
+    places = starts_of(-(-lengths // 8) * 8)
+    out = scratch(int(places[-1]))
+    for place, part in zip(places.tolist(), parts, strict=False):
+        out[place : place + part.size] = np.frombuffer(part, np.uint8)
+    merged = np.zeros(len(starts), np.int64)
+    merged[breaks] = 1
+    group = np.cumsum(merged)
+    return out, starts - first[group] + places[:-1][group]

@@ -1,0 +1,225 @@
+"""Pages of 2.0 files (file format, section 5)."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit.file import bits, raw
+from lancekit.file.compression import decompress
+from lancekit.file.faults import Unsupported, require
+from lancekit.file.fsst import SymbolTable
+from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
+from lancekit.file.page import Page
+from lancekit.file.selection import Selection, Span
+from lancekit.format.pb import encodings_v20_pb2 as pb
+
+__all__ = ["ArrayPage"]
+
+
+class ArrayPage:
+    """Decoder of one 2.0 page: a tree of encodings over the page's buffers.
+
+    Rows come in groups: the items of a fixed-size list are read as one group per row.
+    """
+
+    def __init__(self, page: Page, encoding: pb.ArrayEncoding, kind: pa.DataType) -> None:
+        self._page = page
+        self._encoding = encoding
+        self._kind = raw.storage_type(kind)
+
+    def read(self, rows: Selection) -> pa.Array:
+        """Return rows as an array of the column's type."""
+        encoding, validity = self._strip(self._encoding, rows, 1)
+        if encoding is None:
+            return pa.nulls(len(rows), self._kind)
+        if encoding.WhichOneof("array_encoding") == "dictionary":
+            require(validity is None, "validity around a dictionary")
+            return self._look_up(encoding.dictionary, rows)
+        values, inner = self._values(encoding, rows, 1)
+        return raw.to_arrow(values, self._kind, validity if inner is None else inner)
+
+    def _strip(
+        self, encoding: pb.ArrayEncoding, rows: Selection, group: int
+    ) -> tuple[pb.ArrayEncoding | None, Bytes | None]:
+        """Unwrap ``nullable``: return the values' encoding (none if all are null) and validity."""
+        if encoding.WhichOneof("array_encoding") != "nullable":
+            return encoding, None
+        match encoding.nullable.WhichOneof("nullability"):
+            case "no_nulls":
+                return self._strip(encoding.nullable.no_nulls.values, rows, group)
+            case "some_nulls":
+                some = encoding.nullable.some_nulls
+                validity = self._flat(some.validity.flat, rows, group)
+                require(isinstance(validity, raw.Bits), "validity is not one bit per row")
+                assert isinstance(validity, raw.Bits)
+                return some.values, validity.data
+            case "all_nulls":
+                return None, None
+            case _:
+                raise Unsupported("an unknown kind of nullability")
+
+    def _values(
+        self, encoding: pb.ArrayEncoding, rows: Selection, group: int
+    ) -> tuple[raw.Raw, Bytes | None]:
+        """Decode values, and the validity that their own encoding carries."""
+        match encoding.WhichOneof("array_encoding"):
+            case "flat":
+                return self._flat(encoding.flat, rows, group), None
+            case "fixed_size_list":
+                return self._lists(encoding.fixed_size_list, rows, group), None
+            case "binary" if group == 1:
+                return self._binary(encoding.binary, rows)
+            case "fsst" if group == 1:
+                codes, validity = self._binary(encoding.fsst.binary.binary, rows)
+                return SymbolTable(encoding.fsst.symbol_table).decode(codes), validity
+            case None:
+                raise Unsupported("an unknown 2.0 encoding")
+            case name:
+                raise Unsupported(f"2.0 encoding {name!r} of this column")
+
+    def _buffer(self, buffer: pb.Buffer) -> int:
+        if buffer.buffer_type != pb.Buffer.PAGE:
+            raise Unsupported("a buffer outside of its page")
+        return int(buffer.buffer_index)
+
+    def _flat(self, flat: pb.Flat, rows: Selection, group: int) -> raw.Raw:
+        width = int(flat.bits_per_value) * group
+        buffer = self._buffer(flat.buffer)
+        one_bit = flat.bits_per_value == 1
+        if not one_bit and flat.bits_per_value % 8:
+            raise Unsupported(f"a flat encoding of {flat.bits_per_value} bits")
+        count = len(rows) * group
+        if flat.HasField("compression"):
+            data = decompress(flat.compression.scheme, self._page.read(buffer))
+            require(data.size * 8 >= width * self._page.length, "a buffer is too short")
+            if one_bit:
+                return _bits(data, rows, 0, group)
+            whole = raw.Fixed(width // 8, data, self._page.length)
+            part = raw.select(whole, slice(rows.start, rows.stop) if isinstance(rows, Span) else rows)
+            assert isinstance(part, raw.Fixed)
+            return raw.Fixed(width // group // 8, part.data, count)
+        if one_bit:
+            first, last = (rows.start, rows.stop) if isinstance(rows, Span) else (rows[0], rows[-1] + 1)
+            begin = int(first) * group // 8
+            data = self._range(buffer, begin, -(-int(last) * group // 8))
+            return _bits(data, rows, begin * 8, group)
+        size = width // 8
+        if isinstance(rows, Span):
+            data = as_bytes(self._range(buffer, rows.start * size, rows.stop * size))
+        else:
+            data, places = self._page.fetch(buffer, rows * size, (rows + 1) * size)
+            data = gather(data, places, np.full(len(rows), size))
+        return raw.Fixed(width // group // 8, data, count)
+
+    def _range(self, buffer: int, start: int, stop: int) -> Bytes:
+        data, places = self._page.fetch(buffer, np.array([start]), np.array([stop]))
+        return data[int(places[0]) : int(places[0]) + stop - start]
+
+    def _lists(self, message: pb.FixedSizeList, rows: Selection, group: int) -> raw.Lists:
+        if message.has_validity:
+            raise Unsupported("validity inside of a 2.0 fixed-size list")
+        size = int(message.dimension)
+        require(size > 0, "a fixed-size list of 0 items")
+        count = len(rows) * group
+        encoding, validity = self._strip(message.items, rows, group * size)
+        if encoding is None:
+            return raw.Lists(size, None, raw.Nulls(count * size), count)
+        items, inner = self._values(encoding, rows, group * size)
+        require(inner is None, "strings in a fixed-size list")
+        return raw.Lists(size, validity, items, count)
+
+    # ---- strings
+
+    def _entries(self, encoding: pb.ArrayEncoding, rows: Selection) -> NDArray[np.uint64]:
+        inner, validity = self._strip(encoding, rows, 1)
+        require(inner is not None and validity is None, "nulls among offsets or indices")
+        assert inner is not None
+        values = self._flat(inner.flat, rows, 1)
+        require(isinstance(values, raw.Fixed) and values.width in {1, 2, 4, 8}, "bad indices")
+        assert isinstance(values, raw.Fixed)
+        entries: NDArray[np.uint64] = values.data.view(f"<u{values.width}")[: values.count]
+        return entries
+
+    def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
+        adjustment = int(message.null_adjustment)
+        if isinstance(rows, Span):
+            first = max(rows.start - 1, 0)
+            stored = self._entries(message.indices, Span(first, rows.stop))
+            ends, null = _unadjust(stored, adjustment)
+            borders = ends if rows.start else np.concatenate(([0], ends))
+            null = null[len(null) - len(rows) :]
+            begin, end = borders[:-1], borders[1:]
+        else:
+            needed = np.unique(np.concatenate((np.maximum(rows - 1, 0), rows)))
+            stored = self._entries(message.indices, needed)
+            ends, nulls = _unadjust(stored, adjustment)
+            place = np.searchsorted(needed, rows)
+            end, null = ends[place], nulls[place]
+            begin = np.where(rows == 0, 0, ends[np.maximum(place - 1, 0)])
+        require((begin >= 0).all() and (end >= begin).all(), "string offsets are out of order")
+        data, places = self._bytes(message.bytes, begin, end)
+        validity = bits.pack(~null) if null.any() else None
+        return raw.Variable(starts_of(end - begin), gather(data, places, end - begin)), validity
+
+    def _bytes(self, encoding: pb.ArrayEncoding, begin: Ints, end: Ints) -> tuple[Bytes, Ints]:
+        """Read the bytes of ascending ranges."""
+        if encoding.WhichOneof("array_encoding") == "nullable":
+            encoding = encoding.nullable.no_nulls.values
+        if encoding.WhichOneof("array_encoding") != "flat" or encoding.flat.bits_per_value != 8:
+            raise Unsupported("encoded bytes of strings")
+        flat = encoding.flat
+        buffer = self._buffer(flat.buffer)
+        if flat.HasField("compression"):
+            return decompress(flat.compression.scheme, self._page.read(buffer)), begin
+        return self._page.fetch(buffer, begin, end)
+
+    # ---- dictionaries
+
+    @cached_property
+    def _items(self) -> pa.Array:
+        message = self._encoding
+        if message.WhichOneof("array_encoding") == "nullable":
+            message = message.nullable.no_nulls.values
+        kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
+        count = int(message.dictionary.num_dictionary_items)
+        inner = Page(
+            self._page.source, self._page.index, count, self._page.positions, self._page.sizes
+        )
+        return ArrayPage(inner, message.dictionary.items, kind).read(Span(0, count))
+
+    def _look_up(self, message: pb.Dictionary, rows: Selection) -> pa.Array:
+        codes = self._entries(message.indices, rows)
+        items = self._items
+        if pa.types.is_dictionary(self._kind):  # null keys are keys of a null item
+            require(len(codes) == 0 or int(codes.max()) < len(items), "an index has no value")
+            keys = pa.array(codes).cast(self._kind.index_type)
+            return pa.DictionaryArray.from_arrays(keys, items, ordered=self._kind.ordered)
+        require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
+        null = codes == 0
+        index = codes.astype(np.int64) - 1
+        return items.take(pa.array(index, mask=null if null.any() else None))
+
+
+def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return end offsets, and which rows are null: those that were stored larger."""
+    ends = stored.astype(np.int64)
+    if adjustment == 0:
+        return ends, np.zeros(len(ends), bool)
+    null = stored >= np.uint64(adjustment)
+    ends[null] -= adjustment
+    return ends, null
+
+
+def _bits(data: Bytes, rows: Selection, before: int, group: int) -> raw.Bits:
+    """Return the bits of the rows from a bitmap that begins at bit ``before``."""
+    if isinstance(rows, Span):
+        count = len(rows) * group
+        return raw.Bits(bits.slice_bits(data, rows.start * group - before, count), count)
+    places = (rows[:, None] * group + np.arange(group)).ravel() - before
+    require(places[-1] < data.size * 8, "a bit buffer is too short")
+    flags = np.unpackbits(data, bitorder="little")
+    return raw.Bits(bits.pack(flags[places]), len(places))

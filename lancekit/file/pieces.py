@@ -1,0 +1,268 @@
+"""The same buffer of many chunks: decoders work on all chunks of a page at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.file import bits
+from lancekit.file.bitpacking import BLOCK, unpack_blocks
+from lancekit.file.compression import SCHEMES, decompress
+from lancekit.file.faults import Unsupported, require
+from lancekit.file.memory import Bytes, Ints, gather, starts_of, view
+from lancekit.file.raw import Bits, Fixed, Raw, Variable
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+__all__ = ["Pieces", "decode_blocks", "decode_one", "kind_of", "word_type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """One buffer of each of several chunks, all inside ``data``, ascending."""
+
+    data: Bytes
+    starts: Ints
+    lengths: Ints
+
+    def __post_init__(self) -> None:
+        if len(self.starts):
+            ends = self.starts + self.lengths
+            require(
+                self.starts.min() >= 0 and self.lengths.min() >= 0 and ends.max() <= self.data.size,
+                "a chunk's buffer reaches outside of its page",
+            )
+
+    def head(self, lengths: Ints) -> Bytes:
+        """Return the first ``lengths`` bytes of every piece, back to back."""
+        require((lengths <= self.lengths).all(), "a chunk's buffer is too short")
+        return gather(self.data, self.starts, lengths)
+
+    def words(self, dtype: Any, at: Ints) -> NDArray[Any]:
+        """Return the word of ``dtype`` at byte position ``at`` of every piece."""
+        size = np.dtype(dtype).itemsize
+        require((at + size <= self.lengths).all(), "a chunk's buffer is too short")
+        index = self.starts + at
+        if (index % size == 0).all():
+            return view(self.data, dtype)[index // size]
+        parts = self.data[index[:, None] + np.arange(size)]
+        return np.ascontiguousarray(parts).view(dtype).ravel()
+
+    def some(self, which: Any) -> Pieces:
+        """Return the pieces of some chunks."""
+        return Pieces(self.data, self.starts[which], self.lengths[which])
+
+
+def kind_of(encoding: pb.CompressiveEncoding) -> str:
+    """Return the name of the encoding; `Damaged` if none is set."""
+    name = encoding.WhichOneof("compression")
+    require(name is not None, "a buffer has no encoding")
+    return str(name)
+
+
+def word_type(bits_per_value: int) -> Any:
+    """Return the unsigned integer type of 8, 16, 32 or 64 bits."""
+    if bits_per_value not in {8, 16, 32, 64}:
+        raise Unsupported(f"bit packing of {bits_per_value}-bit values")
+    return np.dtype(f"<u{bits_per_value // 8}")
+
+
+def flat(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Values back to back."""
+    if encoding.flat.HasField("data"):
+        raise Unsupported("compression inside of a flat encoding")
+    width = int(encoding.flat.bits_per_value)
+    total = int(counts.sum())
+    if width == 1:
+        require(((counts + 7) // 8 <= pieces.lengths).all(), "a chunk's buffer is too short")
+        return Bits(bits.gather_bits(pieces.data, pieces.starts, counts), total)
+    if width % 8:
+        raise Unsupported(f"a flat encoding of {width} bits")
+    return Fixed(width // 8, pieces.head(counts * (width // 8)), total)
+
+
+def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Up to 1024 values per chunk, behind a word that holds their packed width."""
+    bits_per_value = int(encoding.inline_bitpacking.uncompressed_bits_per_value)
+    dtype = word_type(bits_per_value)
+    total = int(counts.sum())
+    require((counts <= BLOCK).all(), "a bit-packed chunk of more than 1024 values")
+    require((counts[:-1] == BLOCK).all(), "a bit-packed chunk of fewer than 1024 values")
+    widths = pieces.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)
+    require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
+    used = np.flatnonzero(np.bincount(widths, minlength=1)) if len(widths) else []
+    bodies = Pieces(pieces.data, pieces.starts + dtype.itemsize, pieces.lengths - dtype.itemsize)
+    out = np.empty((0, BLOCK), dtype) if len(counts) == 0 else None
+    for width in map(int, used):
+        which: Any = slice(None) if len(used) == 1 else widths == width
+        part = bodies.some(which)
+        packed = part.head(np.full(len(part.starts), width * BLOCK // 8, np.int64))
+        values = unpack_blocks(_blocks(packed, dtype, width), width) if width else 0
+        if isinstance(which, slice) and width:
+            out = values
+            break
+        if out is None:
+            out = np.empty((len(counts), BLOCK), dtype)
+        out[which] = values
+    assert out is not None
+    return Fixed(dtype.itemsize, out.reshape(-1)[:total].view(np.uint8), total)
+
+
+def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
+    return view(packed, dtype).reshape(-1, width * BLOCK // (dtype.itemsize * 8))
+
+
+def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Blocks of 1024 values of one width that the message names, then a tail, raw or packed."""
+    message = encoding.out_of_line_bitpacking
+    bits_per_value = int(message.uncompressed_bits_per_value)
+    dtype = word_type(bits_per_value)
+    if kind_of(message.values) != "flat":
+        raise Unsupported("bit packing over another encoding")
+    width = int(message.values.flat.bits_per_value)
+    require(width <= bits_per_value, "an impossible packed width")
+    total = int(counts.sum())
+    if width == 0:
+        return Fixed(dtype.itemsize, np.zeros(total * dtype.itemsize, np.uint8), total)
+    block_bytes = width * BLOCK // 8
+    full, tail = counts // BLOCK, counts % BLOCK
+    tail_bytes = pieces.lengths - full * block_bytes
+    raw_tail = (tail > 0) & (tail_bytes == tail * dtype.itemsize)
+    require(
+        (raw_tail | ((tail_bytes == block_bytes) & (tail > 0)) | ((tail == 0) & (tail_bytes >= 0)))
+        .all(),
+        "a bit-packed buffer of the wrong size",
+    )
+    packed_blocks = full + ((tail > 0) & ~raw_tail)
+    values = unpack_blocks(
+        _blocks(pieces.head(packed_blocks * block_bytes), dtype, width), width
+    ).reshape(-1)
+    # every chunk fills whole blocks of `values`; what a packed tail pads is left out again
+    if not raw_tail.any() and (tail[:-1] == 0).all():
+        return Fixed(dtype.itemsize, values[:total].view(np.uint8), total)
+    out = np.empty(total, dtype)
+    firsts = starts_of(counts)[:-1]
+    from_blocks = np.where(raw_tail, full * BLOCK, counts)
+    out[_spread(firsts, from_blocks)] = values[
+        _spread(starts_of(packed_blocks * BLOCK)[:-1], from_blocks)
+    ]
+    if raw_tail.any():
+        rest = pieces.some(raw_tail)
+        lengths = tail[raw_tail] * dtype.itemsize
+        ends = Pieces(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths)
+        out[_spread((firsts + from_blocks)[raw_tail], tail[raw_tail])] = view(
+            ends.head(lengths), dtype
+        )
+    return Fixed(dtype.itemsize, out.view(np.uint8), total)
+
+
+def _spread(starts: Ints, lengths: Ints) -> Ints:
+    """Return every position of the ranges."""
+    before = starts_of(lengths)
+    return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
+
+
+def rle(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Run values behind their size in bytes, then run lengths of one byte each."""
+    zeros = np.zeros(len(counts), np.int64)
+    sizes = pieces.words(np.uint64, zeros).astype(np.int64)
+    require((sizes >= 0).all() and (sizes + 8 <= pieces.lengths).all(), "runs of the wrong size")
+    values = Pieces(pieces.data, pieces.starts + 8, sizes)
+    runs = Pieces(pieces.data, pieces.starts + 8 + sizes, pieces.lengths - 8 - sizes)
+    return expand_runs(encoding, values, runs, counts)
+
+
+def expand_runs(
+    encoding: pb.CompressiveEncoding, values: Pieces, runs: Pieces, counts: Ints
+) -> Raw:
+    """Repeat run values; the runs of every chunk must add up to its count."""
+    message = encoding.rle
+    if kind_of(message.values) != "flat" or kind_of(message.run_lengths) != "flat":
+        raise Unsupported("run-length encoding over another encoding")
+    width = int(message.values.flat.bits_per_value)
+    if message.run_lengths.flat.bits_per_value != 8 or width % 8 or not width:
+        raise Unsupported(f"run-length encoding of {width}-bit values")
+    width //= 8
+    per_chunk = values.lengths // width
+    require((runs.lengths >= per_chunk).all(), "runs without a length")
+    lengths = runs.head(per_chunk).astype(np.int64)
+    borders = starts_of(lengths)[starts_of(per_chunk)]
+    require((np.diff(borders) == counts).all(), "runs do not add up to the chunk's values")
+    total = int(counts.sum())
+    dtype = f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
+    repeated = np.repeat(values.head(per_chunk * width).view(dtype), lengths)
+    return Fixed(width, repeated.view(np.uint8), total)
+
+
+def variable(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """One buffer of strings: bits per offset, where the bytes start, offsets from 0, bytes."""
+    del encoding  # the buffer says itself how wide its offsets are
+    require(len(counts) == 1, "a block of strings in chunks")
+    count = int(counts[0])
+    begin = int(pieces.starts[0])
+    data = pieces.data[begin : begin + int(pieces.lengths[0])]
+    require(data.size >= 8, "a block of strings is too short")
+    width = int(data[:4].view("<u4")[0]) if begin % 4 == 0 else int.from_bytes(data[:4], "little")
+    if width not in {32, 64}:
+        raise Unsupported(f"a block of strings with {width}-bit offsets")
+    size = width // 8
+    require(data.size >= 2 * size, "a block of strings is too short")
+    body = int.from_bytes(data[size : 2 * size].tobytes(), "little")
+    stop = (2 + count + 1) * size
+    require(stop <= body <= data.size, "a block of strings is too short")
+    offsets = np.frombuffer(data[2 * size : stop].tobytes(), f"<i{size}")
+    return Variable(offsets, data[body:])
+
+
+def general(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Each piece compressed as a whole."""
+    message = encoding.general
+    return decode_blocks(message.values, decompress_pieces(message, pieces), counts)
+
+
+def decompress_pieces(message: pb.General, pieces: Pieces) -> Pieces:
+    """Return the pieces uncompressed, each starting on a multiple of 8."""
+    scheme = SCHEMES.get(message.compression.scheme)
+    if scheme is None:
+        raise Unsupported(f"compression scheme {message.compression.scheme}")
+    stops = pieces.starts + pieces.lengths
+    units = [
+        decompress(scheme, pieces.data[start:stop])
+        for start, stop in zip(pieces.starts.tolist(), stops.tolist(), strict=True)
+    ]
+    lengths = np.array([unit.size for unit in units], np.int64)
+    places = starts_of((lengths + 7) // 8 * 8)
+    out = np.zeros(int(places[-1]), np.uint8)
+    for place, unit in zip(places.tolist(), units, strict=False):
+        out[place : place + unit.size] = unit
+    return Pieces(out, places[:-1], lengths)
+
+
+Decoder = Callable[[pb.CompressiveEncoding, Pieces, Ints], Raw]
+
+_BLOCKS: dict[str, Decoder] = {
+    "flat": flat,
+    "inline_bitpacking": inline_bitpacking,
+    "out_of_line_bitpacking": out_of_line_bitpacking,
+    "rle": rle,
+    "variable": variable,
+    "general": general,
+}
+
+
+def decode_blocks(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+    """Decode block-encoded buffers, levels or a dictionary, of all chunks at once."""
+    name = kind_of(encoding)
+    decoder = _BLOCKS.get(name)
+    if decoder is None:
+        raise Unsupported(f"encoding {name!r} for levels or dictionaries")
+    return decoder(encoding, pieces, counts)
+
+
+def decode_one(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
+    """Decode a single block-encoded buffer of ``count`` values."""
+    piece = Pieces(data, np.zeros(1, np.int64), np.array([data.size]))
+    return decode_blocks(encoding, piece, np.array([count]))
