@@ -3,7 +3,7 @@
 # packages come from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench lint fix torture setup
+.PHONY: help demo test lab bench lint fix torture setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -35,6 +35,10 @@ lint: $(VENV)/.ready ## Check style and types
 fix: $(VENV)/.ready ## Format, and mend what the linter can mend
 	@$(RUN)/ruff check --fix
 	@$(RUN)/ruff format
+
+proto: $(VENV)/.ready ## Generate the protobuf classes anew
+	@$(RUN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. \
+		proto/lancekit/format/pb/*.proto
 
 torture: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the long, seeded tests at full length
 	@$(RUN)/python -m pytest -m torture --whole

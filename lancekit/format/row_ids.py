@@ -83,9 +83,8 @@ def _array(encoded: Any) -> U64Array:
     if kind == "u64_array":
         return np.frombuffer(encoded.u64_array.values, "<u8").astype(np.uint64)
     small, width = (encoded.u32_array, "<u4") if kind == "u32_array" else (encoded.u16_array, "<u2")
-    values: U64Array = np.frombuffer(small.offsets, width).astype(np.uint64)
-    values += np.uint64(small.base)
-    return values
+    values = np.frombuffer(small.offsets, width).astype(np.uint64)
+    return np.add(values, np.uint64(small.base), dtype=np.uint64)
 
 
 _SEGMENTS: dict[str, Callable[..., U64Array]] = {
