@@ -84,7 +84,9 @@ class Options:
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )
     spark_threshold_rows: int = _option(
-        1_000_000, _count, 'With engine "auto", work on this many rows or more goes to Spark.'
+        50_000_000,
+        _count,
+        'With engine "auto" and an active session, work on this many rows or more goes to Spark.',
     )
     display_rows: int = _option(10, _count, "Rows that a table shows before it is cut.")
     display_columns: int = _option(20, _count, "Columns that a schema or table shows.")

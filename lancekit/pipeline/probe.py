@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 
-__all__ = ["KeyTable", "Matches", "ProbeTask", "probe_fragment"]
+__all__ = ["KeyTable", "Matches", "ProbeTask", "key_values", "probe_fragment", "show_keys"]
 
 Indices = npt.NDArray[np.int64]
 
@@ -126,4 +126,21 @@ def probe_fragment(task: ProbeTask) -> Matches:
         fragment_id=task.source.fragment.id,
         offsets=np.asarray(rows, np.int64),
         source_rows=keys.first_rows[codes],
+    )
+
+
+#: keys that an error message names
+_SHOWN_KEYS = 10
+
+
+def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
+    """Return the distinct keys of the first few rows, for a message."""
+    sample = table.select(list(on)).take(pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
+    return list(dict.fromkeys(tuple(row.values()) for row in sample))[:_SHOWN_KEYS]
+
+
+def show_keys(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> str:
+    """Write keys out, for a message."""
+    return "; ".join(
+        ", ".join(f"{name} = {value}" for name, value in zip(on, key, strict=True)) for key in keys
     )

@@ -1,0 +1,53 @@
+"""The roof: the one place that knows all rooms, and hands the upper ones down to the lower.
+
+Everything is imported when it is first used, so that `import lancekit` stays light.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit.display import register_display
+from lancekit.pipeline.runner import Runner, register_spark
+
+__all__ = ["connect"]
+
+
+class _Spark:
+    def is_active(self) -> bool:
+        from lancekit.spark.session import is_active
+
+        return is_active()
+
+    def runner(self) -> Runner:
+        from lancekit.spark.runner import SparkRunner
+
+        return SparkRunner()
+
+    def source(self, data: Any, schema: Any) -> Any:
+        from lancekit.spark.source import SparkSource
+
+        return SparkSource.open(data, schema)
+
+    def frame(self, scan: Any) -> Any:
+        from lancekit.spark.frame import scan_frame
+
+        return scan_frame(scan)
+
+
+def _text(value: object) -> str:
+    from lancekit.notebook import show_text
+
+    return show_text(value)
+
+
+def _html(value: object) -> str:
+    from lancekit.notebook import show_html
+
+    return show_html(value)
+
+
+def connect() -> None:
+    """Register Spark and the cards."""
+    register_spark(_Spark())
+    register_display(_text, _html)

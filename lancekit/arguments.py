@@ -1,0 +1,83 @@
+"""Arguments that follow pylance's signatures: checked, accepted as hints, or refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+
+__all__ = ["REFUSED", "check_count", "check_place", "refuse"]
+
+#: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
+REFUSED: Mapping[str, str] = {
+    "nearest": "vector search needs indices, which lancekit only reads",
+    "full_text_query": "full-text search needs indices, which lancekit only reads",
+    "index_segments": "lancekit does not search indices",
+    "fast_search": "lancekit does not search indices",
+    "include_deleted_rows": "deleted rows stay hidden",
+    "scan_stats_callback": "scan statistics are not collected",
+    "row_addr_allowlist": "use a filter on _rowaddr instead",
+    "row_addr_blocklist": "use a filter on _rowaddr instead",
+    "strict_batch_size": "batches hold at most batch_size rows, the last of each block fewer",
+    "blob_handling": "blob columns come with a later release",
+    "commit_lock": "commits are atomic on every store that lancekit offers",
+    "progress": "progress is not reported by fragment",
+    "use_legacy_format": "data files of format 0.1 are not written",
+    "data_cache_bytes": "the writer's memory is bounded by pages",
+    "enable_stable_row_ids": "tables with stable row ids can only be read",
+    "auto_cleanup_options": "automatic cleanup comes with a later release",
+    "initial_bases": "new data goes to the dataset's own folder",
+    "target_bases": "new data goes to the dataset's own folder",
+    "target_all_bases": "new data goes to the dataset's own folder",
+    "base_store_params": "base paths use the dataset's own storage options",
+    "external_blob_mode": "blob columns come with a later release",
+    "allow_external_blob_outside_bases": "blob columns come with a later release",
+    "blob_pack_file_size_threshold": "blob columns come with a later release",
+    "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
+    "table_id": "namespaces are not offered; pass the dataset's path or URI",
+    "session": "there is no cache to share",
+    "read_params": "reads have no such settings",
+    "serialized_manifest": "open the dataset by its path or URI",
+    "enable_v2_manifest_paths": "new datasets always use the newer manifest names",
+    "data_storage_version": "rows are written in the dataset's own file version",
+    "blob_mode": "blob columns come with a later release",
+}
+
+
+def refuse(method: str, **arguments: Any) -> None:
+    """Raise ``NotOfferedError`` for the first argument that was passed (is not ``None``)."""
+    for name, value in arguments.items():
+        if value is not None:
+            raise NotOfferedError(
+                f"{method}({name}={value!r:.60}) is not offered: {REFUSED[name]}.",
+                hint="Leave the argument out, or use pylance for this call.",
+                method=method,
+                argument=name,
+            )
+
+
+def check_count(name: str, value: Any, *, least: int = 0) -> int:
+    """Return a whole number that is at least ``least``."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InvalidTypeError(
+            f"{name} is {value!r}.", hint=f"Pass a whole number, {least} or more.", argument=name
+        )
+    number = int(value)
+    if number < least:
+        raise InvalidArgumentError(
+            f"{name} is {number}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
+            value=number,
+        )
+    return number
+
+
+def check_place(uri: Any) -> Any:
+    """Return a dataset's place; ``InvalidArgumentError`` if none was given."""
+    if uri is None:
+        raise InvalidArgumentError(
+            "No path or URI was given.", hint="Pass one, for example 'flights.lance'."
+        )
+    return uri

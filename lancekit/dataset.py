@@ -1,0 +1,1013 @@
+"""The public face: a dataset's handle, and the two functions that give one."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lancekit.arguments import check_count, check_place, refuse
+from lancekit.commit.line import Line, open_line
+from lancekit.commit.protocol import Clock
+from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.commit.versions import latest_snapshot, list_versions, version_as_of
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, ReadOnlyError
+from lancekit.format.schema import LanceSchema
+from lancekit.format.transaction import Transaction
+from lancekit.fragments import LanceFragment
+from lancekit.history import History, Version, describe_version
+from lancekit.merge import MergeInsertBuilder
+from lancekit.operations.delete import delete_rows
+from lancekit.operations.restore import restore_version
+from lancekit.operations.results import DeleteResult
+from lancekit.operations.retry import RetryPolicy
+from lancekit.operations.write import STORAGE_VERSIONS, WriteSettings, write_rows
+from lancekit.pipeline.runner import spark_engine
+from lancekit.pipeline.source import open_source
+from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.references import Branches, Tags
+from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.scanner import plan_columns
+from lancekit.scan.take import parse_positions, take_rows
+from lancekit.scanner import Columns, LanceScanner, make_scan
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LanceDataset", "dataset", "write_dataset"]
+
+T = TypeVar("T")
+Ref = int | str | tuple[str | None, int | None]
+
+
+class LanceDataset(Displayed):
+    """A handle on a dataset, at one version of one branch.
+
+    `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the
+    newest version; `checkout_version`, `create_branch` and `at` return another one.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://dataset-example")
+    >>> ds.delete("x = 2")["num_deleted_rows"], ds.version, ds.count_rows()
+    (1, 2, 2)
+    >>> ds.checkout_version(1).count_rows()
+    3
+    """
+
+    def __init__(
+        self,
+        uri: str | os.PathLike[str],
+        version: Ref | None = None,
+        block_size: int | None = None,
+        index_cache_size: int | None = None,
+        metadata_cache_size: int | None = None,
+        commit_lock: Any = None,
+        storage_options: dict[str, str] | None = None,
+        serialized_manifest: bytes | None = None,
+        default_scan_options: dict[str, Any] | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_size_bytes: int | None = None,
+        read_params: dict[str, Any] | None = None,
+        session: Any = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        namespace_client_managed_versioning: bool = False,
+        base_store_params: dict[str, dict[str, str]] | None = None,
+    ) -> None:
+        # cache and block sizes are hints that change no result: there is nothing to size
+        del block_size, index_cache_size, metadata_cache_size
+        del metadata_cache_size_bytes, index_cache_size_bytes, namespace_client_managed_versioning
+        refuse(
+            "dataset",
+            commit_lock=commit_lock,
+            serialized_manifest=serialized_manifest,
+            read_params=read_params,
+            session=session,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            base_store_params=base_store_params,
+        )
+        line = open_line(check_place(uri), storage_options)
+        self._uri = os.fspath(uri)
+        self._scan_defaults = dict(default_scan_options or {})
+        self._snapshot = resolve(line, parse_reference(version, line))
+        self._read_only = False
+
+    @classmethod
+    def _at(
+        cls, snapshot: Snapshot, uri: str, defaults: Mapping[str, Any], *, read_only: bool = False
+    ) -> LanceDataset:
+        handle = cls.__new__(cls)
+        handle._uri = uri
+        handle._scan_defaults = dict(defaults)
+        handle._snapshot = snapshot
+        handle._read_only = read_only
+        return handle
+
+    def _other(self, snapshot: Snapshot, *, read_only: bool = False) -> LanceDataset:
+        same_line = snapshot.line == self._line
+        uri = self._uri if same_line else snapshot.line.uri
+        return self._at(snapshot, uri, self._scan_defaults, read_only=read_only)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        line = self._line
+        return (_reopen, (line, self.version, self._uri, self._scan_defaults, self._read_only))
+
+    def __copy__(self) -> LanceDataset:
+        return self._at(self._snapshot, self._uri, self._scan_defaults, read_only=self._read_only)
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    @property
+    def _line(self) -> Line:
+        return self._snapshot.line
+
+    def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
+        """Run a change on the version the handle is at, and move to the one that came of it."""
+        self._check_movable()
+        self._snapshot, result = change(self._snapshot)
+        return result
+
+    def _check_movable(self) -> None:
+        if self._read_only:
+            raise ReadOnlyError(
+                f"This handle is pinned to version {self.version}.",
+                hint="Open the dataset with lancekit.dataset() to write to it.",
+                version=self.version,
+            )
+
+    def _plain(self) -> str:
+        return f"LanceDataset({self._uri!r}, {self._line.name}:{self.version})"
+
+    # ---- what it is
+
+    @property
+    def uri(self) -> str:
+        """Where the dataset is, as it was opened."""
+        return self._uri
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of this version."""
+        return self._snapshot.manifest.schema.to_arrow()
+
+    @property
+    def lance_schema(self) -> LanceSchema:
+        """The schema with field ids."""
+        return self._snapshot.manifest.schema
+
+    @property
+    def data_storage_version(self) -> str:
+        """The file version of the dataset's data files, such as ``"2.2"``."""
+        return self._snapshot.manifest.storage_version
+
+    @property
+    def max_field_id(self) -> int:
+        """The highest field id of the schema."""
+        return self._snapshot.manifest.schema.max_field_id()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The table's own key-value metadata."""
+        return dict(self._snapshot.manifest.table_metadata)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """The schema's key-value metadata."""
+        return dict(self._snapshot.manifest.schema.metadata)
+
+    def config(self) -> dict[str, str]:
+        """Return the table's config."""
+        return dict(self._snapshot.manifest.config)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the version has indices."""
+        return bool(self._snapshot.indices)
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether row ids survive updates and compaction."""
+        return self._snapshot.manifest.has_stable_row_ids
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
+        """Return the fragments in row order."""
+        if filter is not None:
+            raise InvalidArgumentError(
+                "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
+            )
+        return [LanceFragment(self, source) for source in fragment_sources(self._snapshot)]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return a fragment by its id, ``None`` if there is none."""
+        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
+        return next(found, None)
+
+    # ---- reading
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Any = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Set up a scan; nothing is read yet.
+
+        Parameters
+        ----------
+        columns
+            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, or SQL expressions
+            by the names of their results; all stored columns by default.
+        filter
+            SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
+            is null are left out.
+        limit, offset
+            How many rows to return, and how many to pass over before.
+        batch_size
+            The most rows of a batch, 8192 by default.
+        fragments
+            Read only these fragments.
+        with_row_id, with_row_address
+            Append ``_rowid`` or ``_rowaddr``.
+        order_by
+            Column names, or objects with ``column_name`` and ``ascending``; the whole result is
+            sorted in memory.
+
+        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
+        they are accepted and not used.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A name or a filter does not fit the schema.
+        NotOfferedError
+            An argument that lancekit does not offer was passed.
+        """
+        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order, prefilter
+        del use_stats, io_buffer_size, late_materialization, use_scalar_index
+        del disable_scoring_autoprojection
+        refuse(
+            "scanner",
+            nearest=nearest,
+            index_segments=index_segments,
+            full_text_query=full_text_query,
+            fast_search=fast_search or None,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows or None,
+            scan_stats_callback=scan_stats_callback,
+            strict_batch_size=strict_batch_size or None,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
+        )
+        if isinstance(order_by, str):
+            raise InvalidTypeError(
+                f"order_by is the string {order_by!r}.", hint=f"Pass a list: [{order_by!r}]."
+            )
+        scan = make_scan(
+            self._snapshot,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            sources=None if fragments is None else _sources_of(fragments),
+        )
+        return LanceScanner(scan, self.schema, order_by)
+
+    def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
+        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long."""
+        given = {name: value for name, value in arguments.items() if name not in _NOT_PASSED}
+        return self.scanner(
+            **{**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
+        )
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into an Arrow table; arguments as in `scanner`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://to-table-example")
+        >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
+        {'x': [2]}
+        """
+        return self._scanner(locals()).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows batch by batch; arguments as in `scanner`."""
+        return self._scanner(locals()).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_mode: str = "lazy",
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> pd.DataFrame:
+        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
+        arguments = {**locals(), "kwargs": {}}
+        return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
+
+    def to_spark(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        *,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> Any:
+        """Return a Spark DataFrame over this version, read on the executors.
+
+        Only the columns and rows asked for are read.  The frame stays at this version, whatever
+        is committed later.
+
+        Parameters
+        ----------
+        columns, filter, with_row_id, with_row_address
+            As in `scanner`.
+
+        Raises
+        ------
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
+        """
+        scan = make_scan(
+            self._snapshot,
+            columns=columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        return spark_engine().frame(scan)
+
+    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
+        """Read the first rows; ``kwargs`` as in `scanner`."""
+        rows = check_count("num_rows", num_rows)
+        return self._scanner({"kwargs": kwargs}).head(rows)
+
+    def take(
+        self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
+    ) -> pa.Table:
+        """Read the rows at given positions, in the order given.
+
+        Parameters
+        ----------
+        indices
+            Positions from 0; they may repeat.
+        columns
+            As in `scanner`.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            A position is negative, or not below `count_rows`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset(pa.table({"x": [10, 20, 30]}), "memory://take-example")
+        >>> ds.take([2, 0])["x"].to_pylist()
+        [30, 10]
+        """
+        manifest = self._snapshot.manifest
+        outputs = plan_columns(manifest.schema, columns)
+        positions = parse_positions(indices, manifest.num_rows)
+        table = take_rows(fragment_sources(self._snapshot), outputs, positions)
+        return table.replace_schema_metadata(dict(manifest.schema.metadata) or None)
+
+    def slice(
+        self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
+    ) -> pa.Table:
+        """Read the rows from position ``start`` to before ``end``."""
+        first, stop = check_count("start", start), check_count("end", end)
+        return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: list[str] | dict[str, str] | None = None,
+        randomize_order: bool = True,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Read rows chosen at random, each at most once; in row order unless randomized."""
+        import numpy as np
+
+        rows = check_count("num_rows", num_rows)
+        if kwargs:
+            refused = next(iter(kwargs))
+            raise InvalidArgumentError(
+                f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
+            )
+        total = self.count_rows()
+        if rows > total:
+            raise InvalidArgumentError(
+                f"A sample of {rows} rows was asked for; the version has {total}."
+            )
+        chosen = np.random.default_rng().choice(total, rows, replace=False)
+        return self.take(chosen if randomize_order else np.sort(chosen), columns)
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
+        """Count the rows, or those that a filter selects; without one nothing is read."""
+        if filter is None and not kwargs:
+            return self._snapshot.manifest.num_rows
+        return self.scanner(columns=[], filter=filter, **kwargs).count_rows()
+
+    # ---- versions
+
+    @property
+    def version(self) -> int:
+        """The version that the handle is at."""
+        return self._snapshot.version
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version of the handle's branch."""
+        return list_versions(self._line).latest
+
+    @property
+    def branch(self) -> str:
+        """The branch that the handle is on, ``main`` for the main line."""
+        return self._line.name
+
+    def versions(self) -> History:
+        """Return the versions of the handle's branch, oldest first; each is read when looked at."""
+        return History(self._line)
+
+    def get_version(self) -> Version:
+        """Return the version that the handle is at."""
+        return describe_version(self._snapshot)
+
+    def checkout_version(self, version: Ref) -> LanceDataset:
+        """Return a handle at another version.
+
+        Parameters
+        ----------
+        version
+            A version of this branch, a tag, or a pair of branch (``None``: main) and version
+            (``None``: the newest).
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.
+        """
+        if version is None:
+            raise InvalidTypeError(
+                "No version was given.", hint="checkout_latest() moves to the newest one."
+            )
+        return self._other(resolve(self._line, parse_reference(version, self._line)))
+
+    def checkout_latest(self) -> None:
+        """Move the handle to the newest version of its branch."""
+        self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
+
+    def at(self, when: Ref | datetime) -> LanceDataset:
+        """Return a read-only handle that never moves.
+
+        Parameters
+        ----------
+        when
+            A version of this branch, a tag, a pair of branch and version, or a time: the newest
+            version committed until then.
+        """
+        if isinstance(when, datetime):
+            return self._other(_as_of(self._line, when), read_only=True)
+        snapshot = resolve(self._line, parse_reference(when, self._line))
+        return self._other(snapshot, read_only=True)
+
+    def restore(self) -> None:
+        """Make the handle's version the newest one, as a new version; the handle moves there."""
+        self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return what the commit of a version did, ``None`` if nothing is recorded."""
+        return load_snapshot(self._line, check_count("version", version)).transaction
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return what the latest commits up to the handle's version did, newest first."""
+        count = check_count("recent_transactions", recent_transactions)
+        known = [v for v in list_versions(self._line).versions if v <= self.version]
+        return [
+            self.read_transaction(number) for number in reversed(known[-count:] if count else [])
+        ]
+
+    # ---- tags, branches, clones
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags."""
+        return Tags(lambda: (self._line, self.version))
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        return Branches(lambda: self._line)
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Ref | None = None,
+        storage_options: dict[str, str] | None = None,
+    ) -> LanceDataset:
+        """Fork a branch and return a handle on it; no data is copied.
+
+        Parameters
+        ----------
+        branch
+            Its name; segments may be joined by ``/``.
+        reference
+            Where it starts: a version of this branch, a tag, or a pair of branch and version; the
+            handle's own version by default.
+        storage_options
+            Must be those that the dataset was opened with.
+
+        Raises
+        ------
+        RefConflictError
+            The branch exists.
+        InvalidArgumentError
+            The name cannot be used.
+        """
+        if storage_options and storage_options != self._line.storage_options:
+            raise InvalidArgumentError(
+                "create_branch() was given other storage options than the dataset.",
+                hint="A branch lies in the dataset's own store; leave them out.",
+            )
+        start = self.version if reference is None else reference
+        return self._other(create_branch(self._line, branch, start, Clock()))
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> LanceDataset:
+        """Make a new dataset that shares this one's files, and return a handle on it.
+
+        It starts at the version cloned from and has a history of its own.  It breaks when the
+        shared files are removed: tag the version, and keep the tag as long as the clone.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        """
+        _no_more("shallow_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = clone_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+    # ---- changing rows
+
+    def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
+        """Write rows and move the handle; arguments as in `write_dataset`."""
+        self._check_movable()
+        self._snapshot = write_dataset(data, self, mode=mode, **kwargs)._snapshot
+
+    def delete(
+        self,
+        predicate: Any,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> DeleteResult:
+        """Delete the rows that a predicate selects, and move the handle.
+
+        Parameters
+        ----------
+        predicate
+            SQL text or a pyarrow expression; rows for which it is null stay.
+        conflict_retries, retry_timeout
+            How often and how long to do it again when others change the same rows meanwhile.
+
+        Raises
+        ------
+        PredicateError
+            It does not fit the schema.
+        RetriesExhaustedError
+            Others changed the same rows before every attempt.
+        """
+        policy = RetryPolicy(conflict_retries, retry_timeout)
+        return self._move(lambda snapshot: delete_rows(snapshot, predicate, policy))
+
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Start a merge-insert on key columns, the primary key by default.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A key column is not in the schema.
+        InvalidArgumentError
+            No column was named, and the dataset has no primary key.
+        """
+        schema = self._snapshot.manifest.schema
+        names = (on,) if isinstance(on, str) else tuple(on or ())
+        names = names or tuple(f.name for f in schema.primary_key)
+        if not names:
+            raise InvalidArgumentError(
+                "A merge-insert needs key columns, and the dataset has no primary key.",
+                hint='Name them: merge_insert(["id"]).',
+            )
+        for name in names:
+            schema.field(name)
+        return MergeInsertBuilder(self._move, names)
+
+
+_NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
+    for name in kwargs:
+        raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)
+
+
+def _sources_of(fragments: Iterable[LanceFragment]) -> list[Any]:
+    return [fragment.source for fragment in fragments]
+
+
+def _reopen(
+    line: Line, version: int, uri: str, defaults: dict[str, Any], read_only: bool
+) -> LanceDataset:
+    return LanceDataset._at(load_snapshot(line, version), uri, defaults, read_only=read_only)
+
+
+def _as_of(line: Line, moment: Any) -> Snapshot:
+    listing = list_versions(line)
+    when = _aware(moment)
+    return version_as_of(
+        listing, when, lambda version: load_snapshot(line, version, listing.naming)
+    )
+
+
+def _aware(moment: Any) -> datetime:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"asof={moment!r} is not a time.",
+                hint='Write it like "2026-03-01 12:00:00+00:00".',
+                asof=moment,
+            ) from error
+    elif hasattr(moment, "to_pydatetime"):  # a pandas Timestamp
+        moment = moment.to_pydatetime(warn=False)
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(
+            f"asof is {moment!r}.", hint="Pass a datetime, best one with a time zone.", asof=moment
+        )
+    if moment.tzinfo is None:
+        warnings.warn(
+            f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
+            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)",
+            UserWarning,
+            stacklevel=4,
+        )
+    return moment.astimezone(UTC)
+
+
+def dataset(
+    uri: str | os.PathLike[str] | None = None,
+    version: Ref | None = None,
+    asof: datetime | str | None = None,
+    block_size: int | None = None,
+    commit_lock: Any = None,
+    index_cache_size: int | None = None,
+    storage_options: dict[str, str] | None = None,
+    default_scan_options: dict[str, Any] | None = None,
+    metadata_cache_size_bytes: int | None = None,
+    index_cache_size_bytes: int | None = None,
+    read_params: dict[str, Any] | None = None,
+    session: Any = None,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+) -> LanceDataset:
+    """Open a dataset.
+
+    Parameters
+    ----------
+    uri
+        A path, or a URI: ``file://``, ``memory://``, ``s3://``, ...
+    version
+        A number, a tag, or a pair of branch and version such as ``("experiment", None)``; the
+        newest version of main by default.
+    asof
+        Instead of a version: the newest one committed until then.  A time without a zone is
+        local time, and warns.
+    storage_options
+        Credentials and settings of an object store.
+    default_scan_options
+        Arguments of `LanceDataset.scanner` that hold where a call does not set them.
+
+    Raises
+    ------
+    DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+        There is no such thing.
+    CorruptFileError, UnsupportedFeatureError
+        It cannot be read.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> _ = lk.write_dataset(pa.table({"x": [1]}), "memory://open-example")
+    >>> lk.dataset("memory://open-example", version=1).count_rows()
+    1
+    """
+    if version is not None and asof is not None:
+        raise InvalidArgumentError(
+            f"Both version={version!r} and asof={asof!r} were given.", hint="Pass one of the two."
+        )
+    opened = LanceDataset(
+        check_place(uri),
+        version,
+        block_size=block_size,
+        index_cache_size=index_cache_size,
+        commit_lock=commit_lock,
+        storage_options=storage_options,
+        default_scan_options=default_scan_options,
+        metadata_cache_size_bytes=metadata_cache_size_bytes,
+        index_cache_size_bytes=index_cache_size_bytes,
+        read_params=read_params,
+        session=session,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        base_store_params=base_store_params,
+    )
+    if asof is not None:
+        opened._snapshot = _as_of(opened._line, asof)
+    return opened
+
+
+def write_dataset(
+    data_obj: Any,
+    uri: str | os.PathLike[str] | LanceDataset | None = None,
+    schema: pa.Schema | None = None,
+    mode: str = "create",
+    *,
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int = 1024,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    commit_lock: Any = None,
+    progress: Any = None,
+    storage_options: dict[str, str] | None = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    enable_v2_manifest_paths: bool = True,
+    enable_stable_row_ids: bool = False,
+    auto_cleanup_options: Any = None,
+    commit_message: str | None = None,
+    transaction_properties: dict[str, str] | None = None,
+    initial_bases: list[Any] | None = None,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    blob_pack_file_size_threshold: int | None = None,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    session: Any = None,
+    primary_key: str | Iterable[str] | None = None,
+) -> LanceDataset:
+    """Write rows to a dataset, and return a handle at the new version.
+
+    Parameters
+    ----------
+    data_obj
+        pandas, Polars, Arrow (table, batch, batches, reader, anything with the Arrow C stream),
+        columns as a dictionary, rows as a list of dictionaries, or a Spark DataFrame.
+    uri
+        Where; or a handle, for the branch and version that it is at.
+    schema
+        The schema of the rows, if they do not say.
+    mode
+        ``"create"`` (there must be none yet), ``"append"`` or ``"overwrite"``; the latter two
+        create the dataset if there is none.
+    max_rows_per_file, max_bytes_per_file
+        When to start a new file, which is a new fragment.
+    max_page_bytes
+        About how many bytes of a column to gather for a page.
+    data_storage_version
+        ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or
+        overwritten dataset; an append keeps the dataset's own.
+    commit_message, transaction_properties
+        Kept in the transaction; the history shows the message.
+    primary_key
+        The columns that tell rows apart, in the key's order.  They are marked as such and made
+        not nullable, after their values were checked.  A merge-insert on them guards the keys
+        that it inserts against concurrent merges.
+
+    Returns
+    -------
+    LanceDataset
+        A new handle; one passed as ``uri`` does not move.
+
+    Raises
+    ------
+    DatasetExistsError
+        The mode is ``"create"`` and there is a dataset.
+    SchemaMismatchError
+        The rows do not fit the dataset they are appended to; only the difference is named.
+    NullKeyError
+        A primary-key column holds a null.
+    UnsupportedTypeError
+        A column has a type that cannot be stored.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2], "name": ["ada", "bob"]}
+    >>> ds = lk.write_dataset(rows, "memory://write-example", primary_key="id")
+    >>> lk.write_dataset({"id": [3], "name": ["eve"]}, ds, mode="append").count_rows()
+    3
+    """
+    del max_rows_per_group  # a hint for 0.1 files, which are not written
+    refuse(
+        "write_dataset",
+        data_cache_bytes=data_cache_bytes,
+        commit_lock=commit_lock,
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        enable_v2_manifest_paths=None if enable_v2_manifest_paths else False,
+        enable_stable_row_ids=enable_stable_row_ids or None,
+        auto_cleanup_options=auto_cleanup_options,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
+        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
+        blob_pack_file_size_threshold=blob_pack_file_size_threshold,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    if mode not in _MODES:
+        raise InvalidArgumentError(
+            f"Invalid mode {mode!r}.",
+            hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
+            mode=mode,
+        )
+    key = (primary_key,) if isinstance(primary_key, str) else tuple(primary_key or ())
+    settings = WriteSettings(
+        mode=mode,
+        primary_key=key,
+        max_rows_per_file=check_count("max_rows_per_file", max_rows_per_file, least=1),
+        max_bytes_per_file=check_count("max_bytes_per_file", max_bytes_per_file, least=1),
+        max_page_bytes=(
+            None
+            if max_page_bytes is None
+            else check_count("max_page_bytes", max_page_bytes, least=1)
+        ),
+        storage_version=_storage_version(data_storage_version),
+        message=commit_message,
+        properties=dict(transaction_properties or {}),
+    )
+    if isinstance(uri, LanceDataset):
+        uri._check_movable()
+        snapshot = write_rows(open_source(data_obj, schema), uri._snapshot, settings)
+        return uri._other(snapshot)
+    line = open_line(check_place(uri), storage_options)
+    snapshot = write_rows(open_source(data_obj, schema), line, settings)
+    return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})
+
+
+_MODES = ("create", "append", "overwrite")
+
+
+def _storage_version(asked: str | None) -> str | None:
+    if asked is None:
+        return None
+    if asked not in STORAGE_VERSIONS:
+        raise InvalidArgumentError(
+            f"data_storage_version={asked!r} is not offered.",
+            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
+            data_storage_version=asked,
+        )
+    return STORAGE_VERSIONS[asked]

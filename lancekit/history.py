@@ -1,0 +1,152 @@
+"""Versions and the line they form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, overload
+
+from lancekit.commit.line import Line
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.commit.versions import VersionListing, list_versions
+from lancekit.display import Displayed
+from lancekit.format.names import ManifestNaming
+from lancekit.format.refs import MAIN
+from lancekit.format.transaction import COMMIT_MESSAGE
+
+__all__ = ["History", "Version", "describe_version"]
+
+_KEYS = ("version", "timestamp", "metadata")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
+class Version(Displayed, Mapping[str, Any]):
+    """One version: what was committed, when and by whom.
+
+    It answers to the keys of pylance's dictionary: ``version["timestamp"]``; times are aware, UTC.
+    `operation` is ``None`` where the commit recorded none.
+    """
+
+    version: int
+    timestamp: datetime
+    branch: str
+    operation: str | None
+    message: str | None
+    writer: str | None
+    read_version: int | None
+    num_rows: int
+    num_fragments: int
+    num_data_files: int
+    num_deletion_files: int
+    num_deleted_rows: int
+    num_columns: int
+    total_bytes: int
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The summary that pylance gives, under its names, as strings."""
+        physical = self.num_rows + self.num_deleted_rows
+        return {
+            "total_data_file_rows": str(physical),
+            "total_data_files": str(self.num_data_files),
+            "total_deletion_file_rows": str(self.num_deleted_rows),
+            "total_deletion_files": str(self.num_deletion_files),
+            "total_files_size": str(self.total_bytes),
+            "total_fragments": str(self.num_fragments),
+            "total_rows": str(self.num_rows),
+        }
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in _KEYS:
+            raise KeyError(key)
+        return getattr(self, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_KEYS)
+
+    def __len__(self) -> int:
+        return len(_KEYS)
+
+    def _plain(self) -> str:
+        return f"{self.branch}:{self.version} {self.operation or ''}".rstrip()
+
+
+def describe_version(snapshot: Snapshot) -> Version:
+    """Return what is shown of a loaded version."""
+    manifest, transaction = snapshot.manifest, snapshot.transaction
+    sizes = (file.size_bytes for fragment in manifest.fragments for file in fragment.files)
+    return Version(
+        version=manifest.version,
+        timestamp=manifest.timestamp,
+        branch=snapshot.line.branch or MAIN,
+        operation=type(transaction.operation).__name__ if transaction else None,
+        message=transaction.transaction_properties.get(COMMIT_MESSAGE) if transaction else None,
+        writer=str(manifest.writer) if manifest.writer else None,
+        read_version=transaction.read_version if transaction else None,
+        num_rows=manifest.num_rows,
+        num_fragments=len(manifest.fragments),
+        num_data_files=sum(len(f.files) for f in manifest.fragments),
+        num_deletion_files=sum(f.deletion_file is not None for f in manifest.fragments),
+        num_deleted_rows=sum(f.num_deletions for f in manifest.fragments),
+        num_columns=len(manifest.schema.fields),
+        total_bytes=sum(sizes),
+    )
+
+
+class History(Displayed, Sequence[Version]):
+    """The versions of a line, oldest first.  A version's manifest is read when it is looked at.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://history-example")
+    >>> [v["version"] for v in ds.versions()]
+    [1]
+    """
+
+    def __init__(self, line: Line, listing: VersionListing | None = None) -> None:
+        listing = listing or list_versions(line)
+        self._line = line
+        self._naming: ManifestNaming = listing.naming
+        self._numbers = listing.versions
+        self._loaded: dict[int, Version] = {}
+
+    @property
+    def branch(self) -> str:
+        """The line's branch, ``main`` for the main one."""
+        return self._line.name
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The version numbers; nothing is read for them."""
+        return self._numbers
+
+    @overload
+    def __getitem__(self, index: int) -> Version: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Version]: ...
+    def __getitem__(self, index: int | slice) -> Version | list[Version]:
+        if isinstance(index, slice):
+            return [self._load(number) for number in self._numbers[index]]
+        return self._load(self._numbers[index])
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, History):
+            return (self._line, self._numbers) == (other._line, other._numbers)
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # a sequence that can be compared with a list
+
+    def _load(self, number: int) -> Version:
+        version = self._loaded.get(number)
+        if version is None:
+            version = describe_version(load_snapshot(self._line, number, self._naming))
+            self._loaded[number] = version
+        return version
+
+    def _plain(self) -> str:
+        return f"{len(self)} versions of {self.branch}"

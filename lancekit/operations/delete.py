@@ -1,0 +1,94 @@
+"""Delete the rows that a predicate selects."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from pyroaring import BitMap
+
+from lancekit.commit.deletions import write_deletions
+from lancekit.commit.pending import Pending
+from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidTypeError
+from lancekit.format.fragment import Fragment
+from lancekit.format.transaction import Delete
+from lancekit.operations.results import DeleteResult
+from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.pipeline.mark import Marked, MarkTask, find_rows
+from lancekit.pipeline.runner import choose_runner
+from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.predicate import Predicate
+
+__all__ = ["apply_deletions", "delete_rows"]
+
+
+def delete_rows(
+    snapshot: Snapshot, predicate: Any, policy: RetryPolicy
+) -> tuple[Snapshot, DeleteResult]:
+    """Delete rows; a predicate that selects none still makes a version, as in the reference.
+
+    Parameters
+    ----------
+    snapshot
+        The version to delete from; others may have landed since.
+    predicate
+        SQL text or a pyarrow expression; rows for which it is null stay.
+    policy
+        How often to do it again when the same rows were changed by others.
+    """
+    if not isinstance(predicate, str) and type(predicate).__name__ != "Expression":
+        raise InvalidTypeError(
+            f"The predicate of a delete is {predicate!r}.",
+            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+        )
+    started = time.monotonic()
+    runner = choose_runner(snapshot.manifest.num_rows)
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, int]:
+        check_writable(current)
+        parsed = Predicate.parse(predicate, current.manifest.schema.to_arrow())
+        tasks = [MarkTask(source=s, predicate=parsed) for s in fragment_sources(current)]
+        marked = [found for found in runner.map(find_rows, tasks) if found.rows]
+        updated, removed = apply_deletions(current, marked)
+        operation = Delete(
+            updated_fragments=updated, deleted_fragment_ids=removed, predicate=str(predicate)
+        )
+        pending = Pending(
+            operation=operation,
+            uuid=str(uuid.uuid4()),
+            affected_rows={found.fragment_id: found.rows for found in marked},
+        )
+        return commit(current, pending), sum(len(found.rows) for found in marked)
+
+    (landed, rows), attempts = retried(snapshot, attempt, policy)
+    return landed, DeleteResult(
+        num_deleted_rows=rows,
+        version=landed.version,
+        branch=landed.branch,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=runner.name,
+    )
+
+
+def apply_deletions(
+    snapshot: Snapshot, marked: Iterable[Marked]
+) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
+    """Write the new deletion files; return changed fragments, and the ids of emptied ones."""
+    fragments = {f.id: f for f in snapshot.manifest.fragments}
+    updated: list[Fragment] = []
+    removed: list[int] = []
+    for found in marked:
+        fragment = fragments[found.fragment_id]
+        deleted: BitMap = found.rows | found.deleted_before
+        if len(deleted) >= fragment.physical_rows:
+            removed.append(fragment.id)
+            continue
+        file = write_deletions(snapshot.store, fragment.id, snapshot.version, deleted)
+        updated.append(replace(fragment, deletion_file=file))
+    return tuple(updated), tuple(removed)

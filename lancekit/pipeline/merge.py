@@ -1,0 +1,217 @@
+"""A merge-insert, worked out: which target rows go, which rows are new (operations, 5).
+
+Only the join differs between engines; what it finds is a `MergeWork` either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import MatchedRowsError
+from lancekit.format.fragment import Fragment
+from lancekit.format.key_filter import hash_keys
+from lancekit.pipeline.mark import Marked, MarkTask, find_rows
+from lancekit.pipeline.probe import (
+    KeyTable,
+    Matches,
+    ProbeTask,
+    key_values,
+    probe_fragment,
+    show_keys,
+)
+from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.predicate import Predicate
+
+__all__ = ["MergeClauses", "MergeWork", "merge_locally"]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClauses:
+    """What a merge-insert does with each kind of row.
+
+    Attributes
+    ----------
+    on
+        The columns that are compared.
+    matched
+        ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
+    condition
+        Over columns ``source`` and ``target`` (structs): which matched rows are updated.
+    insert
+        Whether source rows without a match are inserted.
+    delete_by_source
+        ``None``: target rows without a match stay; else the predicate that selects those that
+        go, ``""`` for all of them.
+    guard
+        The columns whose hashes the key filter holds, in its order; empty if it is not written.
+    """
+
+    on: tuple[str, ...]
+    matched: str = "keep"
+    condition: str | None = None
+    insert: bool = False
+    delete_by_source: str | None = None
+    guard: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeWork:
+    """What a merge-insert wrote and found; nothing refers to it yet."""
+
+    marked: tuple[Marked, ...] = ()
+    new_fragments: tuple[Fragment, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    inserted_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+
+
+def merge_locally(
+    source: pa.Table,
+    sources: Sequence[FragmentSource],
+    clauses: MergeClauses,
+    task: WriteTask,
+    map_tasks: Callable[..., list[Matches]],
+) -> MergeWork:
+    """Work out a merge of a table that fits into memory.
+
+    Parameters
+    ----------
+    source
+        The source's rows, in the dataset's types; columns of the dataset may be missing.
+    sources
+        The target's fragments.
+    clauses
+        What to do.
+    task
+        Where new rows go.
+    map_tasks
+        A runner's ``map``.
+    """
+    keys = KeyTable(clauses.on, tuple(source.column(name).combine_chunks() for name in clauses.on))
+    matches = map_tasks(probe_fragment, [ProbeTask(source=s, keys=keys) for s in sources])
+    by_id = {s.fragment.id: s for s in sources}
+    touched = [m for m in matches if len(m.offsets)]
+    if clauses.matched == "fail" and touched:
+        _fail(source, touched, clauses)
+    unmatched = np.ones(source.num_rows, bool)
+    for match in touched:
+        unmatched[match.source_rows] = False
+    # a condition decides which matched rows change; the others are still matched
+    changed = [_where_condition(by_id[m.fragment_id], m, source, clauses) for m in touched]
+    inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
+    updates = changed if clauses.matched == "update" else []
+    rows = _new_rows(source, updates, inserted, by_id, task)
+    gone = changed if clauses.matched in {"update", "delete"} else []
+    marked, left_out = _mark(sources, matches, gone, clauses)
+    fragments = write_fragments(rows.to_batches(), task) if rows.num_rows else []
+    guarded = [source.column(name).take(pa.array(inserted)) for name in clauses.guard]
+    matched_rows = sum(len(m.offsets) for m in gone)
+    return MergeWork(
+        marked=marked,
+        new_fragments=tuple(fragments),
+        inserted=len(inserted),
+        updated=matched_rows if clauses.matched == "update" else 0,
+        deleted=left_out + (matched_rows if clauses.matched == "delete" else 0),
+        inserted_hashes=hash_keys(guarded) if guarded else np.empty(0, np.uint64),
+    )
+
+
+def _fail(source: pa.Table, touched: Sequence[Matches], clauses: MergeClauses) -> NoReturn:
+    rows = np.concatenate([m.source_rows for m in touched])
+    keys = key_values(source, clauses.on, rows)
+    raise MatchedRowsError(
+        f"{len(rows)} rows of the dataset have a key of the source, which when_matched_fail "
+        f"forbids: {show_keys(clauses.on, keys)}.",
+        hint="Nothing was written. Leave these rows out, or use when_matched_update_all().",
+        keys=keys,
+        on=clauses.on,
+    )
+
+
+def _where_condition(
+    target: FragmentSource, match: Matches, source: pa.Table, clauses: MergeClauses
+) -> Matches:
+    if clauses.condition is None or clauses.matched != "update":
+        return match
+    old = FragmentReader(target).read(target.schema.names, match.offsets)
+    new = source.take(pa.array(match.source_rows))
+    pairs = pa.table({"source": _as_struct(new), "target": _as_struct(old)})
+    chosen = np.flatnonzero(
+        Predicate.parse(clauses.condition, pairs.schema).mask(pairs).to_numpy(zero_copy_only=False)
+    )
+    return Matches(
+        fragment_id=match.fragment_id,
+        offsets=match.offsets[chosen],
+        source_rows=match.source_rows[chosen],
+    )
+
+
+def _as_struct(table: pa.Table) -> pa.Array:
+    return table.combine_chunks().to_struct_array().combine_chunks()
+
+
+def _new_rows(
+    source: pa.Table,
+    updates: Sequence[Matches],
+    inserted: npt.NDArray[np.int64],
+    by_id: Mapping[int, FragmentSource],
+    task: WriteTask,
+) -> pa.Table:
+    """Return updated rows in the target's order, then inserted ones in the source's."""
+    schema = task.schema.to_arrow()
+    order = [m.source_rows for m in updates] + [inserted]
+    rows = source.take(pa.array(np.concatenate(order)))
+    missing = [name for name in schema.names if name not in source.column_names]
+    if missing:
+        kept = [FragmentReader(by_id[m.fragment_id]).read(missing, m.offsets) for m in updates]
+        for name in missing:
+            chunks = [chunk for table in kept for chunk in table.column(name).chunks]
+            blank = pa.nulls(len(inserted), schema.field(name).type)
+            rows = rows.append_column(name, pa.chunked_array([*chunks, blank]))
+    return pa.table([rows.column(name) for name in schema.names], schema=schema)
+
+
+def _mark(
+    sources: Sequence[FragmentSource],
+    matches: Sequence[Matches],
+    gone: Sequence[Matches],
+    clauses: MergeClauses,
+) -> tuple[tuple[Marked, ...], int]:
+    """Return the rows to delete of each fragment, and how many had no match."""
+    rows = {m.fragment_id: BitMap(m.offsets.astype(np.uint32)) for m in gone}
+    matched = {m.fragment_id: BitMap(m.offsets.astype(np.uint32)) for m in matches}
+    marked: list[Marked] = []
+    left_out = 0
+    for source in sources:
+        id_ = source.fragment.id
+        reader = FragmentReader(source)
+        unmatched = _unmatched(source, reader, matched.get(id_, BitMap()), clauses)
+        left_out += len(unmatched)
+        going = rows.get(id_, BitMap()) | unmatched
+        if going:
+            marked.append(Marked(fragment_id=id_, rows=going, deleted_before=reader.deleted))
+    return tuple(marked), left_out
+
+
+def _unmatched(
+    source: FragmentSource, reader: FragmentReader, matched: BitMap, clauses: MergeClauses
+) -> BitMap:
+    if clauses.delete_by_source is None:
+        return BitMap()
+    if clauses.delete_by_source:
+        predicate = Predicate.parse(clauses.delete_by_source, source.schema.to_arrow())
+        live = find_rows(MarkTask(source=source, predicate=predicate)).rows
+    else:
+        live = BitMap(range(reader.physical_rows)) - reader.deleted
+    return live - matched

@@ -1,0 +1,250 @@
+"""`LanceScanner` and `ScannerBuilder`: a scan that is set up, and what it can give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.arguments import check_count, refuse
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.scan.fragment import FragmentSource, fragment_sources
+from lancekit.scan.predicate import Predicate
+from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LanceScanner", "ScannerBuilder", "make_scan"]
+
+Columns = list[str] | dict[str, str] | None
+
+
+def make_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Columns = None,
+    filter: Any = None,  # noqa: A002
+    limit: int | None = None,
+    offset: int | None = None,
+    batch_size: int | None = None,
+    with_row_id: bool | None = None,
+    with_row_address: bool | None = None,
+    sources: Iterable[FragmentSource] | None = None,
+) -> Scan:
+    """Plan a scan of a version; names and types are checked, nothing is read."""
+    schema = snapshot.manifest.schema
+    if isinstance(columns, str):
+        raise InvalidTypeError(
+            f"columns is the string {columns!r}.", hint=f"Pass a list: [{columns!r}]."
+        )
+    hidden = [
+        name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
+    ]
+    predicate = None if filter is None else Predicate.parse(filter, schema.to_arrow())
+    request = ScanRequest(
+        outputs=plan_columns(schema, columns, hidden),
+        predicate=predicate,
+        batch_rows=BATCH_ROWS
+        if batch_size is None
+        else check_count("batch_size", batch_size, least=1),
+        metadata=tuple(schema.metadata.items()),
+    )
+    return Scan(
+        sources=tuple(fragment_sources(snapshot) if sources is None else sources),
+        request=request,
+        limit=None if limit is None else check_count("limit", limit),
+        offset=0 if offset is None else check_count("offset", offset),
+    )
+
+
+def _sort_keys(order_by: Any) -> list[tuple[str, str]]:
+    keys = []
+    for ordering in order_by:
+        if isinstance(ordering, str):
+            keys.append((ordering, "ascending"))
+            continue
+        name = getattr(ordering, "column_name", None)
+        if not isinstance(name, str):
+            raise InvalidArgumentError(
+                f"order_by holds {ordering!r}.",
+                hint="Pass column names, or ColumnOrdering objects.",
+            )
+        keys.append((name, "ascending" if getattr(ordering, "ascending", True) else "descending"))
+    return keys
+
+
+class LanceScanner:
+    """A scan of one version.  It can be run more than once; each run reads anew.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://scanner-example")
+    >>> ds.scanner(filter="x > 1").to_table().column("x").to_pylist()
+    [2, 3]
+    """
+
+    def __init__(self, scan: Scan, dataset_schema: pa.Schema, order_by: Any = None) -> None:
+        self._scan = scan
+        self._dataset_schema = dataset_schema
+        self._order = _sort_keys(order_by) if order_by else []
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return self._dataset_schema
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return self._scan.request.schema
+
+    schema = projected_schema
+
+    def to_table(self) -> pa.Table:
+        """Read the result into memory."""
+        if not self._order:
+            return self._scan.to_table()
+        whole = Scan(sources=self._scan.sources, request=self._scan.request).to_table()
+        ordered = whole.sort_by(self._order)
+        return ordered.slice(self._scan.offset, self._scan.limit)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result in batches, memory being bounded by blocks of a fragment."""
+        if self._order:
+            yield from self.to_table().to_batches(max_chunksize=self._scan.request.batch_rows)
+            return
+        yield from self._scan.batches()
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as an Arrow reader."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
+        if blob_mode != "lazy":
+            refuse("to_pandas", blob_mode=blob_mode)
+        frame: pd.DataFrame = self.to_table().to_pandas(**kwargs)
+        return frame
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows of the result."""
+        rows = check_count("num_rows", num_rows)
+        limit = rows if self._scan.limit is None else min(rows, self._scan.limit)
+        if self._order:
+            return self.to_table().slice(0, rows)
+        return Scan(
+            sources=self._scan.sources,
+            request=self._scan.request,
+            limit=limit,
+            offset=self._scan.offset,
+        ).to_table()
+
+    def count_rows(self) -> int:
+        """Count the rows of the result."""
+        return self._scan.count()
+
+
+class ScannerBuilder:
+    """Sets up a scan step by step; every setter returns the builder.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://builder-example")
+    >>> lk.ScannerBuilder(ds).filter("x > 1").limit(1).to_scanner().to_table().num_rows
+    1
+    """
+
+    def __init__(self, ds: Any) -> None:
+        self._ds = ds
+        self._arguments: dict[str, Any] = {}
+
+    def _set(self, argument: str, value: Any) -> ScannerBuilder:
+        self._arguments[argument] = value
+        return self
+
+    def columns(self, cols: Columns = None) -> ScannerBuilder:
+        """Set ``columns`` of `LanceDataset.scanner`."""
+        return self._set("columns", cols)
+
+    def filter(self, filter: Any) -> ScannerBuilder:  # noqa: A002
+        """Set ``filter`` of `LanceDataset.scanner`."""
+        return self._set("filter", filter)
+
+    def limit(self, n: int | None = None) -> ScannerBuilder:
+        """Set ``limit`` of `LanceDataset.scanner`."""
+        return self._set("limit", n)
+
+    def offset(self, n: int | None = None) -> ScannerBuilder:
+        """Set ``offset`` of `LanceDataset.scanner`."""
+        return self._set("offset", n)
+
+    def batch_size(self, batch_size: int) -> ScannerBuilder:
+        """Set ``batch_size`` of `LanceDataset.scanner`."""
+        return self._set("batch_size", batch_size)
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> ScannerBuilder:
+        """Set ``batch_size_bytes`` of `LanceDataset.scanner`."""
+        return self._set("batch_size_bytes", batch_size_bytes)
+
+    def batch_readahead(self, nbatches: int | None = None) -> ScannerBuilder:
+        """Set ``batch_readahead`` of `LanceDataset.scanner`."""
+        return self._set("batch_readahead", nbatches)
+
+    def fragment_readahead(self, nfragments: int | None = None) -> ScannerBuilder:
+        """Set ``fragment_readahead`` of `LanceDataset.scanner`."""
+        return self._set("fragment_readahead", nfragments)
+
+    def scan_in_order(self, scan_in_order: bool = True) -> ScannerBuilder:
+        """Set ``scan_in_order`` of `LanceDataset.scanner`."""
+        return self._set("scan_in_order", scan_in_order)
+
+    def with_fragments(self, fragments: Iterable[Any] | None) -> ScannerBuilder:
+        """Set ``fragments`` of `LanceDataset.scanner`."""
+        return self._set("fragments", fragments)
+
+    def with_row_id(self, with_row_id: bool = True) -> ScannerBuilder:
+        """Set ``with_row_id`` of `LanceDataset.scanner`."""
+        return self._set("with_row_id", with_row_id)
+
+    def with_row_address(self, with_row_address: bool = True) -> ScannerBuilder:
+        """Set ``with_row_address`` of `LanceDataset.scanner`."""
+        return self._set("with_row_address", with_row_address)
+
+    def order_by(self, orderings: list[Any] | None) -> ScannerBuilder:
+        """Set ``order_by`` of `LanceDataset.scanner`."""
+        return self._set("order_by", orderings)
+
+    def prefilter(self, prefilter: bool) -> ScannerBuilder:
+        """Set ``prefilter`` of `LanceDataset.scanner`."""
+        return self._set("prefilter", prefilter)
+
+    def use_stats(self, use_stats: bool = True) -> ScannerBuilder:
+        """Set ``use_stats`` of `LanceDataset.scanner`."""
+        return self._set("use_stats", use_stats)
+
+    def use_scalar_index(self, use_scalar_index: bool = True) -> ScannerBuilder:
+        """Set ``use_scalar_index`` of `LanceDataset.scanner`."""
+        return self._set("use_scalar_index", use_scalar_index)
+
+    def late_materialization(self, late_materialization: bool | list[str]) -> ScannerBuilder:
+        """Set ``late_materialization`` of `LanceDataset.scanner`."""
+        return self._set("late_materialization", late_materialization)
+
+    def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
+        """Set ``io_buffer_size`` of `LanceDataset.scanner`."""
+        return self._set("io_buffer_size", io_buffer_size)
+
+    def apply_defaults(self, default_opts: dict[str, Any]) -> ScannerBuilder:
+        """Set arguments of `LanceDataset.scanner` that are not set yet."""
+        self._arguments = {**default_opts, **self._arguments}
+        return self
+
+    def to_scanner(self) -> LanceScanner:
+        """Return the scan."""
+        scanner: LanceScanner = self._ds.scanner(**self._arguments)
+        return scanner
