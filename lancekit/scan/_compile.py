@@ -356,7 +356,7 @@ def _function(tree: exp.Anonymous, scope: Scope) -> Node:
     _check_arguments(scope, name, function, args)
     if function.same:
         args = _one_type(scope, name, args)
-    elif name.startswith("array_") and len(args) == 2:
+    elif len(args) == 2 and family(args[0].type) == "list":
         item = Node(
             run=args[0].run,
             example=pa.array([], args[0].type.value_type),

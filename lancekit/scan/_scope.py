@@ -84,7 +84,7 @@ class Scope:
 
         try:
             example = kernel(*(arg.example for arg in args))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, KeyError) as error:
+        except (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as error:
             kinds = ", ".join(str(arg.type) for arg in args)
             reason = str(error).splitlines()[0]
             raise self.fail(f"{label} does not work on {kinds}: {reason}.") from error

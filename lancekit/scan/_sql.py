@@ -71,6 +71,6 @@ def parse(sql: str) -> Any:
         raise PredicateError(
             f"the filter {sql!r} does not parse: a quote or comment is not closed.", sql=sql
         ) from error
-    if len(trees) != 1:
+    if len(trees) != 1 or trees[0] is None:
         raise PredicateError(f"the filter {sql!r} is not one expression.", sql=sql)
     return trees[0]

@@ -89,7 +89,7 @@ def _evaluate(
 ) -> pa.Array:
     try:
         value = run(batch.column)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except (pa.ArrowException, ArithmeticError, ValueError) as error:
         raise PredicateError(
             f"{sql!r} cannot be computed: {str(error).splitlines()[0]}.", sql=sql
         ) from error
