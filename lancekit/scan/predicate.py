@@ -1,6 +1,6 @@
 """Filters and computed columns: SQL text, or a pyarrow expression, bound to a schema.
 
-The language is the one that Lance readers accept (see ``docs``): comparisons, ``AND``/``OR``/
+The language is the one that Lance readers accept: comparisons, ``AND``/``OR``/
 ``NOT`` with SQL's three values, ``IS NULL``, ``IN``, ``BETWEEN``, ``LIKE``, arithmetic, ``CAST``,
 and functions.  Column names go bare or in backticks, text in single (or double) quotes.
 """
