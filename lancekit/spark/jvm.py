@@ -7,6 +7,7 @@ output lands in a cell, and Spark's start alone writes a dozen lines.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,10 @@ from lancekit.spark.java import Java
 __all__ = ["end_jvm", "environment", "last_words", "new_log_file", "start_jvm"]
 
 END_SECONDS = 20
+
+REASON = re.compile(
+    r'(?:Exception in thread "[^"]*" |Caused by: )?[\w.$]*(?:Exception|Error): (.+)'
+)
 
 
 def new_log_file() -> Path:
@@ -73,13 +78,14 @@ def start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:
 
 
 def last_words(log_file: Path) -> str:
-    """Return the line of a log that most likely names a failure, without its full stop."""
+    """Return what a log most likely gives as the reason of a failure, without its full stop."""
     try:
-        lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines()]
+        text = log_file.read_text(errors="replace")
     except OSError:
         return ""
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return next(iter(telling or reversed([line for line in lines if line])), "").rstrip(".")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    reasons = [found[1] for line in lines if (found := REASON.match(line))]
+    return next(iter(reasons or reversed(lines)), "").rstrip(".")
 
 
 def end_jvm() -> None:

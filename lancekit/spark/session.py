@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 import warnings
 from collections.abc import Mapping
@@ -18,7 +19,15 @@ from lancekit.spark.settings import default_master, local_settings, parse_config
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Owned", "active_session", "is_connect", "owned_session", "spark_session", "stop_spark"]
+__all__ = [
+    "Owned",
+    "active_session",
+    "is_active",
+    "is_connect",
+    "owned_session",
+    "spark_session",
+    "stop_spark",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +107,7 @@ def stop_spark() -> bool:
         if not _owned:
             return False
         owned = _owned.pop()
-        if owned.alive() and _is_active(owned.session):
+        if owned.alive() and _running(owned.session):
             owned.session.stop()
         _forget_context()
         end_jvm()
@@ -108,6 +117,9 @@ def stop_spark() -> bool:
 
 def active_session() -> SparkSession | None:
     """Return the session that Spark itself would use here, if there is one."""
+    if "pyspark.sql" not in sys.modules:
+        # Without a session nobody should wait for PySpark to load.
+        return None
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -126,10 +138,15 @@ def active_session() -> SparkSession | None:
         ) from error
 
 
+def is_active() -> bool:
+    """Return whether there is a session already; loads nothing to find out."""
+    return active_session() is not None
+
+
 def owned_session() -> Owned | None:
     """Return the session that lancekit started, while it is active."""
     with _lock:
-        if _owned and _owned[-1].alive() and _is_active(_owned[-1].session):
+        if _owned and _owned[-1].alive() and _running(_owned[-1].session):
             return _owned[-1]
         return None
 
@@ -139,7 +156,7 @@ def is_connect(session: SparkSession) -> bool:
     return ".connect." in type(session).__module__
 
 
-def _is_active(session: Any) -> bool:
+def _running(session: Any) -> bool:
     """Return whether a classic session has not been stopped."""
     return session.sparkContext._jsc is not None
 
