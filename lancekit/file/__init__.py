@@ -6,12 +6,22 @@ Knows nothing of tables, versions or deletions.
 metadata.  A page is decoded by one class for each layout: `miniblock`, `fullzip`, `constant`
 (2.1 and later), `pages20` (2.0).  The layouts take their values apart with `minivalues` and
 `pieces`, over the kernels `bitpacking`, `fsst`, `compression`, `bits`; decoded values are `raw` until
-they get their Arrow type.  Nothing below the reader knows a file's name: kernels raise the two
+they get their Arrow type.  `encode21`, with `chunks`, and `encode20` write pages from arrays that
+`plain` takes apart.  Nothing below the reader knows a file's name: kernels raise the two
 exceptions of `faults`, which names the place.
 """
 
 from lancekit.file.columns import FileColumn, file_columns
 from lancekit.file.reader import LanceFileReader
 from lancekit.file.selection import Rows
+from lancekit.file.writer import DEFAULT_VERSION, FileSummary, LanceFileWriter
 
-__all__ = ["FileColumn", "LanceFileReader", "Rows", "file_columns"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "FileColumn",
+    "FileSummary",
+    "LanceFileReader",
+    "LanceFileWriter",
+    "Rows",
+    "file_columns",
+]

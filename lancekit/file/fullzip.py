@@ -179,9 +179,7 @@ def _variable_values(
             raise Unsupported(f"encoding {name!r} of full-zip values")
 
 
-def _decompress_each(
-    scheme: str, encoded: raw.Variable, valid: NDArray[np.bool_]
-) -> raw.Variable:
+def _decompress_each(scheme: str, encoded: raw.Variable, valid: NDArray[np.bool_]) -> raw.Variable:
     """Decompress every value on its own; they are large, so a Python loop does not matter."""
     units = [np.empty(0, np.uint8)] * encoded.count
     offsets = encoded.offsets.tolist()

@@ -99,11 +99,15 @@ class ArrayPage:
             if one_bit:
                 return _bits(data, rows, 0, group)
             whole = raw.Fixed(width // 8, data, self._page.length)
-            part = raw.select(whole, slice(rows.start, rows.stop) if isinstance(rows, Span) else rows)
+            part = raw.select(
+                whole, slice(rows.start, rows.stop) if isinstance(rows, Span) else rows
+            )
             assert isinstance(part, raw.Fixed)
             return raw.Fixed(width // group // 8, part.data, count)
         if one_bit:
-            first, last = (rows.start, rows.stop) if isinstance(rows, Span) else (rows[0], rows[-1] + 1)
+            first, last = (
+                (rows.start, rows.stop) if isinstance(rows, Span) else (rows[0], rows[-1] + 1)
+            )
             begin = int(first) * group // 8
             data = self._range(buffer, begin, -(-int(last) * group // 8))
             return _bits(data, rows, begin * 8, group)

@@ -112,7 +112,8 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
 
 
 def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
-    return view(packed, dtype).reshape(-1, width * BLOCK // (dtype.itemsize * 8))
+    words = width * BLOCK // (dtype.itemsize * 8)
+    return view(packed, dtype).reshape(packed.nbytes // (words * dtype.itemsize), words)
 
 
 def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
@@ -132,8 +133,11 @@ def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, cou
     tail_bytes = pieces.lengths - full * block_bytes
     raw_tail = (tail > 0) & (tail_bytes == tail * dtype.itemsize)
     require(
-        (raw_tail | ((tail_bytes == block_bytes) & (tail > 0)) | ((tail == 0) & (tail_bytes >= 0)))
-        .all(),
+        (
+            raw_tail
+            | ((tail_bytes == block_bytes) & (tail > 0))
+            | ((tail == 0) & (tail_bytes >= 0))
+        ).all(),
         "a bit-packed buffer of the wrong size",
     )
     packed_blocks = full + ((tail > 0) & ~raw_tail)
