@@ -1,1 +1,50 @@
-"""lancekit: a Jupyter-first toolkit for Lance datasets."""
+"""lancekit: a Jupyter-first toolkit for Lance datasets.
+
+`write_dataset` and `dataset` give a `LanceDataset`: versions, time travel, tags, branches, clones,
+deletes and merge-inserts, in this process or on Spark.  Names follow pylance, so
+``import lancekit as lance`` works for what is offered.
+"""
+
+from importlib.metadata import PackageNotFoundError as _NotInstalled
+from importlib.metadata import version as _version
+
+from lancekit import errors
+from lancekit._wiring import connect as _connect
+from lancekit.dataset import LanceDataset, dataset, write_dataset
+from lancekit.fragments import LanceFragment
+from lancekit.history import History, Version
+from lancekit.merge import MergeInsertBuilder
+from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.options import options
+from lancekit.references import Branches, Tags
+from lancekit.scanner import LanceScanner, ScannerBuilder
+from lancekit.spark import session_info, spark_session, stop_spark
+
+try:
+    __version__ = _version("lancekit")
+except _NotInstalled:
+    __version__ = "0.0.0"
+
+__all__ = [
+    "Branches",
+    "DeleteResult",
+    "History",
+    "LanceDataset",
+    "LanceFragment",
+    "LanceScanner",
+    "MergeInsertBuilder",
+    "MergeResult",
+    "ScannerBuilder",
+    "Tags",
+    "Version",
+    "__version__",
+    "dataset",
+    "errors",
+    "options",
+    "session_info",
+    "spark_session",
+    "stop_spark",
+    "write_dataset",
+]
+
+_connect()

@@ -23,6 +23,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.fragments import LanceFragment
 from lancekit.history import History, Version, describe_version
 from lancekit.merge import MergeInsertBuilder
+from lancekit.not_offered import PartOfPylance
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.restore import restore_version
 from lancekit.operations.results import DeleteResult
@@ -46,7 +47,7 @@ T = TypeVar("T")
 Ref = int | str | tuple[str | None, int | None]
 
 
-class LanceDataset(Displayed):
+class LanceDataset(Displayed, PartOfPylance):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the

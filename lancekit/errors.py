@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 __all__ = [
-    "AmbiguousMergeError",
     "BranchNotFoundError",
     "ColumnNotFoundError",
     "CommitConflictError",
@@ -31,6 +30,7 @@ __all__ = [
     "LancekitError",
     "MatchedRowsError",
     "NotFoundError",
+    "NotOfferedAttributeError",
     "NotOfferedError",
     "NullKeyError",
     "PredicateError",
@@ -161,6 +161,12 @@ class NotOfferedError(InvalidArgumentError, NotImplementedError):
     kind = "not_offered"
 
 
+class NotOfferedAttributeError(LancekitError, AttributeError):
+    """A public name of pylance that lancekit does not have."""
+
+    kind = "not_offered_attribute"
+
+
 class SchemaMismatchError(InvalidArgumentError):
     """Rows that do not fit the dataset's schema; only the difference is shown."""
 
@@ -183,12 +189,6 @@ class DuplicateKeysError(InvalidArgumentError):
     """The source of a merge holds one key more than once."""
 
     kind = "duplicate_keys"
-
-
-class AmbiguousMergeError(DuplicateKeysError):
-    """Several source rows match the same target row."""
-
-    kind = "ambiguous_merge"
 
 
 class MatchedRowsError(InvalidArgumentError):

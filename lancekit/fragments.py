@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.scanner import plan_columns
+from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
 
 if TYPE_CHECKING:
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["LanceFragment"]
 
 
-class LanceFragment:
+class LanceFragment(PartOfPylance):
     """A fragment of a dataset's version; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: LanceDataset, source: FragmentSource) -> None:
@@ -97,6 +101,24 @@ class LanceFragment:
     def to_batches(self, **kwargs: Any) -> Iterator[pa.RecordBatch]:
         """Read the fragment's rows batch by batch."""
         return self.scanner(**kwargs).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: Any = None, **kwargs: Any) -> Any:  # noqa: A002
+        """Read the fragment's rows into a pandas DataFrame."""
+        return self.scanner(columns=columns, filter=filter, **kwargs).to_pandas()
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Read rows by their position among the fragment's live rows."""
+        outputs = plan_columns(self._dataset.lance_schema, columns)
+        alone = replace(self.source, first_row=0)
+        positions = parse_positions(indices, self.metadata.num_rows)
+        return take_rows([alone], outputs, positions)
+
+    @property
+    def physical_schema(self) -> pa.Schema:
+        """The dataset's fields that are stored in the fragment's files."""
+        stored = {id_ for file in self.metadata.files for id_ in file.fields}
+        top = self._dataset.lance_schema.fields
+        return pa.schema([f.to_arrow() for f in top if stored & {g.id for g in f.walk()}])
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the fragment's first rows."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit.arguments import refuse
 from lancekit.commit.snapshot import Snapshot
+from lancekit.not_offered import PartOfPylance
 from lancekit.operations.merge_insert import check_clauses, merge_insert
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy
@@ -23,7 +24,7 @@ __all__ = ["MergeInsertBuilder"]
 Land = Callable[[Callable[[Snapshot], tuple[Snapshot, MergeResult]]], MergeResult]
 
 
-class MergeInsertBuilder:
+class MergeInsertBuilder(PartOfPylance):
     """Says what happens to matched rows, to new rows, and to rows that the source lacks.
 
     Made by `LanceDataset.merge_insert`.  A null in a key equals nothing: such source rows are new.

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancekit.arguments import check_count, refuse
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
@@ -76,7 +77,7 @@ def _sort_keys(order_by: Any) -> list[tuple[str, str]]:
     return keys
 
 
-class LanceScanner:
+class LanceScanner(PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
     Examples
@@ -148,7 +149,7 @@ class LanceScanner:
         return self._scan.count()
 
 
-class ScannerBuilder:
+class ScannerBuilder(PartOfPylance):
     """Sets up a scan step by step; every setter returns the builder.
 
     Examples

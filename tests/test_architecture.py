@@ -15,7 +15,16 @@ PACKAGE = Path(__file__).parents[1] / "lancekit"
 FLOORS = [
     ["_wiring", "__init__"],
     ["notebook"],
-    ["dataset", "fragments", "history", "merge", "references", "scanner", "arguments"],
+    [
+        "dataset",
+        "fragments",
+        "history",
+        "merge",
+        "references",
+        "scanner",
+        "arguments",
+        "not_offered",
+    ],
     ["spark"],
     ["operations"],
     ["pipeline"],

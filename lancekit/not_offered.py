@@ -1,0 +1,171 @@
+"""Public names of pylance that lancekit does not have, and why.
+
+`docs/pylance-coverage.md` is made of this table.  Looking one of these names up raises
+``NotOfferedAttributeError``, which is an ``AttributeError``, so ``hasattr`` says no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lancekit.errors import NotOfferedAttributeError
+
+__all__ = ["NOT_OFFERED", "PartOfPylance"]
+
+_EVOLVE = "schema evolution comes with a later release"
+_CONFIG = "changing config and metadata comes with a later release"
+_ROWS = "comes with the later release on row operations"
+_INDEX = "lancekit reads past indices and does not build or search them"
+_CLEANUP = "comes with the later release on maintenance"
+_BLOB = "blob columns come with a later release"
+_MEMWAL = "MemWAL comes with a later release"
+_COMMIT = "committing hand-made operations comes with the later release on transactions"
+_SESSION = "there is no cache or session object"
+_ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
+_PLAN = "there is no query plan to show"
+_BASES = "new data goes to the dataset's own folder"
+
+NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
+    "LanceDataset": {
+        **dict.fromkeys(["add_columns", "alter_columns", "drop_columns", "merge"], _EVOLVE),
+        **dict.fromkeys(
+            [
+                "delete_config_keys",
+                "replace_field_metadata",
+                "replace_schema",
+                "replace_schema_metadata",
+                "update_config",
+                "update_field_metadata",
+                "update_metadata",
+                "update_schema_metadata",
+            ],
+            _CONFIG,
+        ),
+        **dict.fromkeys(["truncate_table", "update"], _ROWS),
+        **dict.fromkeys(
+            [
+                "centroids",
+                "commit_existing_index_segments",
+                "create_index",
+                "create_index_uncommitted",
+                "create_scalar_index",
+                "describe_indices",
+                "drop_index",
+                "get_ivf_model",
+                "index_statistics",
+                "list_indices",
+                "merge_existing_index_segments",
+                "merge_index_metadata",
+                "prewarm_index",
+                "remap_row_addrs",
+            ],
+            _INDEX,
+        ),
+        **dict.fromkeys(
+            [
+                "all_files",
+                "cleanup_old_versions",
+                "drop",
+                "explain_cleanup_old_versions",
+                "migrate_manifest_paths_v2",
+                "optimize",
+                "tracked_files",
+                "validate",
+            ],
+            _CLEANUP,
+        ),
+        **dict.fromkeys(["commit", "commit_batch"], _COMMIT),
+        **dict.fromkeys(["read_blob_ranges", "read_blobs", "take_blobs"], _BLOB),
+        **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
+        **dict.fromkeys(
+            [
+                "initial_storage_options",
+                "io_stats_incremental",
+                "io_stats_snapshot",
+                "latest_storage_options",
+                "new_file_session",
+                "session",
+                "storage_options_accessor",
+            ],
+            _SESSION,
+        ),
+        **dict.fromkeys(["filter", "join", "join_asof", "partition_expression", "sort_by"], _ARROW),
+        "add_bases": _BASES,
+        "deep_clone": "comes with a later release; shallow_clone() shares the files",
+        "from_pydantic_model": "write_dataset() takes rows, not models",
+        "sql": "use to_spark().createOrReplaceTempView(name) and Spark's SQL",
+        "stats": "comes with the later release on maintenance; versions() has the totals",
+        "version_refs": "versions() lists versions; tags.list() and branches.list() the names",
+    },
+    "LanceScanner": {
+        **dict.fromkeys(["analyze_plan", "explain_plan"], _PLAN),
+        **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "scan_batches"], _ARROW),
+        "take": "use LanceDataset.take()",
+    },
+    "ScannerBuilder": {
+        **dict.fromkeys(
+            [
+                "fast_search",
+                "full_text_search",
+                "minhash_search",
+                "nearest",
+                "with_index_segments",
+            ],
+            _INDEX,
+        ),
+        "blob_handling": _BLOB,
+        "disable_scoring_autoprojection": "there are no scores to project",
+        "include_deleted_rows": "deleted rows stay hidden",
+        "row_addr_prefilter": "use a filter on _rowaddr",
+        "scan_stats_callback": "scan statistics are not collected",
+        "strict_batch_size": "batches hold at most batch_size rows",
+        "substrait_aggregate": _PLAN,
+    },
+    "LanceFragment": {
+        **dict.fromkeys(["create", "create_from_file"], _COMMIT),
+        **dict.fromkeys(["merge", "merge_columns", "update_columns"], _EVOLVE),
+        **dict.fromkeys(["delete", "delete_rows"], _ROWS),
+        "open_session": _SESSION,
+        "partition_expression": _ARROW,
+        "validate": _CLEANUP,
+    },
+    "MergeInsertBuilder": {
+        **dict.fromkeys(
+            ["analyze_plan", "analyze_plan_batches", "explain_plan"],
+            "comes with the later release on row operations",
+        ),
+        **dict.fromkeys(
+            ["execute_uncommitted", "execute_uncommitted_batches"],
+            "the guard of the keys would be lost between the two steps",
+        ),
+        "execute_batches": "execute() takes batches too",
+        "mark_sstables_as_compacted": _MEMWAL,
+        "target_all_bases": _BASES,
+        "target_bases": _BASES,
+        "write_mode": "rows are rewritten, as in pylance's own default",
+    },
+    "DatasetOptimizer": {
+        "compact_files": _CLEANUP,
+        "disable_auto_cleanup": _CLEANUP,
+        "enable_auto_cleanup": _CLEANUP,
+        "optimize_indices": _INDEX,
+    },
+}
+
+
+class PartOfPylance:
+    """A class that follows one of pylance's: its names that are missing here say why."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> object:
+        kind = type(self).__name__
+        reason = NOT_OFFERED.get(kind, {}).get(name)
+        if reason is None:
+            # the words of Python's own error, which the lookup has swallowed
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        raise NotOfferedAttributeError(
+            f"{kind}.{name} is not offered: {reason}.",
+            hint="docs/pylance-coverage.md lists what is.",
+            attribute=name,
+        )
