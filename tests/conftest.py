@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lancekit.errors import JavaNotFoundError
 from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,6 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def whole(request: pytest.FixtureRequest) -> bool:
     """Whether torture tests run at full length."""
     return bool(request.config.getoption("--whole"))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of all tests; started by lancekit, quick to start, small."""
+    from lancekit.spark import spark_session, stop_spark
+    from lancekit.spark.java import find_java
+
+    try:
+        find_java()
+    except JavaNotFoundError as error:
+        pytest.skip(str(error))
+    # Without the optimising compiler a short session starts two seconds earlier.
+    yield spark_session(memory="1g", config={"spark.driver.extraJavaOptions": QUICK_JAVA})
+    stop_spark()
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SessionError
-from lancekit.spark import freeze_worker, session_info, spark_session, stop_spark
+from lancekit.spark import freeze_worker, session_info, spark_session
 from lancekit.spark.settings import SETTINGS, local_settings, parse_config
 
 SECONDS = 180
@@ -77,20 +77,7 @@ def test_bad_arguments_start_nothing(arguments, expected):
     assert caught.value.hint
 
 
-# ---- one session in this process
-
-
-@pytest.fixture(scope="module")
-def session():
-    names = ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
-    before = [os.environ.get(name) for name in names]
-    started = spark_session(
-        memory="1g", config={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-    )
-    assert [os.environ.get(name) for name in names] == before
-    yield started
-    assert stop_spark() is True
-    assert stop_spark() is False
+# ---- the session of all tests
 
 
 def frozen_objects(batches):
@@ -108,23 +95,23 @@ def frozen_objects(batches):
 
 @pytest.mark.spark
 class TestStarted:
-    def test_it_is_attached_to_afterwards(self, session):
-        assert spark_session() is session
+    def test_it_is_attached_to_afterwards(self, spark):
+        assert spark_session() is spark
 
-    def test_settings(self, session):
+    def test_settings(self, spark):
         for setting in SETTINGS:
             if setting.name != "spark.driver.extraJavaOptions":
-                assert session.conf.get(setting.name) == setting.value, setting.name
-        assert session.sparkContext.master.endswith(",4]")
+                assert spark.conf.get(setting.name) == setting.value, setting.name
+        assert spark.sparkContext.master.endswith(",4]")
 
-    def test_info(self, session):
+    def test_info(self, spark):
         info = session_info()
         assert info.state == "active"
         assert info.owned is True
         assert info.connect is False
-        assert info.spark_version == session.version
-        assert info.master == session.sparkContext.master
-        assert info.cores == session.sparkContext.defaultParallelism
+        assert info.spark_version == spark.version
+        assert info.master == spark.sparkContext.master
+        assert info.cores == spark.sparkContext.defaultParallelism
         assert info.driver_memory == "1g"
         assert int(info.java_version.split(".")[0]) >= 17
         assert Path(info.java_home).is_dir()
@@ -132,36 +119,36 @@ class TestStarted:
         assert info.differences == ()
         assert Path(info.log_file).is_file()
 
-    def test_workers_run_this_python_and_freeze_once(self, session):
-        rows = session.range(0, 4, 1, 2).mapInArrow(frozen_objects, "frozen long, py string")
+    def test_workers_run_this_python_and_freeze_once(self, spark):
+        rows = spark.range(0, 4, 1, 2).mapInArrow(frozen_objects, "frozen long, py string")
         for row in rows.toArrow().to_pylist():
             assert row["frozen"] > 10_000
             assert row["py"] == sys.executable
 
-    def test_settings_that_may_change_are_applied(self, session):
+    def test_settings_that_may_change_are_applied(self, spark):
         name = "spark.sql.shuffle.partitions"
-        before = session.conf.get(name)
-        assert spark_session(config={name: 7}) is session
-        assert session.conf.get(name) == "7"
-        session.conf.set(name, before)
+        before = spark.conf.get(name)
+        assert spark_session(config={name: 7}) is spark
+        assert spark.conf.get(name) == "7"
+        spark.conf.set(name, before)
 
-    def test_settings_that_may_not_change_are_named(self, session):
+    def test_settings_that_may_not_change_are_named(self, spark):
         with pytest.warns(UserWarning, match="keeps its spark.driver.memory") as caught:
-            assert spark_session(memory="2g") is session
+            assert spark_session(memory="2g") is spark
         assert "lancekit.stop_spark() first" in str(caught[0].message)
         assert caught[0].filename == __file__
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             spark_session(memory="1g")
 
-    def test_differences_are_told(self, session):
-        session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    def test_differences_are_told(self, spark):
+        spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
         try:
             (difference,) = session_info().differences
             assert difference.name == "spark.sql.session.timeZone"
             assert (difference.advised, difference.actual) == ("UTC", "Asia/Tokyo")
         finally:
-            session.conf.set("spark.sql.session.timeZone", "UTC")
+            spark.conf.set("spark.sql.session.timeZone", "UTC")
 
 
 # ---- processes of their own
@@ -196,7 +183,10 @@ for wrong in (dict(master="nonsense"), dict(config={{"spark.driver.extraJavaOpti
         Path(error.context["log_file"]).unlink()
     assert s.session_info().state == "none"
 
+names = ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
+before = [os.environ.get(name) for name in names]
 spark = s.spark_session({SMALL})
+assert [os.environ.get(name) for name in names] == before
 assert rows() == 8
 first = s.session_info()
 assert "a worker's print" in Path(first.log_file).read_text()
