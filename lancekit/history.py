@@ -75,7 +75,7 @@ class Version(Displayed, Mapping[str, Any]):
 def describe_version(snapshot: Snapshot) -> Version:
     """Return what is shown of a loaded version."""
     manifest, transaction = snapshot.manifest, snapshot.transaction
-    sizes = (file.size_bytes for fragment in manifest.fragments for file in fragment.files)
+    totals = manifest.totals()
     return Version(
         version=manifest.version,
         timestamp=manifest.timestamp,
@@ -84,13 +84,13 @@ def describe_version(snapshot: Snapshot) -> Version:
         message=transaction.transaction_properties.get(COMMIT_MESSAGE) if transaction else None,
         writer=str(manifest.writer) if manifest.writer else None,
         read_version=transaction.read_version if transaction else None,
-        num_rows=manifest.num_rows,
+        num_rows=totals.rows,
         num_fragments=len(manifest.fragments),
-        num_data_files=sum(len(f.files) for f in manifest.fragments),
-        num_deletion_files=sum(f.deletion_file is not None for f in manifest.fragments),
-        num_deleted_rows=sum(f.num_deletions for f in manifest.fragments),
+        num_data_files=totals.data_files,
+        num_deletion_files=totals.deletion_files,
+        num_deleted_rows=totals.deleted_rows,
         num_columns=len(manifest.schema.fields),
-        total_bytes=sum(sizes),
+        total_bytes=totals.bytes,
     )
 
 

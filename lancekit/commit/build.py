@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any
@@ -21,6 +22,7 @@ from lancekit.format.transaction import Operation
 __all__ = ["build_manifest", "first_manifest", "writer_version"]
 
 
+@cache
 def writer_version() -> WriterVersion:
     """Return what this library signs its versions with."""
     try:
@@ -101,7 +103,7 @@ def _numbered(latest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment
 
 
 def _append(latest: Manifest, operation: ops.Append, _: Manifest | None) -> Manifest:
-    return replace(latest, fragments=latest.fragments + _numbered(latest, operation.fragments))
+    return replace(latest, fragments=(*latest.fragments, *_numbered(latest, operation.fragments)))
 
 
 def _replaced(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import overload
 
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
@@ -15,6 +16,8 @@ __all__ = [
     "DeletionFile",
     "DeletionKind",
     "Fragment",
+    "FragmentList",
+    "Totals",
     "fragment_from_pb",
     "fragment_to_pb",
 ]
@@ -160,20 +163,23 @@ def _deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
 
 def fragment_from_pb(message: pb.DataFragment) -> Fragment:
     """Decode one fragment."""
-
-    def inline(arm: str) -> bytes | None:
-        return getattr(message, arm) if message.HasField(arm) else None
-
+    present = message.HasField
     return Fragment(
         id=message.id,
         files=tuple(map(_data_file_from_pb, message.files)),
         physical_rows=message.physical_rows,
         deletion_file=(
-            _deletion_from_pb(message.deletion_file) if message.HasField("deletion_file") else None
+            _deletion_from_pb(message.deletion_file) if present("deletion_file") else None
         ),
-        row_ids=inline("inline_row_ids"),
-        last_updated_at=inline("inline_last_updated_at_versions"),
-        created_at=inline("inline_created_at_versions"),
+        row_ids=message.inline_row_ids if present("inline_row_ids") else None,
+        last_updated_at=(
+            message.inline_last_updated_at_versions
+            if present("inline_last_updated_at_versions")
+            else None
+        ),
+        created_at=(
+            message.inline_created_at_versions if present("inline_created_at_versions") else None
+        ),
         unknown=take_unknown(message, _UNMODELLED),
     )
 
@@ -192,6 +198,80 @@ def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
         message.deletion_file.CopyFrom(_deletion_to_pb(fragment.deletion_file))
     put_unknown(message, fragment.unknown)
     return message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over the fragments of a version."""
+
+    rows: int
+    deleted_rows: int
+    data_files: int
+    deletion_files: int
+    bytes: int
+
+
+class FragmentList(Sequence[Fragment]):
+    """The fragments of a version, decoded when they are first looked at.
+
+    A dataset with thousands of fragments is opened, listed and displayed without that.
+    """
+
+    __slots__ = ("_decoded", "_messages")
+
+    def __init__(self, messages: Sequence[pb.DataFragment]) -> None:
+        self._messages = messages
+        self._decoded: tuple[Fragment, ...] | None = None
+
+    def _all(self) -> tuple[Fragment, ...]:
+        if self._decoded is None:
+            self._decoded = tuple(map(fragment_from_pb, self._messages))
+        return self._decoded
+
+    @overload
+    def __getitem__(self, index: int) -> Fragment: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
+    def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
+        return self._all()[index]
+
+    def __iter__(self) -> Iterator[Fragment]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._all() == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self._all())
+
+    def __repr__(self) -> str:
+        return repr(self._all())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (tuple, (self._all(),))
+
+    def totals(self) -> Totals:
+        """Return the sums without decoding anything."""
+        files = [file for message in self._messages for file in message.files]
+        deletions = [m.deletion_file for m in self._messages if m.HasField("deletion_file")]
+        deleted = sum(file.num_deleted_rows for file in deletions)
+        return Totals(
+            rows=sum(m.physical_rows for m in self._messages) - deleted,
+            deleted_rows=deleted,
+            data_files=len(files),
+            deletion_files=len(deletions),
+            bytes=sum(file.file_size_bytes for file in files),
+        )
+
+
+def totals_of(fragments: Sequence[Fragment]) -> Totals:
+    """Return the sums over fragments."""
+    if isinstance(fragments, FragmentList):
+        return fragments.totals()
+    return FragmentList([fragment_to_pb(f) for f in fragments]).totals()
 
 
 def fragments_from_pb(messages: Iterable[pb.DataFragment]) -> tuple[Fragment, ...]:

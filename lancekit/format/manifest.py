@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lancekit.errors import CorruptFileError
 from lancekit.format import flags
-from lancekit.format.fragment import Fragment, fragment_to_pb, fragments_from_pb
+from lancekit.format.fragment import (
+    Fragment,
+    FragmentList,
+    Totals,
+    fragment_to_pb,
+    totals_of,
+)
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
@@ -64,7 +70,7 @@ class Manifest:
     """
 
     schema: LanceSchema
-    fragments: tuple[Fragment, ...]
+    fragments: Sequence[Fragment]
     version: int
     timestamp_ns: int = 0
     reader_flags: int = 0
@@ -90,7 +96,11 @@ class Manifest:
     @property
     def num_rows(self) -> int:
         """Rows that a scan returns."""
-        return sum(f.num_rows for f in self.fragments)
+        return self.totals().rows
+
+    def totals(self) -> Totals:
+        """Return the sums over all fragments."""
+        return totals_of(self.fragments)
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -156,12 +166,10 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
     """
     message = parse(pb.Manifest, data, f"manifest {where}")
     flags.check_readable(message.reader_feature_flags, where)
-    fragments = fragments_from_pb(message.fragments)
 
     def present(name: str) -> bool:
         return bool(message.HasField(name))
 
-    highest = max((f.id for f in fragments), default=None)
     inline = (
         message.transaction_section_new
         if present("transaction_section_new")
@@ -171,17 +179,20 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
     )
     return Manifest(
         schema=schema_from_pb(message.fields, message.schema_metadata),
-        fragments=fragments,
+        fragments=FragmentList(message.fragments),
         version=message.version,
         timestamp_ns=message.timestamp.seconds * 10**9 + message.timestamp.nanos,
         reader_flags=message.reader_feature_flags,
         writer_flags=message.writer_feature_flags,
-        # 0.19.x did not write a zero
-        max_fragment_id=message.max_fragment_id if present("max_fragment_id") else highest,
+        max_fragment_id=(
+            message.max_fragment_id
+            if present("max_fragment_id")
+            else max((f.id for f in message.fragments), default=None)  # 0.19.x wrote no zero
+        ),
         transaction_file=message.transaction_file,
         writer=_writer_from_pb(message.writer_version) if present("writer_version") else None,
         next_row_id=message.next_row_id,
-        storage_version=_storage_version(message, fragments),
+        storage_version=_storage_version(message),
         config=dict(message.config),
         table_metadata=dict(message.table_metadata),
         base_paths=tuple(map(base_path_from_pb, message.base_paths)),
@@ -273,12 +284,12 @@ def base_path_to_pb(base: BasePath) -> pb.BasePath:
     )
 
 
-def _storage_version(message: pb.Manifest, fragments: tuple[Fragment, ...]) -> str:
+def _storage_version(message: pb.Manifest) -> str:
     if message.HasField("data_format"):
         return str(message.data_format.version)
     # manifests of old releases do not say; their files do
-    for fragment in fragments:
+    for fragment in message.fragments:
         for file in fragment.files:
-            major, minor = file.version
+            major, minor = file.file_major_version, file.file_minor_version
             return f"{major}.{minor}" if major else ("2.0" if minor == 3 else "0.1")
     return "2.0" if message.reader_feature_flags & flags.V2_FILES else "0.1"

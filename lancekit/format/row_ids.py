@@ -75,7 +75,8 @@ def _with_bitmap(segment: pb.U64Segment.RangeWithBitmap) -> U64Array:
         raise CorruptFileError(
             f"A row-id bitmap has {len(bits)} bits for a range of {len(values)} ids."
         )
-    return values[bits[: len(values)].astype(bool)]
+    present: U64Array = values[bits[: len(values)].astype(bool)]
+    return present
 
 
 def _array(encoded: Any) -> U64Array:
@@ -83,8 +84,9 @@ def _array(encoded: Any) -> U64Array:
     if kind == "u64_array":
         return np.frombuffer(encoded.u64_array.values, "<u8").astype(np.uint64)
     small, width = (encoded.u32_array, "<u4") if kind == "u32_array" else (encoded.u16_array, "<u2")
-    values = np.frombuffer(small.offsets, width).astype(np.uint64)
-    return np.add(values, np.uint64(small.base), dtype=np.uint64)
+    values: U64Array = np.frombuffer(small.offsets, width).astype(np.uint64)
+    values += np.uint64(small.base)
+    return values
 
 
 _SEGMENTS: dict[str, Callable[..., U64Array]] = {

@@ -79,8 +79,11 @@ class _Level:
 
     def codes(self, before: Indices, values: pa.Array | pa.ChunkedArray) -> Indices:
         pairs = _pairs(before, _positions(values, self.values), len(self.values))
+        out = np.full(len(pairs), _NO_KEY)
+        found = np.flatnonzero(pairs != _NO_KEY)
         # small numbers again, so that any number of columns fits into 64 bits
-        return _positions(pa.array(pairs), self.pairs)
+        out[found] = _positions(pa.array(pairs[found]), self.pairs)
+        return out
 
 
 def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
@@ -89,6 +92,7 @@ def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
 
 
 def _positions(values: pa.Array | pa.ChunkedArray, known: pa.Array) -> Indices:
+    """Return the position of each value in ``known``, -1 where it is not."""
     found = pc.index_in(values, value_set=known, skip_nulls=True)
     if isinstance(found, pa.ChunkedArray):
         found = found.combine_chunks()
