@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancekit.arguments import check_count, check_place, refuse
 from lancekit.commit.line import Line, open_line
@@ -16,8 +17,10 @@ from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import latest_snapshot, list_versions, version_as_of
+from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, ReadOnlyError
+from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Transaction
 from lancekit.fragments import LanceFragment
@@ -37,6 +40,7 @@ from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.scanner import plan_columns
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
+from lancekit.sql import SqlQueryBuilder
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,6 +203,14 @@ class LanceDataset(Displayed, PartOfPylance):
     def has_stable_row_ids(self) -> bool:
         """Whether row ids survive updates and compaction."""
         return self._snapshot.manifest.has_stable_row_ids
+
+    def base_paths(self) -> dict[int, BasePath]:
+        """Return the other places that the version's files lie in, by their ids."""
+        return {base.id: base for base in self._snapshot.manifest.base_paths}
+
+    def fragment_ids(self) -> BitMap:
+        """Return the ids of the version's fragments."""
+        return BitMap(f.id for f in self._snapshot.manifest.fragments)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
@@ -523,6 +535,20 @@ class LanceDataset(Displayed, PartOfPylance):
             return self._snapshot.manifest.num_rows
         return self.scanner(columns=[], filter=filter, **kwargs).count_rows()
 
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """Set up an SQL query over this version, which it knows as ``dataset``.
+
+        DataFusion runs it on the columns that it names, read into memory.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://sql-example")
+        >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
+        {'total': [6]}
+        """
+        return SqlQueryBuilder(self, sql)
+
     # ---- versions
 
     @property
@@ -601,6 +627,37 @@ class LanceDataset(Displayed, PartOfPylance):
         return [
             self.read_transaction(number) for number in reversed(known[-count:] if count else [])
         ]
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare the handle's own with, either way round.
+        begin_version, end_version
+            Instead: changes after the one, up to and including the other.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither the one nor both of the others were given.
+        """
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
 
     # ---- tags, branches, clones
 

@@ -93,7 +93,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "add_bases": _BASES,
         "deep_clone": "comes with a later release; shallow_clone() shares the files",
         "from_pydantic_model": "write_dataset() takes rows, not models",
-        "sql": "use to_spark().createOrReplaceTempView(name) and Spark's SQL",
         "stats": "comes with the later release on maintenance; versions() has the totals",
         "version_refs": "versions() lists versions; tags.list() and branches.list() the names",
     },

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lancekit
 from lancekit.errors import JavaNotFoundError
 from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
@@ -28,6 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("spark") or item.get_closest_marker("notebook"):
             item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+def pytest_collection_finish() -> None:
+    # Importing modules for their doctests binds `lancekit.dataset` to the module again.
+    lancekit.dataset = sys.modules["lancekit.dataset"].dataset
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,8 @@ FLOORS = [
         "scanner",
         "arguments",
         "not_offered",
+        "sql",
+        "delta",
     ],
     ["spark"],
     ["operations"],

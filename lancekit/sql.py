@@ -1,0 +1,131 @@
+"""SQL over one version of a dataset, run by DataFusion, as in the reference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.arguments import check_count, refuse
+from lancekit.errors import NotOfferedError, PredicateError
+
+if TYPE_CHECKING:
+    from lancekit.dataset import LanceDataset
+
+__all__ = ["SqlQuery", "SqlQueryBuilder"]
+
+
+class SqlQueryBuilder:
+    """A query that is being set up; every setter returns the builder."""
+
+    def __init__(self, dataset: LanceDataset, sql: str) -> None:
+        self._dataset = dataset
+        self._sql = sql
+        self._table = "dataset"
+        self._hidden: dict[str, bool] = {}
+        self._batch_rows: int | None = None
+
+    def table_name(self, table_name: str) -> SqlQueryBuilder:
+        """Set the name by which the query knows the dataset; ``dataset`` by default."""
+        self._table = table_name
+        return self
+
+    def with_row_id(self, with_row_id: bool = True) -> SqlQueryBuilder:
+        """Give the table a column ``_rowid``."""
+        self._hidden["_rowid"] = with_row_id
+        return self
+
+    def with_row_addr(self, with_row_addr: bool = True) -> SqlQueryBuilder:
+        """Give the table a column ``_rowaddr``."""
+        self._hidden["_rowaddr"] = with_row_addr
+        return self
+
+    def batch_size(self, batch_size: int) -> SqlQueryBuilder:
+        """Set the most rows of a batch of the result."""
+        self._batch_rows = check_count("batch_size", batch_size, least=1)
+        return self
+
+    def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:  # noqa: ARG002  # a hint
+        """Do nothing: a hint that changes no result."""
+        return self
+
+    def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
+        """Refuse: there are no blob columns to handle."""
+        refuse("sql", blob_handling=blob_handling)
+        return self
+
+    def build(self) -> SqlQuery:
+        """Return the query; it is checked, and its columns are read, when it runs."""
+        hidden = [name for name, wanted in self._hidden.items() if wanted]
+        return SqlQuery(self._dataset, self._sql, self._table, hidden, self._batch_rows)
+
+
+class SqlQuery:
+    """A query over one version; each call runs it anew."""
+
+    def __init__(
+        self,
+        dataset: LanceDataset,
+        sql: str,
+        table: str,
+        hidden: list[str],
+        batch_rows: int | None,
+    ) -> None:
+        self._dataset = dataset
+        self._sql = sql
+        self._table = table
+        self._hidden = hidden
+        self._batch_rows = batch_rows
+
+    def to_batch_records(self) -> list[pa.RecordBatch]:
+        """Run the query and return its result.
+
+        Raises
+        ------
+        PredicateError
+            The text does not parse, or does not fit the schema.
+        NotOfferedError
+            The package ``datafusion`` is not installed.
+        """
+        session = _session(self._batch_rows)
+        columns = self._columns()
+        table = self._dataset.to_table(columns=[*columns, *self._hidden])
+        session.from_arrow(table, name=self._table)
+        try:
+            batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
+        except Exception as error:
+            raise PredicateError(
+                f"The query {self._sql!r} cannot be run: {error}",
+                hint=f"The table is called {self._table!r}; its columns: "
+                + ", ".join(self._dataset.schema.names[:20]),
+                sql=self._sql,
+            ) from error
+        return batches
+
+    def to_stream_reader(self) -> pa.RecordBatchReader:
+        """Run the query and return its result as an Arrow reader."""
+        batches = self.to_batch_records()
+        schema = batches[0].schema if batches else pa.schema([])
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def _columns(self) -> list[str]:
+        """Return the columns that the query may read: those whose names occur in it."""
+        names = self._dataset.schema.names
+        text = self._sql.lower()
+        if "*" in text:
+            return list(names)
+        return [name for name in names if name.lower() in text]
+
+
+def _session(batch_rows: int | None) -> Any:
+    try:
+        from datafusion import SessionConfig, SessionContext
+    except ImportError as error:
+        raise NotOfferedError(
+            "SQL needs the package datafusion, which is not installed.",
+            hint='Install it with: pip install "lancekit[sql]".',
+        ) from error
+    config = SessionConfig()
+    if batch_rows is not None:
+        config = config.with_batch_size(batch_rows)
+    return SessionContext(config)

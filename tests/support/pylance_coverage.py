@@ -1,0 +1,117 @@
+"""What of pylance's public surface works, differs or is not offered: `docs/pylance-coverage.md`.
+
+``python -m tests.support.pylance_coverage`` writes the page; a test compares it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import lance
+import lance.fragment
+
+import lancekit as lk
+from lancekit.not_offered import NOT_OFFERED
+
+PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
+
+_dataset = sys.modules["lance.dataset"]
+
+#: pylance's class, and lancekit's of the same name (``None``: there is none)
+CLASSES: dict[str, tuple[type, type | None]] = {
+    "LanceDataset": (_dataset.LanceDataset, lk.LanceDataset),
+    "LanceScanner": (_dataset.LanceScanner, lk.LanceScanner),
+    "ScannerBuilder": (_dataset.ScannerBuilder, lk.ScannerBuilder),
+    "LanceFragment": (lance.fragment.LanceFragment, lk.LanceFragment),
+    "Tags": (_dataset.Tags, lk.Tags),
+    "Branches": (_dataset.Branches, lk.Branches),
+    "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
+    "DatasetOptimizer": (_dataset.DatasetOptimizer, None),
+}
+
+#: how what works differs from pylance
+DIFFERENCES: dict[str, str] = {
+    "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
+    "LanceDataset.delta": "a table without stable row ids is an error instead of no rows",
+    "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
+    "LanceDataset.get_fragments": "`filter` is refused",
+    "LanceDataset.get_transactions": "operations are lancekit's own dataclasses",
+    "LanceDataset.get_version": "times are aware, UTC; more attributes",
+    "LanceDataset.head": "`num_rows` has a default",
+    "LanceDataset.insert": "keywords are those of `write_dataset`",
+    "LanceDataset.lance_schema": "a `LanceSchema` of lancekit's own",
+    "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
+    "LanceDataset.metadata": "read only, as in pylance",
+    "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
+    "LanceDataset.sample": "no further keywords",
+    "LanceDataset.take": "a negative position is a `RowOutOfRangeError`",
+    "LanceDataset.versions": "a sequence that reads each version when it is looked at",
+    "LanceFragment.data_files": "`DataFile`s of lancekit's own",
+    "LanceFragment.metadata": "a `Fragment` of lancekit's own",
+    "LanceFragment.scanner": "`batch_readahead` and other hints change nothing",
+    "LanceFragment.take": "positions count live rows",
+    "LanceFragment.to_batches": "keywords of `scanner`",
+    "LanceFragment.to_pandas": "keywords of `scanner`",
+    "LanceFragment.to_table": "keywords of `scanner`",
+    "MergeInsertBuilder.data_storage_version": "refused: the dataset's own is kept",
+    "MergeInsertBuilder.execute": "a `MergeResult`, which answers to the dictionary's keys",
+    "MergeInsertBuilder.use_index": "a hint that changes nothing",
+    "LanceDataset.delete": "a `DeleteResult`, which answers to the dictionary's key",
+    "LanceDataset.scanner": "index, vector, text-search and blob arguments are refused by name",
+    "LanceDataset.to_batches": "as `scanner`",
+    "LanceDataset.to_pandas": "as `scanner`",
+    "LanceDataset.to_table": "as `scanner`",
+}
+
+#: members whose signature is not pylance's, on purpose (see DIFFERENCES)
+OTHER_SIGNATURE = frozenset(
+    {
+        "LanceDataset.head",
+        "LanceFragment.to_batches",
+        "LanceFragment.to_pandas",
+        "LanceFragment.to_table",
+    }
+)
+
+
+def public_names(kind: type) -> list[str]:
+    """Return the public members of a class."""
+    return sorted(name for name in dir(kind) if not name.startswith("_"))
+
+
+def parameters(member: Any) -> list[tuple[str, Any, Any]]:
+    """Return name, kind and default of each parameter."""
+    signature = inspect.signature(member)
+    return [(p.name, p.kind, p.default) for p in signature.parameters.values()]
+
+
+def _row(owner: str, name: str, ours: type | None) -> str:
+    if ours is not None and name in vars(ours):
+        note = DIFFERENCES.get(f"{owner}.{name}")
+        return f"| `{name}` | {'works' if note is None else 'differs: ' + note} |"
+    return f"| `{name}` | not offered: {NOT_OFFERED[owner][name]} |"
+
+
+def page() -> str:
+    """Return the page's text."""
+    lines = [
+        "# What of pylance works here",
+        "",
+        f"Generated from the public names of pylance {lance.__version__}; "
+        "`python -m tests.support.pylance_coverage` writes it anew.",
+        "An argument that is not offered is refused with an error that names it and says why.",
+        "",
+    ]
+    for owner, (theirs, ours) in CLASSES.items():
+        rows = [_row(owner, name, ours) for name in public_names(theirs)]
+        working = sum("not offered" not in row for row in rows)
+        lines += [f"## {owner}", "", f"{working} of {len(rows)} names.", ""]
+        lines += ["| name | in lancekit |", "|---|---|", *rows, ""]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

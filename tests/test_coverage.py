@@ -1,0 +1,73 @@
+"""The surface that follows pylance: names, signatures, the page that lists them."""
+
+from __future__ import annotations
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import NotOfferedAttributeError
+from lancekit.not_offered import NOT_OFFERED
+from tests.support.pylance_coverage import (
+    CLASSES,
+    DIFFERENCES,
+    OTHER_SIGNATURE,
+    PAGE,
+    page,
+    parameters,
+    public_names,
+)
+
+
+def test_page_is_up_to_date() -> None:
+    assert PAGE.read_text() == page()
+
+
+@pytest.mark.parametrize("owner", CLASSES)
+def test_every_name_is_accounted_for_once(owner: str) -> None:
+    theirs, ours = CLASSES[owner]
+    missing = NOT_OFFERED.get(owner, {})
+    for name in public_names(theirs):
+        assert (ours is not None and name in vars(ours)) != (name in missing), name
+    assert set(missing) <= set(public_names(theirs))
+
+
+def test_every_difference_is_about_something_offered() -> None:
+    for name in DIFFERENCES:
+        owner, member = name.split(".")
+        assert member in vars(CLASSES[owner][1]), name
+
+
+def _shared() -> list[tuple[str, str]]:
+    return [
+        (owner, name)
+        for owner, (theirs, ours) in CLASSES.items()
+        if ours is not None
+        for name in public_names(theirs)
+        if name in vars(ours) and callable(getattr(theirs, name))
+        if f"{owner}.{name}" not in OTHER_SIGNATURE
+    ]
+
+
+@pytest.mark.parametrize(("owner", "name"), _shared())
+def test_signature_is_the_references(owner: str, name: str) -> None:
+    theirs, ours = CLASSES[owner]
+    assert parameters(getattr(ours, name)) == parameters(getattr(theirs, name))
+
+
+@pytest.mark.parametrize("name", ["dataset", "write_dataset"])
+def test_function_signatures(name: str) -> None:
+    extra = {"primary_key"}
+    ours = [p for p in parameters(getattr(lk, name)) if p[0] not in extra]
+    assert ours == parameters(getattr(lance, name))
+
+
+def test_a_missing_name_says_why(tmp_path) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    assert not hasattr(ds, "create_index")
+    with pytest.raises(
+        NotOfferedAttributeError, match="create_index is not offered: lancekit reads"
+    ):
+        ds.create_index  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        ds.nonsense  # noqa: B018
