@@ -94,7 +94,7 @@ def join_chunks(
 
     Every value buffer is a sequence of parts that follow each other without padding.
     """
-    sizes = [sum(part.lengths for part in parts) for parts in buffers]
+    sizes = [_total(parts) for parts in buffers]
     length = 2 + 2 * (levels is not None) + (4 if large else 2) * len(buffers)
     header = np.zeros((len(counts), -(-length // 8) * 8), np.uint8)
     at = 2
@@ -110,14 +110,20 @@ def join_chunks(
     ordered = [Part(header.reshape(-1), np.full(len(counts), header.shape[1]))]
     for parts in ([[levels]] if levels is not None else []) + [list(b) for b in buffers]:
         ordered += parts
-        padding = -sum(part.lengths for part in parts) % 8
+        padding = -_total(parts) % 8
         if padding.any():
             ordered.append(Part(np.zeros(int(padding.sum()), np.uint8), padding))
-    total = sum(part.lengths for part in ordered)
+    total = _total(ordered)
     logs = np.log2(np.maximum(counts, 1)).astype(np.int64)
     logs[-1] = 0
     words = (total // 8 - 1) << 4 | logs
     return words.astype("<u4" if large else "<u2").view(np.uint8), interleave(ordered)
+
+
+def _total(parts: Sequence[Part]) -> Ints:
+    """Return the bytes of every chunk over all parts."""
+    total: Ints = np.sum([part.lengths for part in parts], axis=0, dtype=np.int64)
+    return total
 
 
 def interleave(parts: Sequence[Part]) -> Bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.file.faults import Unsupported, require
+from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.memory import Bytes, as_bytes
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -26,6 +26,13 @@ _MAX_RATIO = 1 << 16
 
 def decompress(scheme: str, data: Any) -> Bytes:
     """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all."""
+    try:
+        return _decompress(scheme, data)
+    except OSError as error:  # what Arrow's codecs raise
+        raise Damaged(str(error)) from error
+
+
+def _decompress(scheme: str, data: Any) -> Bytes:
     if scheme == "none":
         return as_bytes(data)
     known = _CODECS.get(scheme)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -66,9 +67,7 @@ class ConstantPage:
             decoded = decode_one(
                 self._layout.def_compression, data, int(self._layout.num_def_values)
             )
-            require(isinstance(decoded, raw.Fixed) and decoded.width == 2, "bad levels")
-            assert isinstance(decoded, raw.Fixed)
-            levels = decoded.data.view("<u2")
+            levels = raw.words_of(decoded, 2)
         else:
             levels = view(data, "<u2")
         require(len(levels) == self._page.length, "the page's levels are not its rows")
@@ -97,4 +96,4 @@ def _scalar_buffers(data: Bytes) -> list[Bytes]:
     require(len(words) > count, "a scalar is too short")
     borders = starts_of(words[1 : count + 1]) + 4 * (count + 1)
     require(borders[-1] <= data.size, "a scalar is too short")
-    return [data[start:stop] for start, stop in zip(borders[:-1], borders[1:], strict=True)]
+    return [data[start:stop] for start, stop in pairwise(borders.tolist())]

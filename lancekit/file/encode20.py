@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.file import bits
-from lancekit.file.memory import Bytes
 from lancekit.file.plain import (
     Encoded,
     byte_width,
@@ -64,9 +63,8 @@ def _strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
     offsets, data = string_buffers(array)
     ends = offsets[1:].astype(np.uint64)
     adjustment = int(offsets[-1]) + 1
-    if array.null_count:
-        validity: Bytes | None = validity_bits(array)
-        assert validity is not None
+    validity = validity_bits(array)
+    if validity is not None:
         ends[bits.unpack(validity, len(array)) == 0] += np.uint64(adjustment)
     indices = _no_nulls(_flat(64, ends, buffers))
     content = _flat(8, data, buffers)

@@ -170,7 +170,7 @@ def _rows(data: Bytes, width: int) -> NDArray[Any]:
 
 
 def _packable(kind: pa.DataType) -> bool:
-    return pa.types.is_integer(kind) or pa.types.is_temporal(kind)
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
 
 
 def _bit_packed(
@@ -248,7 +248,9 @@ def _mini_strings(
         np.add(table, shift, out=relative[: full * (size + 1)].reshape(full, size + 1))
     last = offsets[firsts[-2] :]
     np.add(last, (len(last)) * width - last[0], out=relative[full * (size + 1) :])
-    places, content = (counts + 1) * width, np.diff(offsets[firsts].astype(np.int64))
+    places = (counts + 1) * width
+    borders = offsets[firsts].astype(np.int64)
+    content = borders[1:] - borders[:-1]
     padding = -(places + content) % 8  # readers want whole offsets, so it counts as content
     parts = [
         Part(relative.view(np.uint8), places),

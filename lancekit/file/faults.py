@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
+from lancekit.errors import CorruptFileError, FormatError, LancekitError, UnsupportedFeatureError
 
 __all__ = ["Damaged", "Unsupported", "located", "require"]
 
@@ -47,6 +47,11 @@ def located(file: str, column: str = "", page: int | None = None) -> Iterator[No
     context = {"file": file, "column": column, "page": page}
     try:
         yield
+    except FormatError as error:
+        if file in error.message:
+            raise
+        facts = {**context, **error.context}
+        raise type(error)(f"{place}: {error.message}", hint=error.hint, **facts) from error
     except LancekitError:
         raise
     except Unsupported as error:

@@ -149,16 +149,10 @@ class MiniBlockPage:
         return levels, buffers
 
     def _definition(self, levels: Pieces, counts: Ints) -> NDArray[np.uint16]:
-        decoded = decode_blocks(self._layout.def_compression, levels, counts)
-        require(isinstance(decoded, raw.Fixed) and decoded.width == 2, "levels are not 16 bits")
-        assert isinstance(decoded, raw.Fixed)
-        definition: NDArray[np.uint16] = decoded.data.view("<u2")
-        return definition
+        return raw.words_of(decode_blocks(self._layout.def_compression, levels, counts), 2)
 
     def _look_up(self, decoded: raw.Raw, definition: NDArray[np.uint16] | None) -> pa.Array:
-        require(isinstance(decoded, raw.Fixed) and decoded.width in {1, 2, 4, 8}, "bad indices")
-        assert isinstance(decoded, raw.Fixed)
-        index = decoded.data.view(f"<u{decoded.width}")[: decoded.count]
+        index = raw.words_of(decoded, 1, 2, 4, 8)
         items = self._dictionary
         if definition is not None:  # null rows hold arbitrary indices
             index = np.where(definition == 0, index, index.dtype.type(0))

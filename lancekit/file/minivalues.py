@@ -11,7 +11,8 @@ from functools import partial
 
 import numpy as np
 
-from lancekit.file import bits, pieces as blocks
+from lancekit.file import bits
+from lancekit.file import pieces as blocks
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import SymbolTable
 from lancekit.file.memory import Ints, gather, starts_of, view

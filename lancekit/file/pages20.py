@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits, raw
 from lancekit.file.compression import decompress
-from lancekit.file.faults import Unsupported, require
+from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.fsst import SymbolTable
 from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.file.page import Page
@@ -54,8 +54,8 @@ class ArrayPage:
             case "some_nulls":
                 some = encoding.nullable.some_nulls
                 validity = self._flat(some.validity.flat, rows, group)
-                require(isinstance(validity, raw.Bits), "validity is not one bit per row")
-                assert isinstance(validity, raw.Bits)
+                if not isinstance(validity, raw.Bits):
+                    raise Damaged("validity is not one bit for each row")
                 return some.values, validity.data
             case "all_nulls":
                 return None, None
@@ -98,12 +98,9 @@ class ArrayPage:
             require(data.size * 8 >= width * self._page.length, "a buffer is too short")
             if one_bit:
                 return _bits(data, rows, 0, group)
-            whole = raw.Fixed(width // 8, data, self._page.length)
-            part = raw.select(
-                whole, slice(rows.start, rows.stop) if isinstance(rows, Span) else rows
-            )
-            assert isinstance(part, raw.Fixed)
-            return raw.Fixed(width // group // 8, part.data, count)
+            table = data[: self._page.length * (width // 8)].reshape(self._page.length, -1)
+            part = table[rows.start : rows.stop] if isinstance(rows, Span) else table[rows]
+            return raw.Fixed(width // group // 8, part.reshape(-1), count)
         if one_bit:
             first, last = (
                 (rows.start, rows.stop) if isinstance(rows, Span) else (rows[0], rows[-1] + 1)
@@ -140,13 +137,9 @@ class ArrayPage:
 
     def _entries(self, encoding: pb.ArrayEncoding, rows: Selection) -> NDArray[np.uint64]:
         inner, validity = self._strip(encoding, rows, 1)
-        require(inner is not None and validity is None, "nulls among offsets or indices")
-        assert inner is not None
-        values = self._flat(inner.flat, rows, 1)
-        require(isinstance(values, raw.Fixed) and values.width in {1, 2, 4, 8}, "bad indices")
-        assert isinstance(values, raw.Fixed)
-        entries: NDArray[np.uint64] = values.data.view(f"<u{values.width}")[: values.count]
-        return entries
+        if inner is None or validity is not None:
+            raise Damaged("nulls among offsets or indices")
+        return raw.words_of(self._flat(inner.flat, rows, 1), 1, 2, 4, 8)
 
     def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
         adjustment = int(message.null_adjustment)

@@ -47,9 +47,11 @@ class Pieces:
         require((at + size <= self.lengths).all(), "a chunk's buffer is too short")
         index = self.starts + at
         if (index % size == 0).all():
-            return view(self.data, dtype)[index // size]
+            words: NDArray[Any] = view(self.data, dtype)[index // size]
+            return words
         parts = self.data[index[:, None] + np.arange(size)]
-        return np.ascontiguousarray(parts).view(dtype).ravel()
+        unaligned: NDArray[Any] = np.ascontiguousarray(parts).view(dtype).ravel()
+        return unaligned
 
     def some(self, which: Any) -> Pieces:
         """Return the pieces of some chunks."""
@@ -90,25 +92,29 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     dtype = word_type(bits_per_value)
     total = int(counts.sum())
     require((counts <= BLOCK).all(), "a bit-packed chunk of more than 1024 values")
-    require((counts[:-1] == BLOCK).all(), "a bit-packed chunk of fewer than 1024 values")
     widths = pieces.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)
     require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
-    used = np.flatnonzero(np.bincount(widths, minlength=1)) if len(widths) else []
+    used = np.unique(widths).tolist()
     bodies = Pieces(pieces.data, pieces.starts + dtype.itemsize, pieces.lengths - dtype.itemsize)
-    out = np.empty((0, BLOCK), dtype) if len(counts) == 0 else None
-    for width in map(int, used):
-        which: Any = slice(None) if len(used) == 1 else widths == width
-        part = bodies.some(which)
-        packed = part.head(np.full(len(part.starts), width * BLOCK // 8, np.int64))
-        values = unpack_blocks(_blocks(packed, dtype, width), width) if width else 0
-        if isinstance(which, slice) and width:
-            out = values
-            break
-        if out is None:
-            out = np.empty((len(counts), BLOCK), dtype)
-        out[which] = values
-    assert out is not None
-    return Fixed(dtype.itemsize, out.reshape(-1)[:total].view(np.uint8), total)
+    if len(used) == 1:
+        out = _unpack(bodies, dtype, used[0])
+    else:
+        out = np.empty((len(counts), BLOCK), dtype)
+        for width in used:
+            which = widths == width
+            out[which] = _unpack(bodies.some(which), dtype, width)
+    values = out.reshape(-1)
+    if (counts[:-1] != BLOCK).any():  # levels of chunks that hold fewer values
+        values = values[_spread(np.arange(len(counts)) * BLOCK, counts)]
+    return Fixed(dtype.itemsize, values[:total].view(np.uint8), total)
+
+
+def _unpack(pieces: Pieces, dtype: Any, width: int) -> NDArray[Any]:
+    """Unpack one block of 1024 values from every piece."""
+    if width == 0:
+        return np.zeros((len(pieces.starts), BLOCK), dtype)
+    packed = pieces.head(np.full(len(pieces.starts), width * BLOCK // 8, np.int64))
+    return unpack_blocks(_blocks(packed, dtype, width), width)
 
 
 def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:

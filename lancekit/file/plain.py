@@ -27,7 +27,7 @@ class Encoded:
 
 def is_variable(kind: pa.DataType) -> bool:
     """Return whether values are strings or binary."""
-    return (
+    return bool(
         pa.types.is_string(kind)
         or pa.types.is_binary(kind)
         or pa.types.is_large_string(kind)

@@ -24,6 +24,7 @@ __all__ = [
     "storage_type",
     "to_arrow",
     "with_validity",
+    "words_of",
 ]
 
 
@@ -126,10 +127,7 @@ def _take(raw: Raw, rows: Ints) -> Raw:
         case Nulls():
             return Nulls(count)
         case Fixed(width=width, data=data):
-            if width in {1, 2, 4, 8}:
-                words = data[: raw.count * width].view(f"u{width}")
-                return Fixed(width, words[rows].view(np.uint8), count)
-            return Fixed(width, data[: raw.count * width].reshape(-1, width)[rows].ravel(), count)
+            return Fixed(width, _take_fixed(width, data, raw.count, rows), count)
         case Bits(data=data):
             return Bits(bits.pack(bits.unpack(data, raw.count)[rows]), count)
         case Variable(offsets=offsets, data=data):
@@ -143,10 +141,16 @@ def _take(raw: Raw, rows: Ints) -> Raw:
             if validity is not None:
                 validity = bits.pack(bits.unpack(validity, raw.count * size)[inner])
             if isinstance(items, Fixed):  # whole rows at once
-                row = _take(Fixed(items.width * size, items.data, raw.count), rows)
-                assert isinstance(row, Fixed)
-                return Lists(size, validity, Fixed(items.width, row.data, count * size), count)
+                data = _take_fixed(items.width * size, items.data, raw.count, rows)
+                return Lists(size, validity, Fixed(items.width, data, count * size), count)
             return Lists(size, validity, _take(items, inner), count)
+
+
+def _take_fixed(width: int, data: Bytes, count: int, rows: Ints) -> Bytes:
+    whole = data[: count * width]
+    if width in {1, 2, 4, 8}:
+        return whole.view(f"u{width}")[rows].view(np.uint8)
+    return whole.reshape(count, width)[rows].reshape(-1)
 
 
 def _variable_of(array: pa.Array) -> Variable:
@@ -166,7 +170,6 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
     if validity is None or pa.types.is_null(array.type):
         return array
     require(validity.size * 8 >= len(array), "a validity bitmap is too short")
-    assert array.offset == 0
     buffers = [pa.py_buffer(validity), *array.buffers()[1 : array.type.num_buffers]]
     if pa.types.is_dictionary(array.type):
         plain = pa.Array.from_buffers(array.type.index_type, len(array), buffers)
@@ -210,6 +213,13 @@ def _variable_to_arrow(raw: Variable, kind: pa.DataType, validity: pa.Buffer | N
         raise Damaged(f"strings in a column of {kind}")
     buffers = [validity, pa.py_buffer(offsets), pa.py_buffer(raw.data)]
     return pa.Array.from_buffers(kind, raw.count, buffers)
+
+
+def words_of(raw: Raw, *widths: int) -> NDArray[Any]:
+    """Return values as unsigned integers; `Damaged` unless they have one of ``widths`` bytes."""
+    if not isinstance(raw, Fixed) or raw.width not in widths:
+        raise Damaged(f"{_describe(raw)} where integers belong")
+    return raw.data[: raw.count * raw.width].view(f"<u{raw.width}")
 
 
 def _byte_width(kind: pa.DataType) -> int:

@@ -20,7 +20,7 @@ from lancekit.file.page import Page, PageDecoder
 from lancekit.file.pages20 import ArrayPage
 from lancekit.file.raw import storage_type
 from lancekit.file.selection import Rows, Selection, cut, parse_rows, split
-from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2
+from lancekit.format.pb import encodings_v20_pb2
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
 
@@ -38,12 +38,11 @@ def _decoder(stored: StoredPage, kind: pa.DataType) -> PageDecoder:
     encoding = stored.encoding
     if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
         return ArrayPage(stored.page, encoding, kind)
-    assert isinstance(encoding, encodings_v21_pb2.PageLayout)
-    name = encoding.WhichOneof("layout")
-    make = _LAYOUTS.get(name or "")
+    name = encoding.WhichOneof("layout") or "unknown"
+    make = _LAYOUTS.get(name)
     if make is None:
-        raise Unsupported(f"page layout {name or 'unknown'!r}")
-    return make(stored.page, getattr(encoding, str(name)), kind)
+        raise Unsupported(f"page layout {name!r}")
+    return make(stored.page, getattr(encoding, name), kind)
 
 
 class _Column:

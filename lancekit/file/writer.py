@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -258,7 +259,7 @@ class _Column:
         count = min(len(array), max(1, round(self._bytes / self._max)))
         self._waiting, self._bytes = [], 0
         borders = [len(array) * i // count for i in range(count + 1)]
-        return [array.slice(a, b - a) for a, b in zip(borders[:-1], borders[1:], strict=True)]
+        return [array.slice(a, b - a) for a, b in pairwise(borders)]
 
     def wrote(self, encoded: Encoded, type_url: str, places: list[int], sizes: list[int]) -> None:
         """Note a page that has been written."""
@@ -297,16 +298,16 @@ def _check_type(field: pa.Field) -> None:
         if kind.list_size > 0 and (booleans or byte_width(item)):
             return
         problem = str(field.type)
-    elif pa.types.is_null(kind) or pa.types.is_boolean(kind) or is_variable(kind):
-        return
-    elif byte_width(kind):
+    elif (
+        pa.types.is_null(kind) or pa.types.is_boolean(kind) or is_variable(kind) or byte_width(kind)
+    ):
         return
     else:
         problem = str(field.type)
     raise UnsupportedTypeError(
         f"Column {field.name!r}: writing {problem} is not supported.",
-        hint="Supported are null, booleans, numbers, decimals, dates, times, timestamps, durations, "
-        "strings, binary, and fixed-size lists of numbers or booleans.",
+        hint="Supported are null, booleans, numbers, decimals, dates, times, timestamps, "
+        "durations, strings, binary, and fixed-size lists of numbers or booleans.",
         column=field.name,
         type=str(field.type),
     )

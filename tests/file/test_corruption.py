@@ -1,0 +1,130 @@
+"""Damaged files end in an error of lancekit's that names the file; never in another exception."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lancekit.errors import (
+    CorruptFileError,
+    LancekitError,
+    UnsupportedFeatureError,
+    UnsupportedTypeError,
+)
+from tests.file.columns import VERSIONS, columns, with_nulls
+from tests.file.lance_io import open_ours, write_ours, write_reference
+
+ROWS = 600
+SKIPPED = ("duration", "time", "date", "large", "uint", "decimal256", "huge")
+
+
+def _files(tmp_path: Path, version: str) -> dict[str, bytes]:
+    """Return small files of both writers, which together use every encoding."""
+    files = {}
+    for name, array in columns(ROWS):
+        if name.startswith(SKIPPED) or "128]" in name:
+            continue
+        table = pa.table({"c": with_nulls(array, "some")})
+        files[f"ours {name}"] = write_ours(table, version)
+        files[f"theirs {name}"] = write_reference(table, tmp_path / "a.lance", version)
+    text = pa.array([f"some text {k % 90} and more of it" for k in range(3000)])
+    for metadata in ({"lance-encoding:compression": "lz4"}, {"lance-encoding:compression": "zstd"}):
+        for array in (text, pa.array(np.arange(3000) // 7)):
+            schema = pa.schema([pa.field("c", array.type, metadata=metadata)])
+            table = pa.table([array], schema=schema)
+            files[f"theirs {array.type} {metadata}"] = write_reference(
+                table, tmp_path / "a.lance", version
+            )
+    files["theirs text"] = write_reference(pa.table({"c": text}), tmp_path / "a.lance", version)
+    return files
+
+
+def _read(data: bytes) -> None:
+    """Read everything in all ways; whatever comes out must be whole arrays."""
+    try:
+        reader = open_ours(bytes(data), "damaged.lance")
+        fields = reader.columns
+        if reader.num_rows > 1 << 20:
+            return  # a damaged count of a file without pages
+        for rows in (None, slice(3, 9), np.array([1, 5, 300])):
+            table = reader.read(fields, rows)
+            table.validate()
+            for column in table.columns:
+                column.combine_chunks().validate()
+                column.is_null()
+    except LancekitError as error:
+        assert "damaged.lance" in str(error) or not isinstance(error, CorruptFileError)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_flipped_bytes(tmp_path: Path, version: str) -> None:
+    rng = np.random.default_rng(3)
+    for data in _files(tmp_path, version).values():
+        # metadata is at the end; chunk headers, offsets and levels at the start
+        places = np.concatenate(
+            (
+                rng.integers(max(0, len(data) - 600), len(data), 25),
+                rng.integers(0, min(len(data), 200), 8),
+                rng.integers(0, len(data), 8),
+            )
+        )
+        for place in places.tolist():
+            damaged = bytearray(data)
+            damaged[place] ^= int(rng.integers(1, 256))
+            _read(bytes(damaged))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_truncated_files(tmp_path: Path, version: str) -> None:
+    data = write_ours(pa.table({"c": [f"value {k}" for k in range(500)]}), version)
+    for length in (0, 1, 39, 40, len(data) // 2, len(data) - 1):
+        with pytest.raises(CorruptFileError, match=r"cut\.lance"):
+            open_ours(data[:length], "cut.lance")
+    # the front is missing: every offset points elsewhere
+    for length in (40, 100, len(data) // 2):
+        _read(data[-length:])
+
+
+def test_not_a_lance_file() -> None:
+    with pytest.raises(CorruptFileError, match=r"text\.txt is not a Lance data file"):
+        open_ours(b"just some text, and more of it, and more of it, and more", "text.txt")
+
+
+def test_unknown_version_is_named() -> None:
+    data = bytearray(write_ours(pa.table({"a": [1]})))
+    data[-8:-4] = struct.pack("<HH", 2, 3)
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"new\.lance: data file version 2\.3"
+    ) as info:
+        open_ours(bytes(data), "new.lance")
+    assert info.value.context["version"] == "2.3"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nested_columns_are_refused_by_name(tmp_path: Path, version: str) -> None:
+    table = pa.table({"s": [{"x": 1, "y": "a"}], "l": [[1, 2]], "n": [5]})
+    path = tmp_path / "a.lance"
+    lance.write_dataset(table, path, data_storage_version=version)
+    (file,) = (path / "data").glob("*.lance")
+    reader = open_ours(file.read_bytes(), "nested.lance")
+    assert reader.schema.equals(table.schema)
+    struct_column, list_column, plain = reader.columns
+    assert reader.read([plain])["n"].to_pylist() == [5]
+    for column, name in ((struct_column, "s"), (list_column, "l")):
+        with pytest.raises(UnsupportedTypeError, match=rf"nested\.lance, column '{name}'"):
+            reader.read([column])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_wrong_type_is_not_misread(version: str) -> None:
+    from lancekit.file import FileColumn
+
+    reader = open_ours(write_ours(pa.table({"a": pa.array(np.arange(50.0))}), version))
+    for kind in (pa.int32(), pa.string(), pa.bool_(), pa.list_(pa.int8(), 8)):
+        with pytest.raises(CorruptFileError, match="column 'a', page 0"):
+            reader.read([FileColumn(pa.field("a", kind), (0,))])

@@ -1,0 +1,65 @@
+"""Files of pylance 4.0.0, and files of ours that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
+from tests.file.lance_io import open_ours, write_ours
+
+WRITE = """
+import lance.file
+table = pa.ipc.open_file(arguments["table"]).read_all()
+with lance.file.LanceFileWriter(arguments["out"], table.schema, version=arguments["version"]) as w:
+    w.write_batch(table)
+result = None
+"""
+
+READ = """
+import lance.file
+table = lance.file.LanceFileReader(arguments["file"]).read_all(batch_size=1 << 20).to_table()
+with pa.ipc.new_file(arguments["out"], table.schema) as writer:
+    writer.write_table(table)
+result = None
+"""
+
+
+def _table(rows: int, nulls: str) -> pa.Table:
+    return pa.table(
+        {name: with_nulls(array, nulls) for name, array in columns(rows) if "+05:30" not in name}
+    )  # it knows no zones that are offsets
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("nulls", NULLS)
+def test_reads_its_files(
+    tmp_path: Path, pylance4: Callable[..., Any], version: str, nulls: str
+) -> None:
+    table = _table(1500, nulls)
+    with pa.ipc.new_file(tmp_path / "table.arrow", table.schema) as writer:
+        writer.write_table(table)
+    out = tmp_path / "a.lance"
+    pylance4(WRITE, table=str(tmp_path / "table.arrow"), out=str(out), version=version)
+    reader = open_ours(out.read_bytes())
+    read = reader.read(reader.columns)
+    for name in table.column_names:
+        assert_same(read[name], table[name].combine_chunks(), f"{name} {version}")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("nulls", NULLS)
+def test_it_reads_ours(
+    tmp_path: Path, pylance4: Callable[..., Any], version: str, nulls: str
+) -> None:
+    table = _table(1500, nulls)
+    file = tmp_path / "a.lance"
+    file.write_bytes(write_ours(table, version))
+    pylance4(READ, file=str(file), out=str(tmp_path / "out.arrow"))
+    read = pa.ipc.open_file(tmp_path / "out.arrow").read_all()
+    for name in table.column_names:
+        assert_same(read[name], table[name].combine_chunks(), f"{name} {version}")

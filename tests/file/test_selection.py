@@ -1,0 +1,128 @@
+"""Ranges and scattered rows equal slices of the whole, and read no more than they need."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
+from lancekit.file import LanceFileReader
+from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
+from tests.file.lance_io import open_ours, write_ours, write_reference
+from tests.support.memory_file import MemoryFile
+
+ROWS = 2500
+
+
+def _table() -> pa.Table:
+    wide = ("[128]", "huge", "long")  # several pages of these come from small pages anyway
+    return pa.table(
+        {
+            f"{name}, {nulls} null": with_nulls(array, nulls)
+            for name, array in columns(ROWS)
+            for nulls in ("none", "some")
+            if nulls == "some" or not name.endswith(wide)
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def table() -> pa.Table:
+    return _table()
+
+
+@pytest.fixture(scope="module", params=[f"{w} {v}" for v in VERSIONS for w in ("ours", "theirs")])
+def reader(
+    request: pytest.FixtureRequest, table: pa.Table, tmp_path_factory: pytest.TempPathFactory
+) -> LanceFileReader:
+    writer, version = request.param.split()
+    if writer == "ours":
+        return open_ours(write_ours(table, version, max_page_bytes=6000))
+    return open_ours(write_reference(table, tmp_path_factory.mktemp("a") / "a.lance", version))
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1999, ROWS)]
+)
+def test_ranges(reader: LanceFileReader, table: pa.Table, start: int, stop: int) -> None:
+    read = reader.read(reader.columns, slice(start, stop))
+    for name in table.column_names:
+        assert_same(read[name], table[name].combine_chunks()[start:stop], name)
+
+
+@pytest.mark.parametrize("count", [1, 7, 300, 1800])
+def test_scattered_rows(reader: LanceFileReader, table: pa.Table, count: int) -> None:
+    rows = np.sort(np.random.default_rng(count).choice(ROWS, count, replace=False))
+    read = reader.read(reader.columns, rows)
+    for name in table.column_names:
+        assert_same(read[name], table[name].combine_chunks().take(pa.array(rows)), name)
+
+
+@pytest.mark.parametrize("batch_size", [400, 10_000])
+def test_batches(reader: LanceFileReader, table: pa.Table, batch_size: int) -> None:
+    rows = np.arange(5, ROWS, 2)
+    batches = list(reader.read_batches(reader.columns, rows, batch_size))
+    assert [b.num_rows for b in batches[:-1]] == [batch_size] * (len(batches) - 1)
+    read = pa.Table.from_batches(batches)
+    for name in table.column_names:
+        assert_same(read[name], table[name].combine_chunks().take(pa.array(rows)), name)
+
+
+@st.composite
+def _selections(draw: st.DrawFn) -> slice | np.ndarray:
+    if draw(st.booleans()):
+        start, stop = sorted(draw(st.tuples(*[st.integers(0, ROWS)] * 2)))
+        return slice(start, stop)
+    return np.array(sorted(draw(st.sets(st.integers(0, ROWS - 1), max_size=40))), np.int64)
+
+
+@settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(rows=_selections())
+def test_any_selection(reader: LanceFileReader, table: pa.Table, rows: slice | np.ndarray) -> None:
+    index = np.arange(ROWS)[rows]
+    read = reader.read(reader.columns[::5], rows)
+    for name in read.column_names:
+        assert_same(read[name], table[name].combine_chunks().take(pa.array(index)), name)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reads_only_what_is_asked_for(tmp_path: Path, version: str) -> None:
+    rows = 200_000
+    arrays = {name: pa.array(np.random.default_rng(1).random(rows)) for name in "abc"}
+    file = MemoryFile(write_ours(pa.table(arrays), version))
+    reader = LanceFileReader.open(file)
+    assert sum(length for _, length in file.reads) <= 1 << 16
+    file.reads.clear()
+    reader.read(reader.columns[1:2])
+    column = sum(length for _, length in file.reads)
+    assert column < 1.01 * rows * 8
+    file.reads.clear()
+    reader.read(reader.columns[1:2], np.array([17, 100_000]))
+    assert sum(length for _, length in file.reads) < 50_000
+    file.reads.clear()
+    reader.read(reader.columns[1:2], slice(5000, 6000))
+    assert sum(length for _, length in file.reads) < 50_000
+
+
+def test_positions_are_checked(reader: LanceFileReader) -> None:
+    for rows in (slice(0, ROWS + 1), np.array([0, ROWS]), np.array([-1, 4])):
+        with pytest.raises(RowOutOfRangeError):
+            reader.read(reader.columns, rows)
+    for rows in (np.array([3, 3]), np.array([4, 2]), slice(0, 10, 2), np.array([[1]])):
+        with pytest.raises(InvalidArgumentError):
+            reader.read(reader.columns, rows)
+
+
+def test_no_columns_have_rows(reader: LanceFileReader) -> None:
+    assert reader.read([], slice(0, 7)).num_rows == 7
+    assert [b.num_rows for b in reader.read_batches([], slice(0, 7), 4)] == [4, 3]

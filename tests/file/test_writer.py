@@ -1,0 +1,136 @@
+"""The writer's own rules: what it refuses, what it reports, how it splits pages."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedTypeError
+from lancekit.file import LanceFileWriter
+from lancekit.format.schema import LanceSchema
+from tests.file.columns import VERSIONS, assert_same
+from tests.file.lance_io import open_ours, write_ours
+from tests.support.memory_file import MemorySink
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.struct([("x", pa.int32())]),
+        pa.list_(pa.int32()),
+        pa.map_(pa.string(), pa.int32()),
+        pa.dictionary(pa.int32(), pa.string()),
+        pa.list_(pa.list_(pa.int8(), 2), 2),
+        pa.binary(0),
+    ],
+    ids=str,
+)
+def test_types_out_of_scope_are_refused_before_anything_is_written(kind: pa.DataType) -> None:
+    sink = MemorySink()
+    with pytest.raises(UnsupportedTypeError, match="Column 'odd'") as info:
+        LanceFileWriter(sink, pa.schema([("fine", pa.int32()), ("odd", kind)]))
+    assert info.value.context == {"column": "odd", "type": str(kind)}
+    assert sink.tell() == 0
+
+
+def test_blob_columns_are_refused() -> None:
+    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    with pytest.raises(UnsupportedTypeError, match="blob"):
+        LanceFileWriter(MemorySink(), pa.schema([field]))
+
+
+def test_unknown_version_and_page_size_are_refused() -> None:
+    schema = pa.schema([("a", pa.int32())])
+    with pytest.raises(InvalidArgumentError, match=r"'0\.1'"):
+        LanceFileWriter(MemorySink(), schema, version="0.1")
+    with pytest.raises(InvalidArgumentError, match="max_page_bytes"):
+        LanceFileWriter(MemorySink(), schema, max_page_bytes=0)
+
+
+def test_rows_must_fit_the_schema() -> None:
+    schema = pa.schema([pa.field("a", pa.int32(), nullable=False)])
+    writer = LanceFileWriter(MemorySink(), schema)
+    for batch, problem in (
+        (pa.record_batch({"b": [1]}), "'a' is missing"),
+        (pa.record_batch({"a": [1]}), "'a' is int64, not int32"),
+        (pa.record_batch({"a": pa.array([None], pa.int32())}), "must not hold nulls"),
+        (pa.record_batch({"a": pa.array([1], pa.int32()), "z": [1]}), "'z'"),
+    ):
+        with pytest.raises(SchemaMismatchError, match=problem):
+            writer.write(batch)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_summary_is_what_a_manifest_needs(version: str) -> None:
+    schema = LanceSchema.from_arrow(pa.schema([("a", pa.int32()), ("b", pa.string())]), first_id=7)
+    sink = MemorySink()
+    writer = LanceFileWriter(sink, schema, version=version)
+    writer.write(pa.record_batch({"b": ["x"], "a": pa.array([1], pa.int32())}))
+    summary = writer.finish()
+    assert summary.field_ids == (7, 8)
+    assert summary.column_indices == (0, 1)
+    assert summary.version == tuple(map(int, version.split(".")))
+    assert sink.data is not None
+    assert sink.data[-8:-4] == (b"\0\0\3\0" if version == "2.0" else sink.data[-8:-4])
+    reader = open_ours(sink.data)
+    assert [field.id for field in reader.lance_schema.fields] == [7, 8]
+    assert reader.read(reader.columns).to_pylist() == [{"a": 1, "b": "x"}]
+    with pytest.raises(InvalidArgumentError, match="finished"):
+        writer.write(pa.record_batch({"a": pa.array([1], pa.int32()), "b": ["x"]}))
+
+
+def test_abort_leaves_nothing() -> None:
+    sink = MemorySink()
+    writer = LanceFileWriter(sink, pa.schema([("a", pa.int32())]))
+    writer.abort()
+    assert sink.aborted
+    assert sink.data is None
+
+
+def test_pages_are_written_as_they_fill() -> None:
+    sink = MemorySink()
+    writer = LanceFileWriter(sink, pa.schema([("a", pa.float64())]), max_page_bytes=8000)
+    for seed in range(5):
+        written = sink.tell()
+        writer.write(pa.record_batch({"a": np.random.default_rng(seed).random(1000)}))
+        assert sink.tell() - written >= 8000
+
+
+def test_bytes_of_other_rows_stay_out() -> None:
+    """Neither what lies around a slice nor what nulls hide reaches the file."""
+    secret = pa.array(["secret-before", "kept", "secret-null", "secret-after"])
+    _, offsets, data = secret.buffers()
+    hidden = pa.Array.from_buffers(pa.string(), 4, [pa.py_buffer(b"\x0b"), offsets, data])
+    for version in VERSIONS:
+        assert b"secret" not in write_ours(pa.table({"a": hidden.slice(1, 2)}), version)
+
+
+_VALUES = st.one_of(
+    st.lists(st.none() | st.integers(-(2**63), 2**63 - 1)).map(lambda v: pa.array(v, pa.int64())),
+    st.lists(st.none() | st.integers(0, 200)).map(lambda v: pa.array(v, pa.uint8())),
+    st.lists(st.none() | st.booleans()).map(lambda v: pa.array(v, pa.bool_())),
+    st.lists(st.none() | st.floats(width=32)).map(lambda v: pa.array(v, pa.float32())),
+    st.lists(st.none() | st.text()).map(lambda v: pa.array(v, pa.string())),
+    st.lists(st.none() | st.binary(max_size=400)).map(lambda v: pa.array(v, pa.large_binary())),
+    st.lists(st.none() | st.lists(st.none() | st.integers(0, 9), min_size=3, max_size=3)).map(
+        lambda v: pa.array(v, pa.list_(pa.int16(), 3))
+    ),
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    array=_VALUES,
+    version=st.sampled_from(VERSIONS),
+    page=st.sampled_from([1, 50, 1 << 20]),
+    repeats=st.sampled_from([1, 1, 30]),
+    offset=st.integers(0, 9),
+)
+def test_round_trip(array: pa.Array, version: str, page: int, repeats: int, offset: int) -> None:
+    whole = pa.concat_arrays([array] * repeats).slice(offset)
+    data = write_ours(pa.table({"c": whole}), version, max_page_bytes=page)
+    reader = open_ours(data)
+    assert_same(reader.read(reader.columns)["c"], whole, f"{version} {page}")
