@@ -7,6 +7,7 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 
 from importlib.metadata import PackageNotFoundError as _NotInstalled
 from importlib.metadata import version as _version
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lancekit import errors
 from lancekit._wiring import connect as _connect
@@ -19,6 +20,9 @@ from lancekit.options import options
 from lancekit.references import Branches, Tags
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.spark import session_info, spark_session, stop_spark
+
+if _TYPE_CHECKING:
+    from lancekit.notebook import plot_history
 
 try:
     __version__ = _version("lancekit")
@@ -41,6 +45,7 @@ __all__ = [
     "dataset",
     "errors",
     "options",
+    "plot_history",
     "session_info",
     "spark_session",
     "stop_spark",
@@ -48,3 +53,12 @@ __all__ = [
 ]
 
 _connect()
+
+
+def __getattr__(name: str) -> object:
+    # the notebook room is loaded when something is first shown
+    if name == "plot_history":
+        from lancekit.notebook import plot_history
+
+        return plot_history
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, overload
@@ -14,6 +16,7 @@ from lancekit.display import Displayed
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
 from lancekit.format.transaction import COMMIT_MESSAGE
+from lancekit.references import Tags
 
 __all__ = ["History", "Version", "describe_version"]
 
@@ -97,6 +100,8 @@ def describe_version(snapshot: Snapshot) -> Version:
 class History(Displayed, Sequence[Version]):
     """The versions of a line, oldest first.  A version's manifest is read when it is looked at.
 
+    A slice is a history too, of those versions.
+
     Examples
     --------
     >>> import lancekit as lk, pyarrow as pa
@@ -109,8 +114,13 @@ class History(Displayed, Sequence[Version]):
         listing = listing or list_versions(line)
         self._line = line
         self._naming: ManifestNaming = listing.naming
-        self._numbers = listing.versions
+        self._all = self._numbers = listing.versions
         self._loaded: dict[int, Version] = {}
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags."""
+        return Tags(lambda: (self._line, self._all[-1]))
 
     @property
     def branch(self) -> str:
@@ -125,10 +135,12 @@ class History(Displayed, Sequence[Version]):
     @overload
     def __getitem__(self, index: int) -> Version: ...
     @overload
-    def __getitem__(self, index: slice) -> list[Version]: ...
-    def __getitem__(self, index: int | slice) -> Version | list[Version]:
+    def __getitem__(self, index: slice) -> History: ...
+    def __getitem__(self, index: int | slice) -> Version | History:
         if isinstance(index, slice):
-            return [self._load(number) for number in self._numbers[index]]
+            part = copy(self)
+            part._numbers = self._numbers[index]
+            return part
         return self._load(self._numbers[index])
 
     def __len__(self) -> int:
@@ -140,6 +152,19 @@ class History(Displayed, Sequence[Version]):
         return isinstance(other, Sequence) and list(self) == list(other)
 
     __hash__ = None  # type: ignore[assignment]  # a sequence that can be compared with a list
+
+    def row_change(self, version: Version) -> int | None:
+        """Return by how many rows a version differs from the one before it on its line.
+
+        A branch or clone starts with the rows it was made from, which is no change.  ``None`` if
+        the version before is not there any more.
+        """
+        place = bisect_left(self._all, version.version)
+        if version.operation == "Clone":
+            return 0
+        if place > 0:
+            return version.num_rows - self._load(self._all[place - 1]).num_rows
+        return version.num_rows if version.version == 1 else None
 
     def _load(self, number: int) -> Version:
         version = self._loaded.get(number)

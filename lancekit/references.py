@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 from lancekit.commit import refs
 from lancekit.commit.line import Line
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.names import BRANCHES, TAGS
 from lancekit.format.refs import Branch, Tag
 
 __all__ = ["Branches", "Tags"]
@@ -49,6 +51,11 @@ def _ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int])
     return sorted(found, key=lambda name: (sign * key(found[name]), name))
 
 
+def _names(line: Line, folder: str) -> tuple[str, ...]:
+    files = (name for name in line.root.list_names(folder) if name.endswith(".json"))
+    return tuple(sorted(unquote(name.removesuffix(".json")) for name in files))
+
+
 def _check_name(name: Any, what: str) -> str:
     if not isinstance(name, str):
         raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
@@ -69,6 +76,10 @@ class Tags(Displayed):
 
     def __init__(self, at: Callable[[], tuple[Line, int]]) -> None:
         self._at = at  # asked anew each time: the handle may have moved
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return _names(self._line(), TAGS)
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each tag's branch (``None``: main), version, times and metadata, by name."""
@@ -136,6 +147,10 @@ class Branches(Displayed):
 
     def __init__(self, line: Callable[[], Line]) -> None:
         self._line = line
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return _names(self._line(), BRANCHES)
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each branch's parent, fork version, time of creation and metadata, by name."""

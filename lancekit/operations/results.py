@@ -6,10 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from lancekit.display import Displayed
+
 __all__ = ["DeleteResult", "MergeResult"]
 
 
-class _Counts(Mapping[str, int]):
+class _Counts(Displayed, Mapping[str, int]):
     """A result that can be read like the dictionary of counts that pylance returns."""
 
     __slots__ = ()
@@ -26,8 +28,11 @@ class _Counts(Mapping[str, int]):
     def __len__(self) -> int:
         return len(self._keys)
 
+    def _plain(self) -> str:
+        return f"{type(self).__name__}({dict(self)})"
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DeleteResult(_Counts):
     """What a delete did: rows, the version that came of it, and how.
 
@@ -44,7 +49,7 @@ class DeleteResult(_Counts):
     engine: str = "local"
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class MergeResult(_Counts):
     """What a merge-insert did.
 

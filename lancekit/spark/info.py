@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lancekit.display import Displayed
 from lancekit.spark.session import active_session, is_connect, owned_session
 from lancekit.spark.settings import SETTINGS
 
@@ -24,8 +25,8 @@ class SettingDifference:
     why: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionInfo:
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SessionInfo(Displayed):
     """The state of the Spark session; what cannot be known without running a job is ``None``."""
 
     state: str

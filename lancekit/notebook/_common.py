@@ -1,0 +1,119 @@
+"""What several cards say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lancekit.dataset import LanceDataset
+from lancekit.format.refs import MAIN
+from lancekit.history import Version
+from lancekit.notebook.models import Fact
+from lancekit.notebook.words import age, clean, count, moment, place, plural, size
+from lancekit.references import Tags
+
+__all__ = [
+    "NAMES",
+    "OPERATIONS",
+    "REFS_READ",
+    "Place",
+    "checkout",
+    "data_size",
+    "facts",
+    "fragments",
+    "operation",
+    "place_of",
+    "ref",
+    "tags_by_version",
+    "when_and_age",
+]
+
+#: more tags or branches than this are counted and not read: each is a file of its own
+REFS_READ = 200
+#: names that one line lists
+NAMES = 5
+
+#: an operation's word, and whether it leaves the rows as they are
+OPERATIONS: dict[str, tuple[str, bool]] = {
+    "Append": ("append", False),
+    "Delete": ("delete", False),
+    "Overwrite": ("overwrite", False),
+    "CreateIndex": ("create index", True),
+    "Rewrite": ("compact", True),
+    "Merge": ("change columns", False),
+    "Restore": ("restore", False),
+    "ReserveFragments": ("reserve fragments", True),
+    "Update": ("update", False),
+    "Project": ("change schema", True),
+    "UpdateConfig": ("change config", True),
+    "DataReplacement": ("replace data", False),
+    "UpdateMemWalState": ("flush memory", True),
+    "Clone": ("clone", False),
+    "UpdateBases": ("add base paths", True),
+}
+
+
+def operation(version: Version) -> str:
+    word, quiet = OPERATIONS.get(version.operation or "", ("unknown operation", False))
+    if version.operation == "Overwrite" and version.read_version == 0:
+        word = "create"
+    return f"({word})" if quiet else word
+
+
+def ref(branch: str | None, version: int) -> str:
+    return f"{clean(branch or MAIN)}:{count(version)}"
+
+
+def checkout(branch: str | None, version: int) -> str:
+    reference = version if branch in {None, MAIN} else (branch, version)
+    return f"ds.checkout_version({reference!r})"
+
+
+def when_and_age(when: datetime | None, now: datetime) -> str:
+    return f"{moment(when)} ({age(when, now)})" if when else ""
+
+
+def tags_by_version(tags: Tags, branch: str) -> dict[int, list[str]] | None:
+    """Return the tags of a branch by version, ``None`` if there are too many to read."""
+    if len(tags.names()) > REFS_READ:
+        return None
+    found: dict[int, list[str]] = {}
+    for name, tag in tags.list().items():
+        if (tag["branch"] or MAIN) == branch:
+            found.setdefault(tag["version"], []).append(name)
+    return found
+
+
+def fragments(version: Version) -> str:
+    files = [plural(version.num_data_files, "data file")]
+    if version.num_deletion_files:
+        files.append(plural(version.num_deletion_files, "deletion file"))
+    deleted = f"; {plural(version.num_deleted_rows, 'deleted row')}"
+    return (
+        f"{plural(version.num_fragments, 'fragment')} in {' and '.join(files)}"
+        f"{deleted if version.num_deleted_rows else ''}"
+    )
+
+
+def data_size(version: Version) -> str:
+    # releases before 0.30 did not record the sizes of their files
+    known = version.total_bytes or not version.num_data_files
+    return size(version.total_bytes) if known else "size not recorded"
+
+
+def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
+    return tuple(Fact(label, value) for label, value in pairs if value)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a dataset is, fit to be shown, and its name: the last part of that."""
+
+    uri: str
+    name: str
+
+
+def place_of(ds: LanceDataset) -> Place:
+    """Return where the dataset itself is: a branch's handle may name the branch's folder."""
+    root = place(ds.uri.removesuffix("/").removesuffix(f"/tree/{ds.branch}"))
+    return Place(clean(root), clean(root.rstrip("/").rpartition("/")[2] or root))

@@ -1,0 +1,107 @@
+"""The card of a dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from lancekit.dataset import LanceDataset
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.format.refs import MAIN
+from lancekit.format.schema import LanceField
+from lancekit.notebook._common import (
+    NAMES,
+    data_size,
+    facts,
+    fragments,
+    operation,
+    place_of,
+    ref,
+    tags_by_version,
+)
+from lancekit.notebook.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.words import age, clean, count, listing, moment, place, plural
+from lancekit.options import options
+
+__all__ = ["dataset_card"]
+
+
+def dataset_card(ds: LanceDataset, now: datetime) -> Card:
+    version = ds.get_version()
+    where = place_of(ds)
+    tags = tags_by_version(ds.tags, ds.branch)
+    at = [] if tags is None else sorted(tags.get(ds.version, []))
+    schema = ds.lance_schema
+    reference = ds.version if ds.branch == MAIN else (ds.branch, ds.version)
+    return Card(
+        kind="Dataset",
+        title=where.name,
+        headline=(
+            ref(ds.branch, ds.version),
+            *([f"{'tag' if len(at) == 1 else 'tags'} {listing(at, NAMES)}"] if at else []),
+            f"{plural(version.num_rows, 'row')} × {plural(len(schema.fields), 'column')}",  # noqa: RUF001
+            data_size(version),
+            f"written {age(version.timestamp, now)}",
+        ),
+        facts=(
+            *facts(
+                ("place", where.uri),
+                ("committed", f"{moment(version.timestamp)} by {operation(version)}"),
+                ("message", clean(version.message or "")),
+                ("tags", "more than are read for a card" if tags is None else ""),
+                ("key", listing((f.name for f in schema.primary_key), options.display_columns)),
+                ("fragments", fragments(version)),
+                ("indexes", _indexes(ds.index_columns)),
+                ("shares files of", _bases(ds)),
+            ),
+            Fact("reproduce", f"lk.dataset({where.uri!r}, version={reference!r})", code=True),
+        ),
+        tables=(_schema(schema.fields, [f.id for f in schema.primary_key]),),
+    )
+
+
+def _indexes(indexes: Mapping[str, Sequence[str]]) -> str:
+    return listing((f"{name} ({', '.join(on)})" for name, on in indexes.items()), NAMES)
+
+
+def _bases(ds: LanceDataset) -> str:
+    own, bases = place_of(ds).uri, ds.base_paths().values()
+    origins = (
+        f"{base.name or MAIN}" + ("" if place(base.path) == own else f" of {place(base.path)}")
+        for base in bases
+        if base.is_dataset_root
+    )
+    others = (place(base.path) for base in bases if not base.is_dataset_root)
+    return listing([*origins, *others], NAMES)
+
+
+def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
+    most = options.display_columns
+    rows = tuple(
+        Row(
+            (
+                clean(field.name),
+                _type(field),
+                "yes" if field.nullable else "no",
+                f"key {key.index(field.id) + 1}" if field.id in key else "",
+            )
+        )
+        for field in fields[:most]
+    )
+    left_out = len(fields) > most
+    return Table(
+        caption=f"Schema: {plural(len(fields), 'column')}",
+        columns=(Column("column"), Column("type"), Column("nullable"), Column("key")),
+        rows=rows,
+        note=f"the first {count(most)} of {count(len(fields))}; ds.schema has all"
+        if left_out
+        else "",
+        folded=True,
+    )
+
+
+def _type(field: LanceField) -> str:
+    try:
+        return clean(str(field.to_arrow().type))
+    except UnsupportedFeatureError:  # a type of a newer release can still be shown
+        return clean(field.logical_type)

@@ -1,0 +1,83 @@
+"""The cards of what an operation did."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lancekit.notebook._common import checkout, facts, ref
+from lancekit.notebook.models import Card, Fact
+from lancekit.notebook.words import count, listing, plural, size
+from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.options import options
+
+__all__ = ["delete_card", "merge_card"]
+
+
+def _seconds(duration: float) -> str:
+    return f"{duration:.2f} s"
+
+
+def _attempts(number: int) -> str:
+    if number == 1:
+        return "1: no other writer was in the way"
+    return f"{count(number)}: other writers landed first and the work was done again"
+
+
+_ENGINES = {"local": "in this process", "spark": "on Spark"}
+
+
+_GUARDS = {
+    "exact": "inserted keys are guarded exactly: a concurrent merge of one of them must start over",
+    "bloom": "inserted keys are guarded by a bloom filter: a concurrent merge of one of them must "
+    "start over, and now and then one of another key",
+    None: "inserted keys are not guarded: nothing was inserted, or not on the primary key",
+}
+
+
+def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    return Card(
+        kind="Merge",
+        title=f"merged into {ref(result.branch, result.version)}",
+        headline=(
+            f"{count(result.num_inserted_rows)} inserted",
+            f"{count(result.num_updated_rows)} updated",
+            f"{count(result.num_deleted_rows)} deleted",
+            _seconds(result.duration),
+        ),
+        facts=(
+            *facts(
+                ("on", listing(result.on, options.display_columns)),
+                ("key guard", _GUARDS[result.key_guard]),
+                ("read", f"version {count(result.read_version)}"),
+                ("attempts", _attempts(result.attempts)),
+                ("ran", _ENGINES.get(result.engine, result.engine)),
+                ("written", f"{size(result.bytes_written)} of rows"),
+                (
+                    "fragments",
+                    f"{count(result.fragments_added)} added, {count(result.fragments_changed)} "
+                    f"changed, {count(result.fragments_removed)} removed",
+                ),
+            ),
+            _undo(result.branch, result.version),
+        ),
+    )
+
+
+def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    return Card(
+        kind="Delete",
+        title=f"deleted {plural(result.num_deleted_rows, 'row')}",
+        headline=(ref(result.branch, result.version), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("attempts", _attempts(result.attempts)),
+                ("ran", _ENGINES.get(result.engine, result.engine)),
+            ),
+            _undo(result.branch, result.version),
+        ),
+    )
+
+
+def _undo(branch: str | None, version: int) -> Fact:
+    # the version just before, not the one that was read: others may have landed between the two
+    return Fact("undo", f"{checkout(branch, version - 1)}.restore()", code=True)

@@ -1,0 +1,110 @@
+"""The cards of a history and of a version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from lancekit.history import History, Version
+from lancekit.notebook._common import (
+    NAMES,
+    OPERATIONS,
+    checkout,
+    data_size,
+    facts,
+    fragments,
+    operation,
+    ref,
+    tags_by_version,
+    when_and_age,
+)
+from lancekit.notebook.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.words import age, clean, count, listing, moment, plural, signed
+from lancekit.options import options
+
+__all__ = ["history_card", "version_card"]
+
+_HISTORY_COLUMNS = (
+    Column("version", numeric=True),
+    Column("committed"),
+    Column("age"),
+    Column("operation"),
+    Column("rows", numeric=True),
+    Column("change", numeric=True),
+    Column("message"),
+    Column("tags"),
+)
+
+
+def history_card(history: History, now: datetime) -> Card:
+    # A version is one short line and one small read: a page holds twice as many as of rows.
+    page = 2 * options.display_rows
+    tags = tags_by_version(history.tags, history.branch)
+    shown = history[-page:] if page else history[:0]
+    numbers = history.numbers
+    older = len(history) - len(shown)
+    oldest = [f"oldest still there: {count(numbers[0])}"] if numbers else []
+    return Card(
+        kind="History",
+        title=plural(len(history), "version"),
+        headline=(clean(history.branch), *oldest),
+        tables=(
+            Table(
+                caption="Newest first",
+                columns=_HISTORY_COLUMNS,
+                rows=tuple(_line(history, v, tags or {}, now) for v in reversed(shown)),
+                note=_next_page(older, len(shown), page) if older else "",
+            ),
+        ),
+        facts=facts(("tags", "more than are read for a card" if tags is None else "")),
+    )
+
+
+def _next_page(older: int, shown: int, page: int) -> str:
+    end = f"-{shown}" if shown else ""
+    start = f"-{shown + page}" if older > page > 0 else ""
+    return f"{count(older)} older: ds.versions()[{start}:{end}]"
+
+
+def _line(
+    history: History, version: Version, tags: Mapping[int, Sequence[str]], now: datetime
+) -> Row:
+    change = history.row_change(version)
+    return Row(
+        (
+            count(version.version),
+            moment(version.timestamp),
+            age(version.timestamp, now),
+            operation(version),
+            count(version.num_rows),
+            "not known" if change is None else signed(change),
+            clean(version.message or ""),
+            listing(sorted(tags.get(version.version, [])), NAMES),
+        ),
+        quiet=OPERATIONS.get(version.operation or "", ("", False))[1],
+    )
+
+
+def version_card(version: Version, now: datetime) -> Card:
+    line, parent = checkout(version.branch, version.version), version.read_version
+    return Card(
+        kind="Version",
+        title=ref(version.branch, version.version),
+        headline=(
+            operation(version),
+            plural(version.num_rows, "row"),
+            data_size(version),
+            when_and_age(version.timestamp, now),
+        ),
+        facts=(
+            *facts(
+                ("message", clean(version.message or "")),
+                ("writer", clean(version.writer or "")),
+                ("made from", f"version {count(parent)}" if parent else ""),
+                ("columns", count(version.num_columns)),
+                ("fragments", fragments(version)),
+            ),
+            Fact("open", line, code=True),
+            Fact("restore", f"{line}.restore()", code=True),
+        ),
+    )

@@ -1,0 +1,40 @@
+"""From objects to cards: one function for each type, found in a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from lancekit.dataset import LanceDataset
+from lancekit.history import History, Version
+from lancekit.notebook._dataset import dataset_card
+from lancekit.notebook._refs import branches_card, tags_card
+from lancekit.notebook._results import delete_card, merge_card
+from lancekit.notebook._session import session_card
+from lancekit.notebook._versions import history_card, version_card
+from lancekit.notebook.models import Card
+from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.references import Branches, Tags
+from lancekit.spark.info import SessionInfo
+
+__all__ = ["CARDS", "card"]
+
+CARDS: dict[type, Callable[[Any, datetime], Card]] = {
+    LanceDataset: dataset_card,
+    History: history_card,
+    Version: version_card,
+    Tags: tags_card,
+    Branches: branches_card,
+    MergeResult: merge_card,
+    DeleteResult: delete_card,
+    SessionInfo: session_card,
+}
+
+
+def card(value: object, now: datetime) -> Card:
+    """Return the card of an object; only metadata is read for it."""
+    for kind in type(value).__mro__:
+        if kind in CARDS:
+            return CARDS[kind](value, now)
+    raise TypeError(f"{type(value).__name__} has no card")

@@ -1,0 +1,128 @@
+"""Cards as HTML: no script, no network, no identifiers; folding by ``<details>``.
+
+Markup is built by `_tag`, which escapes every string that is not markup already.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib.resources import files
+
+from lancekit.notebook.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.words import cut
+
+__all__ = ["MAX_BYTES", "render_html"]
+
+#: no output is larger, whatever the names in it are
+MAX_BYTES = 50_000
+_CELL = 80
+
+
+class _Markup(str):
+    """A string that is HTML already."""
+
+    __slots__ = ()
+
+
+def _tag(name: str, *children: str, **attributes: str) -> _Markup:
+    """Return an element; a trailing underscore of an attribute's name is dropped."""
+    pairs = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
+        for key, value in attributes.items()
+        if value
+    )
+    return _Markup(f"<{name}{pairs}>{_inside(*children)}</{name}>")
+
+
+def _inside(*children: str) -> _Markup:
+    return _Markup("".join(c if isinstance(c, _Markup) else escape(c) for c in children))
+
+
+@cache
+def _style() -> _Markup:
+    css = (files("lancekit.notebook") / "style.css").read_text(encoding="utf-8")
+    return _tag("style", _Markup(" ".join(css.split())))
+
+
+def render_html(card: Card) -> str:
+    """Render a card as one ``<div>`` that brings its style along."""
+    html = _card(card, hover=True)
+    # hovering shows cut cells whole; strings that are all markup can make that too much
+    return html if len(html.encode()) <= MAX_BYTES else _card(card, hover=False)
+
+
+def _card(card: Card, *, hover: bool) -> _Markup:
+    return _tag(
+        "div",
+        _style(),
+        _tag(
+            "p",
+            _tag("span", card.kind, class_="kind"),
+            _tag("b", card.title),
+            *(f" · {part}" for part in card.headline),
+            class_="head",
+        ),
+        _facts(card.facts),
+        *(_section(table, hover=hover) for table in card.tables),
+        class_="lancekit",
+        role="group",
+        aria_label=f"{card.kind} {card.title}",
+    )
+
+
+def _facts(facts: tuple[Fact, ...]) -> _Markup:
+    if not facts:
+        return _Markup()
+    pairs = (
+        _inside(
+            _tag("dt", fact.label),
+            _tag("dd", _tag("code", fact.value) if fact.code else fact.value),
+        )
+        for fact in facts
+    )
+    return _tag("dl", *pairs)
+
+
+def _section(table: Table, *, hover: bool) -> _Markup:
+    note = _tag("p", table.note, class_="note") if table.note else _Markup()
+    if not table.rows:
+        return _inside(_tag("p", table.caption, class_="note"), note)
+    if not table.folded:
+        return _inside(_table(table, hover=hover), note)
+    return _tag("details", _tag("summary", table.caption), _table(table, hover=hover), note)
+
+
+def _table(table: Table, *, hover: bool) -> _Markup:
+    head = (_tag("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
+    body = (_row(row, table.columns, hover=hover) for row in table.rows)
+    grid = _tag(
+        "table",
+        _tag("caption", table.caption),
+        _tag("thead", _tag("tr", *head)),
+        _tag("tbody", *body),
+    )
+    return _tag("div", grid, class_="scroll")
+
+
+def _row(row: Row, columns: tuple[Column, ...], *, hover: bool) -> _Markup:
+    cells = (
+        _cell(text, column, first=place == 0, hover=hover)
+        for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
+    )
+    return _tag("tr", *cells, class_="quiet" if row.quiet else "")
+
+
+def _cell(text: str, column: Column, *, first: bool, hover: bool) -> _Markup:
+    shown = cut(text, _CELL)
+    return _tag(
+        "th" if first else "td",
+        shown,
+        scope="row" if first else "",
+        class_=_class(column),
+        title=text if hover and shown != text else "",
+    )
+
+
+def _class(column: Column) -> str:
+    return "number" if column.numeric else ""

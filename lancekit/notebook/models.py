@@ -1,0 +1,61 @@
+"""What a card shows: plain, bounded, redacted.  The renderers know nothing else.
+
+Strings in a model are as they are to be read: control characters are spelled out, credentials are
+gone, and each is cut at `MAX_CHARACTERS`.  Escaping for HTML is the renderer's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["MAX_CHARACTERS", "Card", "Column", "Fact", "Row", "Table"]
+
+#: the longest string of a model; what fits a table's cell is the renderer's choice
+MAX_CHARACTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A label and what is to be said of it; code is shown to be copied."""
+
+    label: str
+    value: str
+    code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A table's column."""
+
+    title: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A table's row, one string for each column; quiet rows matter less."""
+
+    cells: tuple[str, ...]
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that may be folded; `note` says what it leaves out, and how to get at it."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    note: str = ""
+    folded: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """One object on show: the first line (what it is, then facts), facts, tables."""
+
+    kind: str
+    title: str
+    headline: tuple[str, ...]
+    facts: tuple[Fact, ...] = ()
+    tables: tuple[Table, ...] = ()

@@ -1,0 +1,111 @@
+"""How numbers, sizes, times, places and strange strings are put into words."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from lancekit.notebook.models import MAX_CHARACTERS
+
+__all__ = ["age", "clean", "count", "cut", "listing", "moment", "place", "plural", "signed", "size"]
+
+_THIN_SPACE = "\u202f"
+_MINUS = "\u2212"
+# a direction override lets a name pass for another one
+_DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c")
+_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+# below how many seconds a unit is used, how many seconds it has, and its name
+_AGES = (
+    (60, 1, "s"),
+    (3600, 60, "min"),
+    (2 * 86400, 3600, "h"),
+    (60 * 86400, 86400, "days"),
+    (730 * 86400, 30.44 * 86400, "months"),
+    (float("inf"), 365.25 * 86400, "years"),
+)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+
+
+def count(number: int) -> str:
+    """Return a count with its digits in groups of three."""
+    return f"{number:,}".replace(",", _THIN_SPACE)
+
+
+def signed(number: int) -> str:
+    """Return a change: with its sign, ``±0`` for none."""
+    if number == 0:
+        return "±0"
+    return ("+" if number > 0 else _MINUS) + count(abs(number))
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return a count of things; ``many`` is needed where the plural does not end in s."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
+
+
+def size(number: int) -> str:
+    """Return a number of bytes in binary units."""
+    value = float(number)
+    for unit in _UNITS:
+        if value < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+
+
+def moment(when: datetime) -> str:
+    """Return an aware UTC time to the second."""
+    return f"{when:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def age(when: datetime, now: datetime) -> str:
+    """Return how long ago a time was."""
+    seconds = (now - when).total_seconds()
+    if abs(seconds) < 5:
+        return "just now"
+    _, unit, name = next(step for step in _AGES if abs(seconds) < step[0])
+    number = f"{abs(seconds) / unit:.0f} {name}"
+    # another machine's clock may be ahead
+    return f"{number} ago" if seconds > 0 else f"{number} ahead of this clock"
+
+
+def clean(text: str) -> str:
+    """Return a string that is safe to read: nothing in it moves the cursor or turns the line."""
+    short = cut(text, MAX_CHARACTERS)
+    if short.isascii() and short.isprintable():
+        return short
+    return "".join(_spelled(character) for character in short)
+
+
+def _spelled(character: str) -> str:
+    hidden = character in _DIRECTION or unicodedata.category(character) in _UNPRINTABLE
+    return character.encode("unicode_escape").decode() if hidden else character
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most ``most`` characters, the last one an ellipsis if something is missing."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def listing(names: Iterable[str], most: int) -> str:
+    """Return names separated by commas, and how many more there are."""
+    shown = [clean(name) for name in names]
+    more = len(shown) - most
+    return ", ".join(shown[:most]) + (f", and {count(more)} more" if more > 0 else "")
+
+
+def place(uri: str) -> str:
+    """Return a path or URI without credentials; a path below the working folder is relative."""
+    if _SCHEME.match(uri):
+        parts = urlsplit(uri)
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+    if not Path(uri).is_absolute():
+        return uri
+    here = os.path.relpath(uri)
+    return uri if here.startswith(os.pardir) else here
