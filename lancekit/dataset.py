@@ -200,6 +200,16 @@ class LanceDataset(Displayed, PartOfPylance):
         return bool(self._snapshot.indices)
 
     @property
+    def index_columns(self) -> dict[str, tuple[str, ...]]:
+        """The columns of each index, by the index's name."""
+        names = {f.id: f.name for f in self.lance_schema.walk()}
+        return {
+            index.name: tuple(names.get(id_, f"field {id_}") for id_ in index.fields)
+            for index in self._snapshot.indices
+            if not index.is_system
+        }
+
+    @property
     def has_stable_row_ids(self) -> bool:
         """Whether row ids survive updates and compaction."""
         return self._snapshot.manifest.has_stable_row_ids
