@@ -1,29 +1,28 @@
 """Bit-packed blocks of 1024 integers, in the order of FastLanes.
 
 A block of T-bit integers packed to W bits is W rows of ``1024 / T`` lanes.  Logical row r of lane l
-holds value ``_first(r) + l`` at bits ``r * W`` and up of the lane's little-endian bit string.
+holds value ``16 * _ORDER[r // 8] + 128 * (r % 8) + l`` at bits ``r * W`` and up of the lane's
+little-endian bit string.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "bits_needed", "pack_blocks", "unpack_blocks"]
+from lancekit.file.memory import Ints
+
+__all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack_blocks"]
 
 BLOCK = 1024
 
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
-#: Blocks worked on together: temporaries of this many bytes stay in the cache.
-_TILE = 1 << 17
-
-
-def _first(row: int) -> int:
-    """Return the index of the value that lane 0 holds in logical row ``row``."""
-    return 16 * _ORDER[row // 8] + 128 * (row % 8)
+#: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
+_TILE = 1 << 19
 
 
 def bits_needed(largest: int) -> int:
@@ -34,55 +33,87 @@ def bits_needed(largest: int) -> int:
 def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
-    The word type is the unpacked type.
+    The word type is the unpacked type; ``width`` is not 0.
     """
     dtype = packed.dtype
     bits = dtype.itemsize * 8
     lanes = BLOCK // bits
     blocks = packed.shape[0]
-    if width == 0:
-        return np.zeros((blocks, BLOCK), dtype)
     out = np.empty((blocks, BLOCK), dtype)
+    mask = dtype.type((1 << width) - 1)
+    # rows whose bits start at the same place in a word are shifted together
+    groups = gcd(width, bits)
+    period, words = bits // groups, width // groups
     tile = max(1, _TILE // (BLOCK * dtype.itemsize))
     for start in range(0, blocks, tile):
-        part = packed[start : start + tile].reshape(-1, width, lanes)
-        _unpack_tile(part, width, bits, out[start : start + tile])
+        part = packed[start : start + tile]
+        count = len(part)
+        planes = part.reshape(count, width, lanes).transpose(1, 0, 2)
+        planes = np.ascontiguousarray(planes).reshape(groups, words, count * lanes)
+        rows = np.empty((groups, period, count * lanes), dtype)
+        for row in range(period):
+            word, shift = divmod(row * width, bits)
+            target = rows[:, row]
+            np.right_shift(planes[:, word], dtype.type(shift), out=target)
+            if shift + width > bits:
+                target |= planes[:, word + 1] << dtype.type(bits - shift)
+        if width < bits:
+            rows &= mask
+        by_octet = rows.reshape(bits // 8, 8, count, lanes)
+        target = out[start : start + tile].reshape(count, 8, 128)
+        for octet in range(bits // 8):
+            first = 16 * _ORDER[octet]
+            target[:, :, first : first + lanes] = by_octet[octet].transpose(1, 0, 2)
     return out
-
-
-def _unpack_tile(planes: NDArray[Any], width: int, bits: int, out: NDArray[Any]) -> None:
-    dtype = out.dtype.type
-    lanes = BLOCK // bits
-    mask = dtype((1 << width) - 1)
-    for row in range(bits):
-        word, shift = divmod(row * width, bits)
-        first = _first(row)
-        target = out[:, first : first + lanes]
-        np.right_shift(planes[:, word], dtype(shift), out=target)
-        if shift + width > bits:
-            target |= planes[:, word + 1] << dtype(bits - shift)
-        if shift + width != bits:
-            target &= mask
 
 
 def pack_blocks(values: NDArray[Any], width: int) -> NDArray[Any]:
     """Pack values of shape (blocks, 1024), all below ``2 ** width``; mirrors `unpack_blocks`."""
-    dtype = values.dtype.type
-    bits = values.dtype.itemsize * 8
+    dtype = values.dtype
+    bits = dtype.itemsize * 8
     lanes = BLOCK // bits
     blocks = values.shape[0]
-    out = np.zeros((blocks, width, lanes), dtype)
+    out = np.empty((blocks, width, lanes), dtype)
     if width == 0:
         return out.reshape(blocks, 0)
-    tile = max(1, _TILE // (BLOCK * values.dtype.itemsize))
+    groups = gcd(width, bits)
+    period, words = bits // groups, width // groups
+    tile = max(1, _TILE // (BLOCK * dtype.itemsize))
     for start in range(0, blocks, tile):
         source = values[start : start + tile]
-        planes = out[start : start + tile]
-        for row in range(bits):
+        count = len(source)
+        by_octet = np.empty((bits // 8, 8, count, lanes), dtype)
+        octets = source.reshape(count, 8, 128)
+        for octet in range(bits // 8):
+            first = 16 * _ORDER[octet]
+            by_octet[octet] = octets[:, :, first : first + lanes].transpose(1, 0, 2)
+        rows = by_octet.reshape(groups, period, count * lanes)
+        planes = np.zeros((groups, words, count * lanes), dtype)
+        for row in range(period):
             word, shift = divmod(row * width, bits)
-            first = _first(row)
-            part = source[:, first : first + lanes]
-            planes[:, word] |= part << dtype(shift)
+            planes[:, word] |= rows[:, row] << dtype.type(shift)
             if shift + width > bits:
-                planes[:, word + 1] |= part >> dtype(bits - shift)
+                planes[:, word + 1] |= rows[:, row] >> dtype.type(bits - shift)
+        out[start : start + tile] = planes.reshape(width, count, lanes).transpose(1, 0, 2)
     return out.reshape(blocks, width * lanes)
+
+
+def place_of(positions: Ints, width: Any, bits: int) -> tuple[Ints, Ints]:
+    """Return the word, within its block, and the shift at which values start.
+
+    Parameters
+    ----------
+    positions
+        Places of the values in their blocks, 0 to 1023.
+    width
+        Their packed width, one for all or one for each.
+    bits
+        The unpacked width.
+    """
+    lanes = BLOCK // bits
+    row_of = np.empty(BLOCK, np.int64)
+    for row in range(bits):
+        first = 16 * _ORDER[row // 8] + 128 * (row % 8)
+        row_of[first : first + lanes] = row
+    word, shift = np.divmod(row_of[positions] * width, bits)
+    return word * lanes + positions % lanes, shift

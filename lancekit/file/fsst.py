@@ -16,6 +16,9 @@ __all__ = ["SymbolTable"]
 _ESCAPE = 255
 _MAGIC = 0x46535354
 
+#: So many codes fit into 32-bit offsets, whatever their symbols.
+_NARROW = (1 << 31) // 8
+
 
 class SymbolTable:
     """The symbols of one page.
@@ -40,7 +43,7 @@ class SymbolTable:
         entries += [b""] * (256 - count)
         entries += [bytes([byte]) for byte in range(256)]
         self._count = count
-        self._entries = pa.array(entries, pa.large_binary())
+        self._entries = pa.array(entries, pa.binary())
 
     def decode(self, codes: Variable) -> Variable:
         """Return the strings behind the codes."""
@@ -62,9 +65,10 @@ class SymbolTable:
         if ((data >= self._count) & (data < _ESCAPE)).any():  # literal bytes may be anything
             plain = index < _ESCAPE
             require(not plain.any() or index[plain].max() < self._count, "a code has no symbol")
-        decoded = self._entries.take(pa.array(index))
-        _, borders, out = decoded.buffers()
-        places = np.frombuffer(borders, np.int64)[offsets]
+        narrow = data.size < _NARROW
+        entries = self._entries if narrow else self._entries.cast(pa.large_binary())
+        _, borders, out = entries.take(pa.array(index)).buffers()
+        places = np.frombuffer(borders, np.int32 if narrow else np.int64)[offsets]
         result: Any = np.empty(0, np.uint8) if out is None else np.frombuffer(out, np.uint8)
         return Variable(places, result)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from lancekit.file import bits
 from lancekit.file import pieces as blocks
+from lancekit.file.bitpacking import BLOCK, place_of
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import SymbolTable
 from lancekit.file.memory import Ints, gather, starts_of, view
@@ -21,6 +22,12 @@ from lancekit.file.raw import Fixed, Lists, Nulls, Raw, Variable, select
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["decode_values"]
+
+#: Fewer than one in so many values of the chunks read: each is unpacked on its own.
+_FEW = 32
+
+#: The lowest bits, by their number.
+_MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
 Decoder = Callable[[pb.CompressiveEncoding, Sequence[Pieces], Ints, Ints | None], Raw]
 
@@ -116,6 +123,36 @@ def _fsst(
     return SymbolTable(encoding.fsst.symbol_table).decode(codes)
 
 
+def _inline_bitpacking(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
+) -> Raw:
+    """Unpack whole chunks, unless only a few values of each are wanted."""
+    if rows is None or len(rows) * _FEW > int(counts.sum()):
+        return _block(blocks.inline_bitpacking, encoding, buffers, counts, rows)
+    _only(buffers, 1)
+    chunk, place = _locate(counts, rows)
+    bits_per_value = int(encoding.inline_bitpacking.uncompressed_bits_per_value)
+    dtype = blocks.word_type(bits_per_value)
+    size = dtype.itemsize
+    piece = buffers[0].some(chunk)
+    require((place < BLOCK).all(), "a bit-packed chunk of more than 1024 values")
+    width = piece.words(dtype, np.zeros(len(rows), np.int64)).astype(np.int64)
+    require(
+        ((width >= 0) & (width <= bits_per_value)).all()
+        and (size + width * BLOCK // 8 <= piece.lengths).all(),
+        "an impossible packed width",
+    )
+    word, shift = place_of(place, width, bits_per_value)
+    at = np.where(width > 0, size * (word + 1), 0)  # a width of 0 has no words at all
+    values = piece.words(dtype, at).astype(np.uint64) >> shift.astype(np.uint64)
+    spill = np.flatnonzero(shift + width > bits_per_value)
+    behind = at[spill] + size * (BLOCK // bits_per_value)
+    high = piece.some(spill).words(dtype, behind).astype(np.uint64)
+    values[spill] |= high << (bits_per_value - shift[spill]).astype(np.uint64)
+    values &= _MASKS[width]
+    return Fixed(size, values.astype(dtype).view(np.uint8), len(rows))
+
+
 def _rle(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
 ) -> Raw:
@@ -186,7 +223,7 @@ _VALUES: dict[str, Decoder] = {
     "flat": _flat,
     "variable": _variable,
     "constant": _constant,
-    "inline_bitpacking": partial(_block, blocks.inline_bitpacking),
+    "inline_bitpacking": _inline_bitpacking,
     "out_of_line_bitpacking": partial(_block, blocks.out_of_line_bitpacking),
     "fsst": _fsst,
     "rle": _rle,

@@ -1,0 +1,95 @@
+"""The bit order of packed blocks, value by value, and all ways to read them back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lancekit.file.bitpacking import BLOCK, pack_blocks, unpack_blocks
+from lancekit.file.bits import gather_bits, pack, slice_bits
+from lancekit.file.chunks import pack_flags
+from lancekit.file.faults import Damaged
+from lancekit.file.memory import gather
+from lancekit.file.minivalues import decode_values
+from lancekit.file.pieces import Pieces
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+
+
+def _pack_slowly(values: np.ndarray, width: int) -> list[int]:
+    """Pack one block as the format describes it, one value at a time."""
+    bits = values.dtype.itemsize * 8
+    lanes = BLOCK // bits
+    columns = [0] * lanes
+    for row in range(bits):
+        for lane in range(lanes):
+            index = 16 * ORDER[row // 8] + 128 * (row % 8) + lane
+            columns[lane] |= int(values[index]) << (row * width)
+    mask = (1 << bits) - 1
+    return [
+        (columns[lane] >> (bits * word)) & mask for word in range(width) for lane in range(lanes)
+    ]
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+def test_every_width(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    dtype = np.dtype(f"u{bits // 8}")
+    for width in range(1, bits + 1):
+        wide = rng.integers(0, 1 << 64, (3, BLOCK), dtype=np.uint64)
+        values = (wide >> np.uint64(64 - width)).astype(dtype)
+        packed = pack_blocks(values, width)
+        if width % 5 == 1 or width == bits:
+            assert packed[0].tolist() == _pack_slowly(values[0], width)
+        assert (unpack_blocks(packed, width) == values).all()
+
+        chunks = np.concatenate((np.full((3, 1), width, dtype), packed), axis=1).view(np.uint8)
+        size = chunks.shape[1]
+        pieces = Pieces(chunks.reshape(-1), np.arange(3) * size, np.full(3, size))
+        message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
+        encoding = pb.CompressiveEncoding(inline_bitpacking=message)
+        rows = np.sort(rng.choice(3 * BLOCK, 60, replace=False))
+        few = decode_values(encoding, [pieces], np.full(3, BLOCK), rows)
+        assert (few.data.view(dtype) == values.reshape(-1)[rows]).all()
+
+
+def test_flags_are_packed_like_integers_of_one_bit() -> None:
+    flags = np.random.default_rng(1).integers(0, 2, 3 * BLOCK).astype(np.uint8)
+    words = pack_blocks(flags.astype(np.uint16).reshape(3, BLOCK), 1)
+    assert pack_flags(flags).tobytes() == words.tobytes()
+
+
+@pytest.mark.parametrize("start", range(17))
+def test_slices_of_bits(start: int) -> None:
+    flags = np.random.default_rng(2).integers(0, 2, 64).astype(np.uint8)
+    for count in (0, 1, 7, 8, 9, 40):
+        part = slice_bits(pack(flags), start, count)
+        assert (np.unpackbits(part, count=count, bitorder="little") == flags[start:][:count]).all()
+    with pytest.raises(Damaged):
+        slice_bits(pack(flags), 60, 5)
+
+
+def test_bitmaps_that_end_inside_of_a_byte_are_joined() -> None:
+    counts = np.array([3, 8, 5, 1])
+    parts = [np.random.default_rng(n).integers(0, 2, n) for n in counts]
+    data = np.concatenate([pack(part) for part in parts])
+    joined = gather_bits(data, np.arange(4), counts)
+    assert joined.tobytes() == pack(np.concatenate(parts)).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("starts", "lengths"),
+    [([3], [5]), ([0, 10, 20], [4, 4, 2]), ([1, 8, 30], [3, 0, 9]), ([0, 4], [4, 6]), ([], [])],
+)
+def test_gather(starts: list[int], lengths: list[int]) -> None:
+    data = np.arange(40, dtype=np.uint8)
+    expected = [b for s, n in zip(starts, lengths, strict=True) for b in range(s, s + n)]
+    out = gather(data, np.array(starts, np.int64), np.array(lengths, np.int64))
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize(("starts", "lengths"), [([38], [5]), ([-1], [2]), ([8, 4], [2, 2])])
+def test_gather_outside_is_damage(starts: list[int], lengths: list[int]) -> None:
+    with pytest.raises(Damaged):
+        gather(np.arange(40, dtype=np.uint8), np.array(starts), np.array(lengths))
