@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -52,15 +53,16 @@ class Tag:
     @classmethod
     def from_json(cls, data: Any, where: str) -> Tag:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
-        record = _load(data, where, required=("version", "manifestSize"))
-        return cls(
-            version=int(record["version"]),
-            branch=record.get("branch"),
-            manifest_size=int(record["manifestSize"]),
-            created_at=_parse_time(record.get("createdAt")),
-            updated_at=_parse_time(record.get("updatedAt")),
-            metadata=record.get("metadata") or {},
-        )
+        with _checked(where):
+            record = _load(data, required=("version", "manifestSize"))
+            return cls(
+                version=int(record["version"]),
+                branch=_text(record.get("branch")),
+                manifest_size=int(record["manifestSize"]),
+                created_at=_parse_time(record.get("createdAt")),
+                updated_at=_parse_time(record.get("updatedAt")),
+                metadata=dict(record.get("metadata") or {}),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,16 +99,17 @@ class Branch:
     @classmethod
     def from_json(cls, data: Any, where: str) -> Branch:
         """Parse the file's bytes; ``CorruptFileError`` if a required key is missing."""
-        record = _load(data, where, required=("parentVersion", "createAt", "manifestSize"))
-        mapping = (record.get("identifier") or {}).get("version_mapping", [])
-        return cls(
-            parent_version=int(record["parentVersion"]),
-            parent_branch=record.get("parentBranch"),
-            identifier=tuple((int(version), str(unique)) for version, unique in mapping),
-            create_at=int(record["createAt"]),
-            manifest_size=int(record["manifestSize"]),
-            metadata=record.get("metadata") or {},
-        )
+        with _checked(where):
+            record = _load(data, required=("parentVersion", "createAt", "manifestSize"))
+            mapping = (record.get("identifier") or {}).get("version_mapping", [])
+            return cls(
+                parent_version=int(record["parentVersion"]),
+                parent_branch=_text(record.get("parentBranch")),
+                identifier=tuple((int(version), str(unique)) for version, unique in mapping),
+                create_at=int(record["createAt"]),
+                manifest_size=int(record["manifestSize"]),
+                metadata=dict(record.get("metadata") or {}),
+            )
 
 
 def tag_file(name: str) -> str:
@@ -159,23 +162,30 @@ def _segment_problem(text: str, *, in_branch: bool = False) -> str:
     return ""
 
 
-def _load(data: Any, where: str, required: tuple[str, ...]) -> dict[str, Any]:
+@contextmanager
+def _checked(where: str) -> Iterator[None]:
     try:
-        record = json.loads(bytes(data))
-    except ValueError as error:
+        yield
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise CorruptFileError(
-            f"Reference file {where} is not valid JSON: {error}.",
+            f"Reference file {where} is damaged: {error}.",
             hint="Delete the reference and create it again.",
             file=where,
         ) from error
-    missing = [key for key in required if not isinstance(record, dict) or key not in record]
+
+
+def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:
+    record = dict(json.loads(bytes(data)))
+    missing = [key for key in required if key not in record]
     if missing:
-        raise CorruptFileError(
-            f"Reference file {where} lacks {', '.join(missing)}.",
-            hint="Delete the reference and create it again.",
-            file=where,
-        )
-    return dict(record)
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    return record
+
+
+def _text(value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a name")
+    return value
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -215,7 +215,7 @@ def test_good_names() -> None:
 
 
 def test_damaged_references_are_named() -> None:
-    with pytest.raises(CorruptFileError, match=r"t\.json is not valid JSON"):
+    with pytest.raises(CorruptFileError, match=r"t\.json is damaged"):
         Tag.from_json(b"{", "t.json")
     with pytest.raises(CorruptFileError, match="lacks manifestSize"):
         Tag.from_json(b'{"version": 1}', "t.json")
