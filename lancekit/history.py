@@ -132,6 +132,13 @@ class History(Displayed, Sequence[Version]):
         """The version numbers; nothing is read for them."""
         return self._numbers
 
+    @property
+    def whole(self) -> History:
+        """The history that this one is a slice of, or itself."""
+        part = copy(self)
+        part._numbers = self._all
+        return part
+
     @overload
     def __getitem__(self, index: int) -> Version: ...
     @overload

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from lancekit.dataset import LanceDataset
 from lancekit.format.refs import MAIN
 from lancekit.history import Version
-from lancekit.notebook.models import Fact
+from lancekit.notebook.models import Column, Fact, Row, Table
 from lancekit.notebook.words import age, clean, count, moment, place, plural, size
 from lancekit.references import Tags
 
@@ -24,6 +25,7 @@ __all__ = [
     "operation",
     "place_of",
     "ref",
+    "table",
     "tags_by_version",
     "when_and_age",
 ]
@@ -117,3 +119,14 @@ def place_of(ds: LanceDataset) -> Place:
     """Return where the dataset itself is: a branch's handle may name the branch's folder."""
     root = place(ds.uri.removesuffix("/").removesuffix(f"/tree/{ds.branch}"))
     return Place(clean(root), clean(root.rstrip("/").rpartition("/")[2] or root))
+
+
+def table(*, caption: str, columns: Sequence[Column], rows: Sequence[Row], note: str = "") -> Table:
+    """Return an open table without the columns in which no row has anything to say."""
+    used = [i for i in range(len(columns)) if any(row.cells[i] for row in rows)]
+    return Table(
+        caption=caption,
+        columns=tuple(columns[i] for i in used),
+        rows=tuple(Row(tuple(row.cells[i] for i in used), row.quiet) for row in rows),
+        note=note,
+    )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lancekit.notebook._common import REFS_READ, ref, when_and_age
-from lancekit.notebook.models import Card, Column, Row, Table
+from lancekit.notebook._common import REFS_READ, ref, table, when_and_age
+from lancekit.notebook.models import Card, Column, Row
 from lancekit.notebook.words import clean, count, plural
 from lancekit.options import options
 from lancekit.references import Branches, Tags
@@ -46,11 +46,9 @@ def _refs_card(
 ) -> Card:
     names, most = refs.names(), options.display_rows
     if len(names) > REFS_READ:
-        rows: Iterable[Row] = (
-            Row((clean(name), *[""] * (len(columns) - 1))) for name in names[:most]
-        )
+        rows = tuple(Row((clean(name), *[""] * (len(columns) - 1))) for name in names[:most])
     else:
-        rows = (row(name, ref) for name, ref in refs.list_ordered()[:most])
+        rows = tuple(row(name, ref) for name, ref in refs.list_ordered()[:most])
     more = len(names) > most
     call = f"ds.{kind.lower()}.list()"
     return Card(
@@ -58,10 +56,10 @@ def _refs_card(
         title=plural(len(names), *noun),
         headline=(),
         tables=(
-            Table(
+            table(
                 caption="Newest version first" if len(names) <= REFS_READ else "By name",
                 columns=columns,
-                rows=tuple(rows),
+                rows=rows,
                 note=f"{count(most)} of {count(len(names))}; {call} has all" if more else "",
             ),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
@@ -15,16 +16,17 @@ from lancekit.notebook._common import (
     fragments,
     operation,
     ref,
+    table,
     tags_by_version,
     when_and_age,
 )
-from lancekit.notebook.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.models import Card, Column, Fact, Row
 from lancekit.notebook.words import age, clean, count, listing, moment, plural, signed
 from lancekit.options import options
 
 __all__ = ["history_card", "version_card"]
 
-_HISTORY_COLUMNS = (
+_COLUMNS = (
     Column("version", numeric=True),
     Column("committed"),
     Column("age"),
@@ -37,33 +39,37 @@ _HISTORY_COLUMNS = (
 
 
 def history_card(history: History, now: datetime) -> Card:
+    """Return the card of a history, or of a slice of one."""
     # A version is one short line and one small read: a page holds twice as many as of rows.
     page = 2 * options.display_rows
     tags = tags_by_version(history.tags, history.branch)
+    whole, own = history.whole.numbers, len(history)
     shown = history[-page:] if page else history[:0]
-    numbers = history.numbers
-    older = len(history) - len(shown)
-    oldest = [f"oldest still there: {count(numbers[0])}"] if numbers else []
+    all_of = plural(len(whole), "version")
     return Card(
         kind="History",
-        title=plural(len(history), "version"),
-        headline=(clean(history.branch), *oldest),
+        title=all_of if own == len(whole) else f"{count(own)} of {all_of}",
+        headline=(clean(history.branch), f"oldest still there: {count(whole[0])}"),
+        facts=facts(("tags", "more than are read for a card" if tags is None else "")),
         tables=(
-            Table(
+            table(
                 caption="Newest first",
-                columns=_HISTORY_COLUMNS,
+                columns=_COLUMNS,
                 rows=tuple(_line(history, v, tags or {}, now) for v in reversed(shown)),
-                note=_next_page(older, len(shown), page) if older else "",
+                note=_next_page(whole, shown.numbers, page),
             ),
         ),
-        facts=facts(("tags", "more than are read for a card" if tags is None else "")),
     )
 
 
-def _next_page(older: int, shown: int, page: int) -> str:
-    end = f"-{shown}" if shown else ""
-    start = f"-{shown + page}" if older > page > 0 else ""
-    return f"{count(older)} older: ds.versions()[{start}:{end}]"
+def _next_page(whole: Sequence[int], shown: Sequence[int], page: int) -> str:
+    """Return the call for the versions before the oldest one shown."""
+    older = bisect_left(whole, shown[0]) if shown else 0
+    if not older:
+        return ""
+    end = len(whole) - older
+    start = f"-{end + page}" if older > page else ""
+    return f"{count(older)} older: ds.versions()[{start}:-{end}]"
 
 
 def _line(

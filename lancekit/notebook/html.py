@@ -16,7 +16,8 @@ __all__ = ["MAX_BYTES", "render_html"]
 
 #: no output is larger, whatever the names in it are
 MAX_BYTES = 50_000
-_CELL = 80
+# how long cells may be, and whether hovering shows cut ones whole: the first that is small enough
+_SIZES = ((80, True), (80, False), (20, False))
 
 
 class _Markup(str):
@@ -47,12 +48,14 @@ def _style() -> _Markup:
 
 def render_html(card: Card) -> str:
     """Render a card as one ``<div>`` that brings its style along."""
-    html = _card(card, hover=True)
-    # hovering shows cut cells whole; strings that are all markup can make that too much
-    return html if len(html.encode()) <= MAX_BYTES else _card(card, hover=False)
+    for most, hover in _SIZES:
+        html = _card(card, most, hover)
+        if len(html.encode()) <= MAX_BYTES:
+            break
+    return html
 
 
-def _card(card: Card, *, hover: bool) -> _Markup:
+def _card(card: Card, most: int, hover: bool) -> _Markup:
     return _tag(
         "div",
         _style(),
@@ -64,7 +67,7 @@ def _card(card: Card, *, hover: bool) -> _Markup:
             class_="head",
         ),
         _facts(card.facts),
-        *(_section(table, hover=hover) for table in card.tables),
+        *(_section(table, most, hover) for table in card.tables),
         class_="lancekit",
         role="group",
         aria_label=f"{card.kind} {card.title}",
@@ -84,18 +87,18 @@ def _facts(facts: tuple[Fact, ...]) -> _Markup:
     return _tag("dl", *pairs)
 
 
-def _section(table: Table, *, hover: bool) -> _Markup:
+def _section(table: Table, most: int, hover: bool) -> _Markup:
     note = _tag("p", table.note, class_="note") if table.note else _Markup()
     if not table.rows:
         return _inside(_tag("p", table.caption, class_="note"), note)
     if not table.folded:
-        return _inside(_table(table, hover=hover), note)
-    return _tag("details", _tag("summary", table.caption), _table(table, hover=hover), note)
+        return _inside(_table(table, most, hover), note)
+    return _tag("details", _tag("summary", table.caption), _table(table, most, hover), note)
 
 
-def _table(table: Table, *, hover: bool) -> _Markup:
+def _table(table: Table, most: int, hover: bool) -> _Markup:
     head = (_tag("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
-    body = (_row(row, table.columns, hover=hover) for row in table.rows)
+    body = (_row(row, table.columns, most, hover) for row in table.rows)
     grid = _tag(
         "table",
         _tag("caption", table.caption),
@@ -105,16 +108,16 @@ def _table(table: Table, *, hover: bool) -> _Markup:
     return _tag("div", grid, class_="scroll")
 
 
-def _row(row: Row, columns: tuple[Column, ...], *, hover: bool) -> _Markup:
+def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Markup:
     cells = (
-        _cell(text, column, first=place == 0, hover=hover)
+        _cell(text, column, place == 0, most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
     )
     return _tag("tr", *cells, class_="quiet" if row.quiet else "")
 
 
-def _cell(text: str, column: Column, *, first: bool, hover: bool) -> _Markup:
-    shown = cut(text, _CELL)
+def _cell(text: str, column: Column, first: bool, most: int, hover: bool) -> _Markup:
+    shown = cut(text, most)
     return _tag(
         "th" if first else "td",
         shown,

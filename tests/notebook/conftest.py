@@ -1,0 +1,70 @@
+"""Datasets and results of every kind that has a card."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.spark.info import SessionInfo, SettingDifference
+
+NOW = datetime(2040, 1, 1, tzinfo=UTC)
+
+
+def rows(*ids):
+    return pa.table({"id": pa.array(ids, pa.int64()), "name": [f"name {i}" for i in ids]})
+
+
+@pytest.fixture
+def ds(tmp_path, monkeypatch):
+    """A dataset with four versions, a tag and a branch, in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    made = lk.write_dataset(
+        rows(1, 2, 3), "people.lance", primary_key="id", commit_message="the first three"
+    )
+    made = lk.write_dataset(rows(4, 5), made, mode="append", commit_message="two more")
+    made.tags.create("five", 2)
+    made.delete("id = 5")
+    merge = made.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(4, 6))
+    made.create_branch("trial/one", "five")
+    return made
+
+
+@pytest.fixture
+def shown(ds):
+    """Every kind of object that has a card, by a name."""
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    branch = ds.checkout_version(("trial/one", None))
+    difference = SettingDifference("spark.sql.session.timeZone", "UTC", None, "times are UTC")
+    return {
+        "dataset": ds,
+        "tagged": ds.checkout_version("five"),
+        "branch": branch,
+        "clone": ds.shallow_clone("copy.lance", "five"),
+        "history": ds.versions(),
+        "page": ds.versions()[:2],
+        "none": ds.versions()[:0],
+        "version": ds.get_version(),
+        "branch version": branch.get_version(),
+        "tags": ds.tags,
+        "branches": ds.branches,
+        "no tags": lk.write_dataset(rows(1), "other.lance").tags,
+        "merge": merge.execute(rows(1, 7)),
+        "delete": branch.delete("id < 3"),
+        "no session": SessionInfo(state="none"),
+        "session": SessionInfo(
+            state="active",
+            owned=True,
+            spark_version="4.3.0",
+            master="local[2,4]",
+            cores=2,
+            driver_memory="1g",
+            java_version="17.0.2",
+            java_home="/usr/lib/java",
+            differences=(difference,),
+        ),
+        "connect": SessionInfo(state="active", connect=True, spark_version="4.3.0"),
+    }

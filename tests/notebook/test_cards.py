@@ -1,0 +1,235 @@
+"""What cards say."""
+
+import pickle
+
+import pytest
+
+import lancekit as lk
+from lancekit.display import Displayed
+from lancekit.format.transaction import OPERATIONS
+from lancekit.notebook import show_text
+from lancekit.notebook._common import OPERATIONS as WORDS
+from lancekit.notebook.cards import CARDS, card
+from tests.notebook.conftest import NOW, rows
+
+
+def lines(value):
+    return show_text(value, NOW).replace("\u202f", "").splitlines()
+
+
+def fact(value, label):
+    return {f.label: f.value.replace("\u202f", "") for f in card(value, NOW).facts}[label]
+
+
+def test_every_displayed_class_has_a_card():
+    public = {getattr(lk, name) for name in lk.__all__ if isinstance(getattr(lk, name), type)}
+    assert {kind for kind in public if issubclass(kind, Displayed)} <= CARDS.keys()
+    assert all(issubclass(kind, Displayed) for kind in CARDS)
+
+
+def test_every_operation_has_a_word():
+    assert {kind.__name__ for kind in OPERATIONS} == WORDS.keys()
+
+
+def test_dataset(ds):
+    first, *rest = lines(ds)
+    assert first.startswith("people.lance · main:4 · 5 rows × 2 columns · ")  # noqa: RUF001
+    assert first.endswith(" · written 13 years ago")
+    assert fact(ds, "key") == "id"
+    assert fact(ds, "fragments").startswith("2 fragments in 2 data files")
+    assert fact(ds, "reproduce") == "lk.dataset('people.lance', version=4)"
+    assert any(line.split() == ["id", "int64", "no", "key", "1"] for line in rest)
+    assert any(line.split() == ["name", "string", "yes"] for line in rest)
+
+
+def test_the_reproduce_line_works(shown):
+    for name in ("dataset", "tagged", "branch", "clone"):
+        line = fact(shown[name], "reproduce")
+        assert eval(line) == shown[name] or eval(line).to_table() == shown[name].to_table()
+
+
+def test_a_dataset_names_the_tags_of_its_version_and_branch(ds):
+    assert " · tag five · " in lines(ds.checkout_version(2))[0]
+    ds.tags.create("also", 2)
+    ds.tags.create("elsewhere", ("trial/one", 2))
+    assert " · tags also, five · " in lines(ds.checkout_version(2))[0]
+    assert " · tag elsewhere · " in lines(ds.checkout_version(("trial/one", 2)))[0]
+
+
+def test_a_branch_and_a_clone_say_where_their_files_are(shown):
+    assert lines(shown["branch"])[0].startswith("people.lance · trial/one:3 · ")
+    assert fact(shown["branch"], "shares files of") == "main"
+    assert fact(shown["clone"], "shares files of") == "main of people.lance"
+
+
+def test_the_schema_is_bounded():
+    wide = {f"column {i}": [i] for i in range(1000)}
+    ds = lk.write_dataset(wide, "memory://wide-card")
+    text = show_text(ds, NOW)
+    assert "column 19 " in text
+    assert "column 20 " not in text
+    assert lines(ds)[-1].strip() == "the first 20 of 1000; ds.schema has all"
+    with lk.options(display_columns=3):
+        assert lines(ds)[-1].strip() == "the first 3 of 1000; ds.schema has all"
+
+
+def test_history(ds):
+    first, _, head, *table = lines(ds.versions())
+    assert first == "4 versions · main · oldest still there: 1"
+    assert head.split() == [
+        "version",
+        "committed",
+        "age",
+        "operation",
+        "rows",
+        "change",
+        "message",
+        "tags",
+    ]
+    cells = [line.split(" ago ")[1].split("  ") for line in table]
+    assert [[cell.strip() for cell in row if cell.strip()] for row in cells] == [
+        ["update", "5", "+1"],
+        ["delete", "4", "−1"],  # noqa: RUF001
+        ["append", "5", "+2", "two more", "five"],
+        ["create", "3", "+3", "the first three"],
+    ]
+
+
+def test_a_branch_starts_with_no_change(ds):
+    history = ds.checkout_version(("trial/one", None)).versions()
+    assert history.row_change(history[0]) == 0
+    assert " clone " in lines(history)[-1]
+
+
+def test_history_is_shown_page_by_page(ds):
+    for i in range(10, 60):
+        ds.insert(rows(i))
+    history = ds.versions()
+    numbers = []
+    for page in range(3):
+        text = lines(history)
+        assert text[0].endswith("54 versions · main · oldest still there: 1")
+        shown = [line for line in text if " ago " in line]
+        assert len(shown) == (20, 20, 14)[page]
+        numbers += [int(line.split()[0]) for line in shown]
+        if page < 2:
+            note = text[-1].strip()
+            assert note.startswith(("34 older: ", "14 older: "))
+            history = eval(note.partition(": ")[2])
+    assert numbers == list(range(54, 0, -1))
+    assert " older: " not in lines(history)[-1]
+
+
+def test_a_slice_of_a_history_is_one(ds):
+    history = ds.versions()
+    assert lines(history[1:3])[0] == "2 of 4 versions · main · oldest still there: 1"
+    assert [v.version for v in history[::-1]] == [4, 3, 2, 1]
+    assert history[1:3] == [history[1], history[2]]
+    assert history[1:3].whole == history
+    assert len(history[:0]) == 0
+    assert history[2:].row_change(history[2]) == -1
+
+
+def test_a_version_whose_forerunner_is_gone(ds, tmp_path):
+    history = ds.versions()
+    for number in (1, 2):
+        manifest = tmp_path / "people.lance" / "_versions" / f"{2**64 - 1 - number}.manifest"
+        manifest.unlink()
+    history = ds.versions()
+    assert lines(history)[0] == "2 versions · main · oldest still there: 3"
+    assert history.row_change(history[0]) is None
+    assert "not known" in lines(history)[-1]
+
+
+def test_version(shown):
+    version = shown["dataset"].get_version()
+    assert lines(version)[0].startswith("main:5 · update · 6 rows · ")
+    assert fact(version, "restore") == "ds.checkout_version(5).restore()"
+    other = shown["branch version"]
+    assert fact(other, "open") == "ds.checkout_version(('trial/one', 2))"
+
+
+def test_tags_and_branches(ds):
+    ds.tags.create("later", 4)
+    text = lines(ds.tags)
+    assert text[0] == "2 tags"
+    assert [line.split()[:2] for line in text[3:]] == [["later", "main:4"], ["five", "main:2"]]
+    assert ds.tags.names() == ("five", "later")
+    text = lines(ds.branches)
+    assert text[0] == "1 branch"
+    assert text[3].split()[:2] == ["trial/one", "main:2"]
+    assert text[3].endswith("ds.checkout_version(('trial/one', None))")
+    assert ds.branches.names() == ("trial/one",)
+
+
+def test_many_tags_are_counted_and_not_read(ds, tmp_path):
+    folder = tmp_path / "people.lance" / "_refs" / "tags"
+    for i in range(300):
+        (folder / f"t{i:03}.json").write_text("this would be an error")
+    assert lines(ds.tags)[0] == "301 tags"
+    assert lines(ds.tags)[-1].strip() == "10 of 301; ds.tags.list() has all"
+    assert fact(ds, "tags") == "more than are read for a card"
+    assert fact(ds.versions(), "tags") == "more than are read for a card"
+
+
+def test_merge_result(ds):
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    result = merge.execute(rows(1, 7, 8))
+    first = lines(result)[0]
+    assert first.startswith("merged into main:5 · 2 inserted · 1 updated · 0 deleted · ")
+    assert fact(result, "key guard").startswith("inserted keys are guarded by a bloom filter")
+    assert fact(result, "undo") == "ds.checkout_version(4).restore()"
+    assert fact(result, "ran") == "in this process"
+    assert dict(result) == {
+        "num_inserted_rows": 2,
+        "num_updated_rows": 1,
+        "num_deleted_rows": 0,
+    }
+    assert "not guarded" in fact(
+        ds.merge_insert("name").when_matched_update_all().execute(rows(7)), "key guard"
+    )
+
+
+def test_the_undo_line_works(ds):
+    before = ds.to_table()
+    undo = fact(ds.delete("id > 1"), "undo")
+    exec(undo, {"ds": ds})
+    ds.checkout_latest()
+    assert ds.to_table() == before
+
+
+def test_delete_result(shown):
+    assert lines(shown["delete"])[0].startswith("deleted 2 rows · trial/one:3 · ")
+    assert fact(shown["delete"], "undo") == "ds.checkout_version(('trial/one', 2)).restore()"
+
+
+def test_session(shown):
+    assert lines(shown["no session"])[0] == "no session"
+    assert lines(shown["session"])[0] == "Spark 4.3.0 · active · local[2,4] · started by lancekit"
+    assert fact(shown["session"], "Java") == "17.0.2 at /usr/lib/java"
+    assert "spark.sql.session.timeZone" in show_text(shown["session"], NOW)
+    assert "Spark Connect" in lines(shown["connect"])[0]
+
+
+def test_objects_show_their_cards(shown):
+    for value in shown.values():
+        assert "could not be drawn" not in repr(value)
+        assert value._repr_html_().startswith("<div")
+
+
+def test_a_fault_is_named_and_does_not_raise(ds, tmp_path):
+    (tmp_path / "people.lance" / "_refs" / "tags" / "bad.json").write_text("{")
+    text = repr(ds)
+    assert text.startswith("LanceDataset('people.lance', main:4)\n(its card could not be drawn: ")
+    assert "bad.json" in text
+    assert ds._repr_html_() is None
+
+
+def test_results_can_be_pickled(shown):
+    for name in ("merge", "delete"):
+        assert dict(pickle.loads(pickle.dumps(shown[name]))) == dict(shown[name])
+
+
+def test_an_object_without_a_card_is_refused():
+    with pytest.raises(TypeError, match="int has no card"):
+        card(3, NOW)
