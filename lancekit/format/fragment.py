@@ -255,15 +255,21 @@ class FragmentList(Sequence[Fragment]):
 
     def totals(self) -> Totals:
         """Return the sums without decoding anything."""
-        files = [file for message in self._messages for file in message.files]
-        deletions = [m.deletion_file for m in self._messages if m.HasField("deletion_file")]
-        deleted = sum(file.num_deleted_rows for file in deletions)
+        physical = deleted = files = deletions = size = 0
+        for message in self._messages:  # one pass: this is what opening and listing cost
+            physical += message.physical_rows
+            for file in message.files:
+                files += 1
+                size += file.file_size_bytes
+            if message.HasField("deletion_file"):
+                deletions += 1
+                deleted += message.deletion_file.num_deleted_rows
         return Totals(
-            rows=sum(m.physical_rows for m in self._messages) - deleted,
+            rows=physical - deleted,
             deleted_rows=deleted,
-            data_files=len(files),
-            deletion_files=len(deletions),
-            bytes=sum(file.file_size_bytes for file in files),
+            data_files=files,
+            deletion_files=deletions,
+            bytes=size,
         )
 
 

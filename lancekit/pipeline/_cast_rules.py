@@ -90,7 +90,7 @@ def _exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast and cast back: every value has to come back as it was."""
     try:
         result = values.cast(target)
-        if not pt.is_floating(target):
+        if not pt.is_floating(target) or _widens(values.type, target):
             return result
     except pa.ArrowInvalid as error:
         at = _first_that_fails(values, target)
@@ -103,6 +103,10 @@ def _exact(values: pa.Array, target: pa.DataType) -> pa.Array:
     if index is not None:
         raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
     return result
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_floating(source) and source.bit_width <= target.bit_width)
 
 
 def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from pyroaring import BitMap
 
+from lancekit.format.deletions import to_bitmap
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import ScanRequest, plan_columns, scan_fragment
@@ -39,7 +40,7 @@ def find_rows(task: MarkTask) -> Marked:
     rows = BitMap()
     for block in scan_fragment(task.source, request):
         addresses = block.column("_rowaddr").to_numpy()
-        rows.update(BitMap((addresses & np.uint64(0xFFFFFFFF)).astype(np.uint32)))
+        rows |= to_bitmap(addresses & np.uint64(0xFFFFFFFF))
     return Marked(
         fragment_id=task.source.fragment.id,
         rows=rows,

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import MatchedRowsError
+from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
@@ -189,8 +190,8 @@ def _mark(
     clauses: MergeClauses,
 ) -> tuple[tuple[Marked, ...], int]:
     """Return the rows to delete of each fragment, and how many had no match."""
-    rows = {m.fragment_id: BitMap(m.offsets.astype(np.uint32)) for m in gone}
-    matched = {m.fragment_id: BitMap(m.offsets.astype(np.uint32)) for m in matches}
+    rows = {m.fragment_id: to_bitmap(m.offsets) for m in gone}
+    matched = {m.fragment_id: to_bitmap(m.offsets) for m in matches}
     marked: list[Marked] = []
     left_out = 0
     for source in sources:

@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lancekit.commit.snapshot import FileLocation, Snapshot
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, LanceFileReader
-from lancekit.format.deletions import decode_deletions
+from lancekit.format.deletions import decode_deletions, to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids import parse_row_ids, parse_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
@@ -104,7 +104,7 @@ class FragmentReader:
         if not self.deleted:
             return None
         mask = np.ones(self.physical_rows, bool)
-        mask[np.asarray(self.deleted, dtype=np.int64)] = False
+        mask[to_offsets(self.deleted)] = False
         return np.flatnonzero(mask)
 
     def live_between(self, start: int, stop: int) -> Offsets | range:
