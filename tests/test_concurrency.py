@@ -15,7 +15,7 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
-from lancekit.commit.conflicts import RULES
+from lancekit.commit.conflicts import RULES, document
 from lancekit.format import transaction as ops
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -257,6 +257,11 @@ def test_every_operation_meets_every_other() -> None:
 
     unknown = judge(ops.Append(), ops.UnknownOperation(), context)
     assert unknown.outcome is Outcome.RETRYABLE
+
+
+def test_the_page_of_conflicts_is_up_to_date() -> None:
+    page = Path(__file__).parents[1] / "docs" / "conflicts.md"
+    assert page.read_text() == document()
 
 
 def test_races_for_a_version_are_limited(tmp_path, monkeypatch) -> None:

@@ -20,7 +20,7 @@ from lancekit.format.key_filter import keys_conflict
 from lancekit.format.manifest import Manifest
 from lancekit.format.transaction import Operation
 
-__all__ = ["RULES", "Context", "Outcome", "Verdict", "judge"]
+__all__ = ["RULES", "Context", "Outcome", "Verdict", "document", "judge"]
 
 
 class Outcome(Enum):
@@ -243,3 +243,35 @@ RULES: Mapping[type, Mapping[type, Rule]] = {
 def judge(mine: Operation, theirs: Operation, context: Context) -> Verdict:
     """Return how ``mine`` meets the committed ``theirs``."""
     return RULES[type(mine)].get(type(theirs), retryable)(mine, theirs, context)
+
+
+def document() -> str:
+    """Return `docs/conflicts.md`: the table of rules, and what each rule says."""
+    named = {rule for row in RULES.values() for rule in row.values()} | {retryable}
+    order = sorted(named - {compatible}, key=lambda rule: rule.__name__)
+    marks = {
+        compatible: "lands",
+        **{rule: f"[{rule.__name__}](#{rule.__name__})" for rule in order},
+    }
+    lines = [
+        "# How changes meet",
+        "",
+        "Your change was worked out on one version; meanwhile another was committed. Rows are your "
+        "operation, columns the committed one. Generated from `lancekit/commit/conflicts.py`.",
+        "",
+        "| yours | " + " | ".join(kind.__name__ for kind in ops.OPERATIONS) + " |",
+        "|---|" + "---|" * len(ops.OPERATIONS),
+    ]
+    for mine, row in RULES.items():
+        cells = " | ".join(marks[row.get(kind, retryable)] for kind in ops.OPERATIONS)
+        lines.append(f"| {mine.__name__} | {cells} |")
+    lines += [
+        "",
+        "A delete, a merge and an update are worked out again on the newest version when a rule "
+        "says so; other operations raise `RetryableConflictError`. An operation of a newer release "
+        "counts as retryable.",
+        "",
+    ]
+    for rule in order:
+        lines += [f"### {rule.__name__}", "", " ".join((rule.__doc__ or "").split()), ""]
+    return "\n".join(lines)
