@@ -25,7 +25,16 @@ from lancekit.scan.fragment import (
 )
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
 
-__all__ = ["Output", "Scan", "ScanRequest", "count_fragment", "plan_columns", "scan_fragment"]
+__all__ = [
+    "Output",
+    "Scan",
+    "ScanRequest",
+    "count_fragment",
+    "plan_columns",
+    "read_block",
+    "row_bytes",
+    "scan_fragment",
+]
 
 #: rows of a batch, as in the reference
 BATCH_ROWS = 8192
@@ -114,7 +123,7 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
     """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
     reader = FragmentReader(source)
-    step = max(request.block_bytes // _row_bytes(source.schema, request), request.batch_rows)
+    step = max(request.block_bytes // row_bytes(source.schema, request), request.batch_rows)
     for start in range(0, reader.physical_rows, step):
         yield read_block(reader, request, start, min(start + step, reader.physical_rows))
 
@@ -171,7 +180,8 @@ def count_fragment(source: FragmentSource, predicate: Predicate) -> int:
     return sum(block.num_rows for block in scan_fragment(source, request))
 
 
-def _row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
+def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
+    """Estimate the decoded bytes of one row of what a request reads."""
     names = set[str]().union(*(output.inputs for output in request.outputs))
     if request.predicate is not None:
         names |= request.predicate.columns

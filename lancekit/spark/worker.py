@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import fields
 from functools import cache
 
-__all__ = ["freeze_worker"]
+from lancekit.options import Options, options
+
+__all__ = ["enter_worker", "freeze_worker"]
 
 
 @cache
@@ -18,3 +21,15 @@ def freeze_worker() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def enter_worker(values: Options) -> None:
+    """Make a worker ready: freeze its objects, and put the driver's options in force.
+
+    A process serves one task at a time, and every task of lancekit's starts here, so the options
+    of an earlier one do not stay.
+    """
+    freeze_worker()
+    for option in fields(values):
+        setattr(options, option.name, getattr(values, option.name))
+    options.engine = "local"  # a worker is where Spark's work ends up

@@ -1,0 +1,48 @@
+"""What goes wrong in a Spark job, as an error of lancekit's own."""
+
+from __future__ import annotations
+
+import re
+
+from lancekit import errors
+from lancekit.errors import EngineError, LancekitError
+
+__all__ = ["job_failure"]
+
+#: Connect appends the Java side's stack, the Python side's is all that says something
+_JAVA_STACK = re.compile(r"\n\s*JVM stacktrace:\n.*", re.DOTALL)
+_LAST_FRAME = re.compile(r'.*^  File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
+_OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
+_LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
+_HINTS = {
+    "No module named 'lancekit'": "Install lancekit where Spark's workers run, too.",
+    "Python worker exited unexpectedly": "It was killed, most likely for want of memory.",
+}
+
+
+def job_failure(error: Exception) -> LancekitError:
+    """Return what to raise for the failure of a job that lancekit started.
+
+    An error of lancekit's keeps its type and text; anything else is an ``EngineError`` with the
+    last line of the worker's traceback.
+
+    Examples
+    --------
+    >>> str(job_failure(RuntimeError("Job 3 cancelled")))
+    'A Spark job failed: Job 3 cancelled.'
+    """
+    text = _JAVA_STACK.sub("", str(error)).strip()
+    last = _said_last(text)
+    own = _OWN.match(last)
+    kind = getattr(errors, own[1], None) if own else None
+    if own and isinstance(kind, type) and issubclass(kind, LancekitError):
+        return kind(own[2].strip())
+    hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
+    return EngineError(f"A Spark job failed: {last.rstrip('.')}.", hint=hint)
+
+
+def _said_last(text: str) -> str:
+    if "Traceback (most" in text:
+        return _LAST_FRAME.sub("", text)
+    lost = _LOST_TASK.search(text)
+    return lost[1] if lost else text.split("\n", 1)[0]

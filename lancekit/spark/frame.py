@@ -1,0 +1,155 @@
+"""A scan as a Spark DataFrame: fragments are read where Spark's tasks run."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit.scan.fragment import META_COLUMNS, FragmentReader, FragmentSource
+from lancekit.scan.scanner import Scan, ScanRequest, read_block, row_bytes
+from lancekit.spark.client import client_of
+from lancekit.spark.jobs import map_batches
+from lancekit.spark.runner import TASKS_PER_CORE
+from lancekit.spark.session import spark_session
+from lancekit.spark.types import spark_schema, to_spark_batch, wire_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Piece", "cut_pieces", "fragment_frame", "read_piece", "scan_frame", "scan_wire"]
+
+#: decoded bytes that are worth a task of their own: about as long as it takes to start one
+_LEAST_BYTES = 16 << 20
+#: more than this is too much to read again when a task fails
+_MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one task reads: ranges of the physical rows of fragments."""
+
+    ranges: tuple[tuple[FragmentSource, int, int], ...]
+
+
+def cut_pieces(
+    sources: Sequence[FragmentSource], request: ScanRequest, parallelism: int
+) -> list[Piece]:
+    """Cut fragments into pieces of about as many rows each, in order.
+
+    Small fragments share a piece, a large one becomes several.
+
+    Parameters
+    ----------
+    sources
+        The fragments.
+    request
+        What is read of each; its columns tell how much work a row is.
+    parallelism
+        How many tasks run at once.
+    """
+    if not sources:
+        return []
+    stops = list(accumulate(source.fragment.physical_rows for source in sources))
+    size = stops[-1] * row_bytes(sources[0].schema, request)
+    count = min(size // _LEAST_BYTES, TASKS_PER_CORE * parallelism)
+    count = max(min(max(count, size // _MOST_BYTES), stops[-1]), 1)
+    cuts = [stops[-1] * n // count for n in range(count + 1)]
+    ranges: list[list[tuple[FragmentSource, int, int]]] = [[] for _ in range(count)]
+    piece = 0
+    for source, stop in zip(sources, stops, strict=True):
+        first = stop - source.fragment.physical_rows
+        at = first
+        while at < stop:
+            until = min(stop, cuts[piece + 1])
+            ranges[piece].append((source, at - first, until - first))
+            at = until
+            if at == cuts[piece + 1]:
+                piece += 1
+    return [Piece(tuple(found)) for found in ranges]
+
+
+def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    """Read the selected rows of a piece."""
+    for source, start, stop in piece.ranges:
+        reader = FragmentReader(source)
+        step = max(request.block_bytes // row_bytes(source.schema, request), request.batch_rows)
+        for at in range(start, stop, step):
+            table = read_block(reader, request, at, min(at + step, stop))
+            yield from table.combine_chunks().to_batches(max_chunksize=request.batch_rows)
+
+
+def fragment_frame(
+    session: SparkSession,
+    sources: Sequence[FragmentSource],
+    request: ScanRequest,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch],
+    wire: pa.Schema,
+) -> DataFrame:
+    """Return a DataFrame of what a request reads of fragments.
+
+    Parameters
+    ----------
+    session
+        Where to make it.
+    sources, request
+        What to read.
+    convert
+        Brings what was read to the schema ``wire``, on the workers.
+
+    Raises
+    ------
+    StorageError
+        The dataset is in this process's memory, where no worker can read it.
+    """
+    pieces = cut_pieces(sources, request, client_of(session).parallelism())
+    # Each piece is pickled by itself, so that a worker unpacks no more than its own.
+    packed = [pickle.dumps(piece) for piece in pieces]
+
+    def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                piece = pickle.loads(packed[number])  # noqa: S301  # made above
+                yield from map(convert, read_piece(piece, request))
+
+    numbers = session.range(0, len(packed), 1, max(len(packed), 1))
+    return map_batches(numbers, read, spark_schema(wire))
+
+
+def scan_wire(request: ScanRequest) -> pa.Schema:
+    """Return the wire form of what a scan gives; row addresses and ids are plain integers."""
+    fields = [pa.field(f.name, pa.int64()) if f.name in META_COLUMNS else f for f in request.schema]
+    return wire_schema(pa.schema(fields))
+
+
+def scan_frame(scan: Scan) -> DataFrame:
+    """Return a scan as a DataFrame, pinned to the version that it was made from.
+
+    Only the columns and rows asked for are read, each time an action runs.
+
+    Parameters
+    ----------
+    scan
+        The scan.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A column that Spark has no type for.
+    StorageError
+        The dataset is in this process's memory, where no worker can read it.
+    """
+    session = spark_session()
+    wire = scan_wire(scan.request)
+
+    def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
+        return to_spark_batch(batch, wire)
+
+    frame = fragment_frame(session, scan.sources, scan.request, convert, wire)
+    if scan.offset:
+        frame = frame.offset(scan.offset)
+    return frame if scan.limit is None else frame.limit(scan.limit)

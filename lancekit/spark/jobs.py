@@ -1,0 +1,146 @@
+"""Jobs: a function runs on every partition of a DataFrame, and its results come back.
+
+This is the only way in which lancekit runs an action.  Every action runs all that a DataFrame is
+made of anew, so there is one per job; what a worker writes is told in its result.  An error of
+lancekit's in a worker is a result too: as a failure Spark would try it again, and hand over its
+text alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lancekit.errors import LancekitError
+from lancekit.options import options
+from lancekit.spark.client import client_of
+from lancekit.spark.failures import job_failure
+from lancekit.spark.worker import enter_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["collect", "map_batches", "run_action"]
+
+Result = TypeVar("Result")
+
+_ROW = "partition int, failed boolean, result binary"
+_POLL_SECONDS = 0.1
+
+
+def map_batches(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    schema: Any,
+) -> DataFrame:
+    """Run a function on the batches of each partition, with the options that are in force here."""
+    values = options.current()
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        enter_worker(values)
+        yield from work(batches)
+
+    return frame.mapInArrow(run, schema)
+
+
+def collect(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Result],
+    *,
+    discard: Callable[[Result], None] | None = None,
+) -> list[Result]:
+    """Run a function on each partition of a DataFrame; return the results in their order.
+
+    Parameters
+    ----------
+    frame
+        Any DataFrame; it is worked out once.
+    work
+        Gets the Arrow batches of a partition, also if there are none.
+    discard
+        What to do with the results of the others if a partition failed.
+
+    Raises
+    ------
+    LancekitError
+        What a worker raised; the first partition's if there are several.
+    EngineError
+        Anything else that failed.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        try:
+            failed, result = False, pickle.dumps(work(batches))
+        except LancekitError as error:
+            failed, result = True, pickle.dumps(error)
+        context = TaskContext.get()
+        yield pa.record_batch(
+            {
+                "partition": pa.array([context.partitionId() if context else 0], pa.int32()),
+                "failed": [failed],
+                "result": pa.array([result], pa.binary()),
+            }
+        )
+
+    rows = run_action(frame.sparkSession, map_batches(frame, run, _ROW).toArrow)
+    results: list[Result] = []
+    failures: list[LancekitError] = []
+    for row in rows.sort_by("partition").to_pylist():
+        # These bytes were made a moment ago by this program's own function.
+        value = pickle.loads(row["result"])  # noqa: S301
+        (failures if row["failed"] else results).append(value)
+    if failures:
+        if discard is not None:
+            for result in results:
+                discard(result)
+        raise failures[0]
+    return results
+
+
+def run_action(session: SparkSession, action: Callable[[], Result]) -> Result:
+    """Run an action of Spark's; an interrupt cancels its jobs, and only these.
+
+    Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
+    a classic one goes on waiting, and Connect leaves the job running.
+
+    Raises
+    ------
+    LancekitError
+        The job failed.
+    KeyboardInterrupt
+        The job was cancelled.
+    """
+    client = client_of(session)
+    tag = f"lancekit-{uuid.uuid4()}"
+    done: list[Result] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        client.tag(tag)
+        try:
+            done.append(context.run(action))
+        except Exception as error:  # raised in the thread that waits
+            failed.append(error)
+
+    context = copy_context()
+    thread = client.thread(run)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        while thread.is_alive():
+            # What was not submitted yet could not be cancelled.
+            client.cancel(tag)
+            thread.join(_POLL_SECONDS)
+        raise
+    if failed:
+        raise job_failure(failed[0]) from failed[0]
+    return done[0]
