@@ -134,6 +134,10 @@ def _fixed_values(
     The validity bitmaps of nested lists come first, the outermost one leading.
     """
     match kind_of(encoding):
+        case "flat" if encoding.flat.bits_per_value == 1:
+            size = -(-dimension // 8)
+            flags, table = _take_bits(table, size, dimension)
+            return raw.Bits(flags, count * dimension), table
         case "flat":
             width = int(encoding.flat.bits_per_value)
             require(width % 8 == 0, "a width that is not whole bytes")
@@ -147,10 +151,7 @@ def _fixed_values(
             require(inner <= table.shape[1] * 8, "a list longer than its row")
             validity = None
             if message.has_validity:
-                size = -(-inner // 8)
-                require(size <= table.shape[1], "values narrower than their encoding")
-                bitmap = np.unpackbits(table[:, :size], axis=1, count=inner, bitorder="little")
-                validity, table = bits.pack(bitmap.reshape(-1)), table[:, size:]
+                validity, table = _take_bits(table, -(-inner // 8), inner)
             items, table = _fixed_values(message.values, table, inner, count)
             size = int(message.items_per_value)
             return raw.Lists(size, validity, items, count * dimension), table
@@ -158,6 +159,13 @@ def _fixed_values(
             return raw.Nulls(count * dimension), table
         case name:
             raise Unsupported(f"encoding {name!r} of full-zip values")
+
+
+def _take_bits(table: Bytes, size: int, count: int) -> tuple[Bytes, Bytes]:
+    """Take ``count`` bits, in ``size`` bytes, from the left of every row, and join them."""
+    require(size <= table.shape[1], "values narrower than their encoding")
+    flags = np.unpackbits(table[:, :size], axis=1, count=count, bitorder="little")
+    return bits.pack(flags.reshape(-1)), table[:, size:]
 
 
 def _variable_values(

@@ -136,6 +136,8 @@ def test_reads_encodings_asked_for_by_metadata(
         "vector": pa.FixedSizeListArray.from_arrays(pa.array(rng.random(rows * 4)), 4),
     }
     arrays |= {f"{name} null": with_nulls(array, "some") for name, array in arrays.items()}
+    flags = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(rows * 16) < 0.5), 16)
+    arrays["flags"] = flags
     schema = pa.schema([pa.field(n, a.type, metadata=metadata) for n, a in arrays.items()])
     table = pa.table(list(arrays.values()), schema=schema)
     reader = open_ours(write_reference(table, tmp_path / "a.lance", version))
