@@ -290,6 +290,9 @@ def _put(
     except StorageError as error:
         return _settle(line, manifest.version, naming, transaction, error)
     if won:
+        # readers of stores that list without order start there; the reference writes it too
+        hint = f'{{"version":{manifest.version}}}'.encode()
+        store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
         return load_snapshot(line, manifest.version, naming)
     # a store may answer "taken" to a request that it had carried out and whose reply was lost
     winner = load_snapshot(line, manifest.version, naming)

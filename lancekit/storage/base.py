@@ -106,6 +106,12 @@ class Store(Protocol):
         After a ``StorageError`` too the object may be there.
         """
 
+    def put_hint(self, name: str, data: Bytes) -> None:
+        """Write what nobody relies on: not durable, a failure is no error.
+
+        A store that lists names in order does nothing: there no reader needs a hint.
+        """
+
     def create(self, name: str) -> Sink:
         """Start streaming a new object; the name must be fresh (it holds a UUID)."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, StorageError
 from lancekit.options import options
 from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo
 from lancekit.storage.disk_errors import reading
@@ -127,6 +127,11 @@ class LocalStore:
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole file aside and link it to its name, if that is free."""
         return link_if_absent(self._path(name), data, fsync=self.fsync)
+
+    def put_hint(self, name: str, data: Bytes) -> None:
+        """Write a file that may be lost."""
+        with suppress(StorageError):
+            replace_file(self._path(name), data, fsync=False)
 
     def create(self, name: str) -> FileSink:
         """Start streaming a new file."""

@@ -244,6 +244,9 @@ class ObstoreStore:
                 return False
             return True
 
+    def put_hint(self, name: str, data: Bytes) -> None:
+        """Do nothing: object stores list names in order."""
+
     def create(self, name: str) -> ObjectSink:
         """Start streaming a new object."""
         return ObjectSink(self._client, self._key(name), self._uri_of(name))
