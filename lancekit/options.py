@@ -168,6 +168,9 @@ class _Current:
         else:
             object.__setattr__(self, "_process", replace(self._process, **values))
 
+    def __reduce__(self) -> str:
+        return "options"  # a function that is sent to another process finds that one's own
+
     def __dir__(self) -> list[str]:
         return [*_FIELDS, "current"]
 
