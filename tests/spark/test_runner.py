@@ -1,0 +1,152 @@
+"""Work on Spark's tasks: results in order, errors as they were raised, interrupts that cancel."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import EngineError, NullKeyError
+from lancekit.options import options
+from lancekit.pipeline.runner import LocalRunner, choose_runner
+from lancekit.spark.failures import job_failure
+from lancekit.spark.runner import SparkRunner
+
+pytestmark = pytest.mark.spark
+
+
+def double(number):
+    return 2 * number
+
+
+def test_results_come_in_the_order_of_the_tasks(spark):
+    tasks = list(range(37))
+    assert SparkRunner().map(double, tasks) == LocalRunner().map(double, tasks)
+    assert SparkRunner().map(double, []) == []
+    assert SparkRunner().map(lambda task: task["x"], [{"x": "y"}]) == ["y"]
+
+
+def test_spark_is_chosen_when_it_is_asked_for(spark):
+    with lk.options(engine="spark"):
+        assert choose_runner(1).name == "spark"
+    assert choose_runner(1).name == "local"
+    with lk.options(spark_threshold_rows=10):
+        assert [choose_runner(rows).name for rows in (9, 10)] == ["local", "spark"]
+
+
+def test_the_options_in_force_reach_the_workers(spark):
+    def seen(_):
+        return options.fsync, options.trusted_bases, options.engine
+
+    with lk.options(fsync=False, trusted_bases=["s3://b"], engine="spark"):
+        assert SparkRunner().map(seen, [0]) == [(False, ("s3://b",), "local")]
+    assert SparkRunner().map(seen, [0]) == [(True, (), "local")]
+
+
+def test_an_error_of_our_own_keeps_its_facts(spark):
+    def fail(task):
+        if task:
+            raise NullKeyError("column 'k' is null.", hint="Fill it.", column="k", row=task)
+
+    with pytest.raises(NullKeyError, match="column 'k' is null") as caught:
+        SparkRunner().map(fail, [0, 7, 8])
+    assert caught.value.context == {"column": "k", "row": 7}
+
+
+def test_any_other_error_says_its_last_line(spark):
+    with pytest.raises(
+        EngineError, match=r"A Spark job failed: ZeroDivisionError: division by zero\."
+    ) as caught:
+        SparkRunner().map(lambda task: 1 / task, [0])
+    assert type(caught.value.__cause__).__name__ == "PythonException"
+
+
+def test_a_worker_that_dies(spark):
+    with pytest.raises(EngineError, match="exited unexpectedly") as caught:
+        SparkRunner().map(lambda _: os._exit(3), [0])
+    assert "memory" in caught.value.hint
+    assert "\n" not in str(caught.value)
+
+
+FRAMES = """An exception was thrown
+Traceback (most recent call last):
+  File "a.py", line 1
+    f()
+    ~^^
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "said"),
+    [
+        (FRAMES + "KeyError: 'x'\n\nJVM stacktrace:\norg.apache", EngineError, "KeyError: 'x'"),
+        (FRAMES + "lancekit.errors.NullKeyError: a\n  - b", NullKeyError, "a\n  - b"),
+        (FRAMES + "lancekit.errors.NoSuch: a", EngineError, "lancekit.errors.NoSuch: a"),
+        ("[TABLE_NOT_FOUND] no t. SQLSTATE: 42P01;\n'Plan", EngineError, "no t. SQLSTATE: 42P01;"),
+        ("", EngineError, "A Spark job failed"),
+    ],
+)
+def test_what_is_made_of_a_failure(text, kind, said):
+    error = job_failure(RuntimeError(text))
+    assert type(error) is kind
+    assert said in str(error)
+    assert "JVM" not in str(error)
+    pickle.loads(pickle.dumps(error))
+
+
+def test_work_in_another_thread(spark):
+    found = []
+    thread = threading.Thread(target=lambda: found.append(SparkRunner().map(double, [1])))
+    thread.start()
+    thread.join()
+    assert found == [[2]]
+
+
+INTERRUPT = """
+import os, signal, sys, threading, time
+import pyarrow as pa
+import lancekit as lk
+
+config = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+spark = lk.spark_session(memory="1g", config=config)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's kernel
+ds = lk.write_dataset(pa.table({"x": [1]}), sys.argv[1])
+
+def slow(batches):
+    time.sleep(60)
+    yield from batches
+
+def interrupt():
+    tracker = spark.sparkContext.statusTracker()
+    while not tracker.getActiveJobsIds():
+        time.sleep(0.05)
+    time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    lk.write_dataset(spark.range(2).toDF("x").mapInArrow(slow, "x long"), ds, mode="append")
+except KeyboardInterrupt:
+    print("interrupted")
+left = spark.sparkContext.statusTracker().getActiveJobsIds()
+print(list(left), lk.dataset(sys.argv[1]).version, spark.range(3).count())
+"""
+
+
+def test_an_interrupt_cancels_the_job_and_commits_nothing(tmp_path):
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT, str(tmp_path / "d")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["interrupted", "[] 1 3"], done.stderr
+    assert time.monotonic() - started < 60
