@@ -126,7 +126,11 @@ def logical_type(arrow: pa.DataType) -> str:
     'fixed_size_list:float:128'
     """
     if isinstance(arrow, pa.BaseExtensionType):
-        return logical_type(arrow.storage_type)
+        raise UnsupportedTypeError(
+            f"extension type {arrow} comes with a later release.",
+            hint=f"Cast the column to its storage type {arrow.storage_type} first.",
+            type=str(arrow),
+        )
     name = _NAMES.get(arrow)
     if name is not None:
         return name

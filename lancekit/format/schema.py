@@ -211,8 +211,6 @@ def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> in
 
 
 def _children(arrow: pa.DataType) -> list[pa.Field]:
-    if isinstance(arrow, pa.BaseExtensionType):
-        arrow = arrow.storage_type
     if pa.types.is_struct(arrow):
         return [arrow.field(i) for i in range(arrow.num_fields)]
     if pa.types.is_map(arrow):
@@ -229,10 +227,6 @@ def _from_arrow(
     arrow: pa.Field, parent_id: int, next_id: Callable[[], int], path: str
 ) -> LanceField:
     metadata = _decode(arrow.metadata)
-    if isinstance(arrow.type, pa.BaseExtensionType):
-        serialized = arrow.type.__arrow_ext_serialize__()
-        metadata.setdefault("ARROW:extension:name", arrow.type.extension_name)
-        metadata.setdefault("ARROW:extension:metadata", serialized.decode(errors="replace"))
     try:
         logical = logical_type(arrow.type)
     except UnsupportedTypeError as error:

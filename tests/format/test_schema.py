@@ -88,6 +88,8 @@ def test_bad_schemas_are_named() -> None:
     interval = pa.struct([("y", pa.month_day_nano_interval())])
     with pytest.raises(UnsupportedTypeError, match=r"'x\.y'.*month_day_nano"):
         LanceSchema.from_arrow(pa.schema({"x": interval}))
+    with pytest.raises(UnsupportedTypeError, match=r"'u': extension type .*arrow.uuid"):
+        LanceSchema.from_arrow(pa.schema({"u": pa.uuid()}))
     with pytest.raises(InvalidArgumentError, match="'a' occurs twice"):
         LanceSchema.from_arrow(pa.schema([("a", pa.int8()), ("a", pa.int8())]))
     with pytest.raises(CorruptFileError, match="names parent 5"):
