@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,14 @@ from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.predicate import Predicate
 
-__all__ = ["MergeClauses", "MergeWork", "merge_locally"]
+__all__ = [
+    "MergeClauses",
+    "MergeWork",
+    "condition_holds",
+    "mark_fragments",
+    "matched_rows",
+    "merge_locally",
+]
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -82,7 +89,7 @@ def merge_locally(
     sources: Sequence[FragmentSource],
     clauses: MergeClauses,
     task: WriteTask,
-    map_tasks: Callable[..., list[Matches]],
+    map_tasks: Callable[..., list[Any]],
 ) -> MergeWork:
     """Work out a merge of a table that fits into memory.
 
@@ -104,7 +111,8 @@ def merge_locally(
     by_id = {s.fragment.id: s for s in sources}
     touched = [m for m in matches if len(m.offsets)]
     if clauses.matched == "fail" and touched:
-        _fail(source, touched, clauses)
+        rows = np.concatenate([m.source_rows for m in touched])
+        raise matched_rows(clauses.on, key_values(source, clauses.on, rows), len(rows))
     unmatched = np.ones(source.num_rows, bool)
     for match in touched:
         unmatched[match.source_rows] = False
@@ -112,31 +120,38 @@ def merge_locally(
     changed = [_where_condition(by_id[m.fragment_id], m, source, clauses) for m in touched]
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
-    rows = _new_rows(source, updates, inserted, by_id, task)
+    new = _new_rows(source, updates, inserted, by_id, task)
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out = _mark(sources, matches, gone, clauses)
-    fragments = write_fragments(rows.to_batches(), task) if rows.num_rows else []
+    marked, left_out = mark_fragments(
+        sources, _offsets(touched), _offsets(gone), clauses, map_tasks
+    )
+    fragments = write_fragments(new.to_batches(), task) if new.num_rows else []
     guarded = [source.column(name).take(pa.array(inserted)) for name in clauses.guard]
-    matched_rows = sum(len(m.offsets) for m in gone)
+    changed_rows = sum(len(m.offsets) for m in gone)
     return MergeWork(
         marked=marked,
         new_fragments=tuple(fragments),
         inserted=len(inserted),
-        updated=matched_rows if clauses.matched == "update" else 0,
-        deleted=left_out + (matched_rows if clauses.matched == "delete" else 0),
+        updated=changed_rows if clauses.matched == "update" else 0,
+        deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
         inserted_hashes=hash_keys(guarded) if guarded else np.empty(0, np.uint64),
     )
 
 
-def _fail(source: pa.Table, touched: Sequence[Matches], clauses: MergeClauses) -> NoReturn:
-    rows = np.concatenate([m.source_rows for m in touched])
-    keys = key_values(source, clauses.on, rows)
-    raise MatchedRowsError(
-        f"{len(rows)} rows of the dataset have a key of the source, which when_matched_fail "
-        f"forbids: {show_keys(clauses.on, keys)}.",
+def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:
+    return {m.fragment_id: to_bitmap(m.offsets) for m in matches}
+
+
+def matched_rows(
+    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
+) -> MatchedRowsError:
+    """Return the error for rows that have a match where none is allowed."""
+    return MatchedRowsError(
+        f"{rows} rows of the dataset have a key of the source, which when_matched_fail "
+        f"forbids: {show_keys(on, keys)}.",
         hint="Nothing was written. Leave these rows out, or use when_matched_update_all().",
         keys=keys,
-        on=clauses.on,
+        on=on,
     )
 
 
@@ -147,15 +162,19 @@ def _where_condition(
         return match
     old = FragmentReader(target).read(target.schema.names, match.offsets)
     new = source.take(pa.array(match.source_rows))
-    pairs = pa.table({"source": _as_struct(new), "target": _as_struct(old)})
-    chosen = np.flatnonzero(
-        Predicate.parse(clauses.condition, pairs.schema).mask(pairs).to_numpy(zero_copy_only=False)
-    )
+    chosen = condition_holds(clauses.condition, new, old)
     return Matches(
         fragment_id=match.fragment_id,
         offsets=match.offsets[chosen],
         source_rows=match.source_rows[chosen],
     )
+
+
+def condition_holds(condition: str, source: pa.Table, target: pa.Table) -> npt.NDArray[np.int64]:
+    """Return for which pairs of a source row and the target row that it matches it holds."""
+    pairs = pa.table({"source": _as_struct(source), "target": _as_struct(target)})
+    found = Predicate.parse(condition, pairs.schema).mask(pairs)
+    return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
 
 def _as_struct(table: pa.Table) -> pa.Array:
@@ -183,36 +202,68 @@ def _new_rows(
     return pa.table([rows.column(name) for name in schema.names], schema=schema)
 
 
-def _mark(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RemoveTask:
+    """A fragment, which of its rows are replaced or deleted, and which have a match.
+
+    Can be sent to a worker.
+    """
+
+    source: FragmentSource
+    gone: BitMap
+    matched: BitMap
+    delete_by_source: str | None
+
+
+def mark_fragments(
     sources: Sequence[FragmentSource],
-    matches: Sequence[Matches],
-    gone: Sequence[Matches],
+    matched: Mapping[int, BitMap],
+    gone: Mapping[int, BitMap],
     clauses: MergeClauses,
+    map_tasks: Callable[..., list[Any]],
 ) -> tuple[tuple[Marked, ...], int]:
-    """Return the rows to delete of each fragment, and how many had no match."""
-    rows = {m.fragment_id: to_bitmap(m.offsets) for m in gone}
-    matched = {m.fragment_id: to_bitmap(m.offsets) for m in matches}
-    marked: list[Marked] = []
-    left_out = 0
-    for source in sources:
-        id_ = source.fragment.id
-        reader = FragmentReader(source)
-        unmatched = _unmatched(source, reader, matched.get(id_, BitMap()), clauses)
-        left_out += len(unmatched)
-        going = rows.get(id_, BitMap()) | unmatched
-        if going:
-            marked.append(Marked(fragment_id=id_, rows=going, deleted_before=reader.deleted))
-    return tuple(marked), left_out
+    """Return the rows to delete of each fragment, and how many of them had no match.
+
+    Parameters
+    ----------
+    sources
+        The target's fragments.
+    matched, gone
+        By fragment id, the offsets of rows that have a match, and of those that are replaced or
+        deleted for it.
+    clauses
+        What to do.
+    map_tasks
+        A runner's ``map``.
+    """
+    by_source = clauses.delete_by_source
+    tasks = [
+        _RemoveTask(
+            source=s,
+            gone=gone.get(s.fragment.id, BitMap()),
+            matched=matched.get(s.fragment.id, BitMap()),
+            delete_by_source=by_source,
+        )
+        for s in sources
+        if by_source is not None or s.fragment.id in gone
+    ]
+    found: list[tuple[Marked, int]] = map_tasks(_mark_removed, tasks)
+    return tuple(m for m, _ in found if m.rows), sum(rows for _, rows in found)
 
 
-def _unmatched(
-    source: FragmentSource, reader: FragmentReader, matched: BitMap, clauses: MergeClauses
-) -> BitMap:
-    if clauses.delete_by_source is None:
+def _mark_removed(task: _RemoveTask) -> tuple[Marked, int]:
+    reader = FragmentReader(task.source)
+    unmatched = _live(task, reader) - task.matched
+    rows = task.gone | unmatched
+    id_ = task.source.fragment.id
+    return Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted), len(unmatched)
+
+
+def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
+    """Return the live rows that go if they have no match."""
+    if task.delete_by_source is None:
         return BitMap()
-    if clauses.delete_by_source:
-        predicate = Predicate.parse(clauses.delete_by_source, source.schema.to_arrow())
-        live = find_rows(MarkTask(source=source, predicate=predicate)).rows
-    else:
-        live = BitMap(range(reader.physical_rows)) - reader.deleted
-    return live - matched
+    if not task.delete_by_source:
+        return BitMap(range(reader.physical_rows)) - reader.deleted
+    predicate = Predicate.parse(task.delete_by_source, task.source.schema.to_arrow())
+    return find_rows(MarkTask(source=task.source, predicate=predicate)).rows
