@@ -10,6 +10,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lancekit import errors
+from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.fragments import LanceFragment
@@ -23,11 +24,6 @@ from lancekit.spark import session_info, spark_session, stop_spark
 
 if _TYPE_CHECKING:
     from lancekit.notebook import plot_history
-
-try:
-    __version__ = _version("lancekit")
-except _NotInstalled:
-    __version__ = "0.0.0"
 
 __all__ = [
     "Branches",

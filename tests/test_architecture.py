@@ -37,7 +37,7 @@ FLOORS = [
     ["storage"],
     ["display"],
     ["options"],
-    ["errors"],
+    ["errors", "_version"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any
 
+from lancekit._version import __version__
 from lancekit.errors import CorruptFileError
 from lancekit.format import flags
 from lancekit.format import transaction as ops
@@ -22,14 +21,9 @@ from lancekit.format.transaction import Operation
 __all__ = ["build_manifest", "first_manifest", "writer_version"]
 
 
-@cache
 def writer_version() -> WriterVersion:
     """Return what this library signs its versions with."""
-    try:
-        number = version("lancekit")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        number = "0.0.0"
-    return WriterVersion(library="lancekit", version=number)
+    return WriterVersion(library="lancekit", version=__version__)
 
 
 def first_manifest(operation: ops.Overwrite, storage_version: str) -> Manifest:
