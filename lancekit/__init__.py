@@ -5,8 +5,6 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 ``import lancekit as lance`` works for what is offered.
 """
 
-from importlib.metadata import PackageNotFoundError as _NotInstalled
-from importlib.metadata import version as _version
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from lancekit import errors
