@@ -38,12 +38,22 @@ def map_batches(
     work: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
     schema: Any,
 ) -> DataFrame:
-    """Run a function on the batches of each partition, with the options that are in force here."""
-    values = options.current()
+    """Run a function on the batches of each partition, with the options that are in force here.
+
+    Raises
+    ------
+    StorageError
+        The function is to read or write what is in this process's memory.
+    """
+    from pyspark import cloudpickle
+
+    # Spark would pickle it too, and hide what went wrong behind an error of its own.
+    packed = cloudpickle.dumps((work, options.current()))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        function, values = pickle.loads(packed)  # noqa: S301  # made above
         enter_worker(values)
-        yield from work(batches)
+        yield from function(batches)
 
     return frame.mapInArrow(run, schema)
 

@@ -1,0 +1,197 @@
+"""Writing on Spark: the same rows as in this process, whatever they are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lance
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    EngineError,
+    NullKeyError,
+    SchemaMismatchError,
+    StorageError,
+    UnsupportedTypeError,
+)
+from lancekit.pipeline.casts import normalise_new_schema
+from tests.spark.test_frame import FLAT
+from tests.spark.test_types import ROWS
+
+pytestmark = pytest.mark.spark
+
+
+def both(data, folder, **options):
+    """Write through both engines; return the two datasets."""
+    local = lk.write_dataset(data, folder / "local", **options)
+    with lk.options(engine="spark"):
+        spark = lk.write_dataset(data, folder / "spark", **options)
+    return local, spark
+
+
+def data_files(ds):
+    return sorted(path.name for path in (Path(ds.uri) / "data").iterdir())
+
+
+def sorted_rows(table, by="id"):
+    return table.sort_by(by).to_pylist()
+
+
+def test_every_type_is_stored_as_it_was(spark, tmp_path):
+    table = pa.table({name: ROWS[name][0] for name in FLAT})
+    local, there = both(table, tmp_path)
+    assert there.schema == local.schema == normalise_new_schema(table.schema)
+    assert there.to_table().equals(local.to_table())
+    assert lance.dataset(there.uri).to_table().equals(lance.dataset(local.uri).to_table())
+
+
+def test_nanoseconds_survive_on_the_way_to_spark(spark, tmp_path):
+    table = pa.table({"t": pa.array([1, None], pa.timestamp("ns"))})
+    _, there = both(table, tmp_path)
+    assert there.to_table().equals(table)
+
+
+def test_columns_that_differ_in_case_only(spark, tmp_path):
+    table = pa.table({"a": [1], "A": ["x"], "a.b": [2.0], "`": [True]})
+    _, there = both(table, tmp_path)
+    assert there.to_table().equals(table)
+
+
+def test_append_and_overwrite(spark, tmp_path):
+    for data in ({"id": [1]}, {"id": [2]}):
+        mode = "create" if data["id"] == [1] else "append"
+        local, there = both(data, tmp_path, mode=mode)
+    assert sorted_rows(there.to_table()) == sorted_rows(local.to_table()) == [{"id": 1}, {"id": 2}]
+    local, there = both({"other": ["x"]}, tmp_path, mode="overwrite")
+    assert there.to_table().equals(local.to_table())
+    assert there.version == local.version == 3
+
+
+def test_a_frame_of_sparks_own(spark, tmp_path):
+    frame = spark.sql(
+        "select id, cast(id as decimal(10,2)) / 3 as d, timestamp_micros(id) as at, "
+        "timestamp_ntz'2024-01-01 00:00:00.5' as naive, array(1.5f, 2f) as v, 'x' as s, "
+        "date'2024-01-01' as day from range(10)"
+    )
+    ds = lk.write_dataset(frame.select("id", "d", "at", "naive", "s", "day"), tmp_path / "d")
+    assert all(field.nullable for field in ds.schema)
+    assert ds.schema.field("at").type == pa.timestamp("us", "UTC")
+    assert ds.schema.field("naive").type == pa.timestamp("us")
+    expected = frame.drop("v").toArrow().to_pylist()
+    assert sorted_rows(ds.to_table()) == sorted_rows(pa.Table.from_pylist(expected))
+    assert lance.dataset(ds.uri).count_rows("id >= 3") == 7
+
+
+def test_arrays_become_vectors_again(spark, tmp_path):
+    vectors = pa.table({"id": [1], "v": pa.array([[1.0, 2.0]], pa.list_(pa.float32(), 2))})
+    ds = lk.write_dataset(vectors, tmp_path / "d")
+    ds.insert(spark.sql("select array(3f, 4f) as v, 2L as id"))
+    assert ds.to_table()["v"].to_pylist() == [[1.0, 2.0], [3.0, 4.0]]
+    with pytest.raises(SchemaMismatchError, match=r"has 1 elements, not 2") as caught:
+        ds.insert(spark.sql("select array(3f) as v, 2L as id"))
+    assert caught.value.context["column"] == "v"
+    assert ds.version == 2
+
+
+def test_pandas_through_spark(spark, tmp_path):
+    frame = pd.DataFrame(
+        {"id": [1, 2], "s": ["a", None], "t": pd.to_datetime(["2024-01-01", None])}
+    )
+    local, there = both(frame, tmp_path)
+    assert there.to_table().equals(local.to_table())
+
+
+def test_a_session_in_another_zone(spark, tmp_path):
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    try:
+        instant = pa.table(
+            {"at": pa.array([0], pa.timestamp("us", "UTC")), "n": pa.array([0], pa.timestamp("us"))}
+        )
+        local, there = both(instant, tmp_path)
+        assert there.to_table().equals(local.to_table())
+        again = lk.write_dataset(there.to_spark(), tmp_path / "again")
+        assert again.to_table().equals(instant)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def test_many_small_partitions_make_few_files(spark, tmp_path):
+    frame = spark.range(0, 1000, 1, 200)
+    ds = lk.write_dataset(frame, tmp_path / "d")
+    assert len(ds.get_fragments()) <= 2 * spark.sparkContext.defaultParallelism
+    assert ds.to_table()["id"].to_pylist() == list(range(1000))  # in the partitions' order
+    shuffled = lk.write_dataset(frame.repartition(200), tmp_path / "s")
+    assert len(shuffled.get_fragments()) <= 2 * spark.sparkContext.defaultParallelism
+    assert shuffled.count_rows() == 1000
+
+
+def test_files_are_cut_as_asked(spark, tmp_path):
+    ds = lk.write_dataset(spark.range(0, 100, 1, 1), tmp_path / "d", max_rows_per_file=40)
+    assert [f.count_rows() for f in ds.get_fragments()] == [40, 40, 20]
+
+
+def test_no_rows(spark, tmp_path):
+    local, there = both(pa.table({"x": pa.array([], pa.int8())}), tmp_path)
+    assert there.schema == local.schema
+    assert there.get_fragments() == local.get_fragments() == []
+    ds = lk.write_dataset(spark.range(0), tmp_path / "frame")
+    assert ds.count_rows() == 0
+
+
+def test_a_null_key_leaves_nothing_behind(spark, tmp_path):
+    frame = spark.range(0, 8, 1, 2).selectExpr("nullif(id, 6) as id")
+    with pytest.raises(NullKeyError, match="Primary-key column 'id' holds 1 nulls") as caught:
+        lk.write_dataset(frame, tmp_path / "d", primary_key=["id"])
+    assert caught.value.context["column"] == "id"
+    assert not any((tmp_path / "d").rglob("*.lance"))
+
+
+def test_rows_that_do_not_fit(spark, tmp_path):
+    ds = lk.write_dataset(pa.table({"id": pa.array([1], pa.int8())}), tmp_path / "d")
+    before = data_files(ds)
+    with pytest.raises(
+        SchemaMismatchError, match="the value (299|300) in row 0 does not fit int8"
+    ) as caught:
+        ds.insert(spark.range(299, 301))
+    assert caught.value.context["column"] == "id"
+    with pytest.raises(SchemaMismatchError, match="is it 'id'"):
+        ds.insert(spark.sql("select 1L as ID"))
+    assert (ds.version, data_files(ds)) == (1, before)
+
+
+def test_a_source_that_fails(spark, tmp_path):
+    def broken(batches):
+        raise RuntimeError("no such sensor")
+        yield from batches
+
+    with pytest.raises(EngineError, match=r"A Spark job failed: RuntimeError: no such sensor\."):
+        lk.write_dataset(spark.range(3).mapInArrow(broken, "id long"), tmp_path / "d")
+    with pytest.raises(EngineError, match="is not true"):
+        lk.write_dataset(
+            spark.sql("select assert_true(id < 2) as x, id from range(3)").select("id", "x"),
+            tmp_path / "d",
+        )
+    assert not (tmp_path / "d" / "_versions").exists()
+
+
+def test_what_cannot_be_written(spark, tmp_path):
+    with pytest.raises(StorageError, match="cannot be sent"):
+        lk.write_dataset(spark.range(1), "memory://spark-write")
+    with pytest.raises(UnsupportedTypeError, match="'odd' is of Spark's type variant"):
+        lk.write_dataset(spark.sql("select parse_json('1') as odd"), tmp_path / "d")
+
+
+def test_delete_through_both_engines(spark, tmp_path):
+    table = pa.table({"id": range(1000), "x": np.arange(1000) % 7})
+    local, there = both(table, tmp_path, max_rows_per_file=100)
+    results = [local.delete("x = 3 or id < 200")]
+    with lk.options(engine="spark"):
+        results.append(there.delete("x = 3 or id < 200"))
+    assert dict(results[0]) == dict(results[1])
+    assert [r.engine for r in results] == ["local", "spark"]
+    assert sorted_rows(there.to_table()) == sorted_rows(local.to_table())
+    assert lance.dataset(there.uri).count_rows() == local.count_rows()
