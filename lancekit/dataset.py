@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyroaring import BitMap
 
 from lancekit.arguments import check_count, check_place, refuse
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
 from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import latest_snapshot, list_versions, version_as_of
+from lancekit.commit.versions import latest_snapshot, list_versions
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, ReadOnlyError
-from lancekit.format.manifest import BasePath
-from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Transaction
-from lancekit.fragments import LanceFragment
 from lancekit.history import History, Version, describe_version
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
@@ -32,18 +27,14 @@ from lancekit.operations.restore import restore_version
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.write import STORAGE_VERSIONS, WriteSettings, write_rows
-from lancekit.pipeline.runner import spark_engine
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.reading import Reading
 from lancekit.references import Branches, Tags
-from lancekit.scan.fragment import fragment_sources
-from lancekit.scan.scanner import plan_columns
-from lancekit.scan.take import parse_positions, take_rows
-from lancekit.scanner import Columns, LanceScanner, make_scan
-from lancekit.sql import SqlQueryBuilder
+from lancekit.times import snapshot_as_of
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["LanceDataset", "dataset", "write_dataset"]
 
@@ -51,7 +42,7 @@ T = TypeVar("T")
 Ref = int | str | tuple[str | None, int | None]
 
 
-class LanceDataset(Displayed, PartOfPylance):
+class LanceDataset(Reading, Displayed, PartOfPylance):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the
@@ -153,412 +144,6 @@ class LanceDataset(Displayed, PartOfPylance):
     def _plain(self) -> str:
         return f"LanceDataset({self._uri!r}, {self._line.name}:{self.version})"
 
-    # ---- what it is
-
-    @property
-    def uri(self) -> str:
-        """Where the dataset is, as it was opened."""
-        return self._uri
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of this version."""
-        return self._snapshot.manifest.schema.to_arrow()
-
-    @property
-    def lance_schema(self) -> LanceSchema:
-        """The schema with field ids."""
-        return self._snapshot.manifest.schema
-
-    @property
-    def data_storage_version(self) -> str:
-        """The file version of the dataset's data files, such as ``"2.2"``."""
-        return self._snapshot.manifest.storage_version
-
-    @property
-    def max_field_id(self) -> int:
-        """The highest field id of the schema."""
-        return self._snapshot.manifest.schema.max_field_id()
-
-    @property
-    def metadata(self) -> dict[str, str]:
-        """The table's own key-value metadata."""
-        return dict(self._snapshot.manifest.table_metadata)
-
-    @property
-    def schema_metadata(self) -> dict[str, str]:
-        """The schema's key-value metadata."""
-        return dict(self._snapshot.manifest.schema.metadata)
-
-    def config(self) -> dict[str, str]:
-        """Return the table's config."""
-        return dict(self._snapshot.manifest.config)
-
-    @property
-    def has_index(self) -> bool:
-        """Whether the version has indices."""
-        return bool(self._snapshot.indices)
-
-    @property
-    def index_columns(self) -> dict[str, tuple[str, ...]]:
-        """The columns of each index, by the index's name."""
-        names = {f.id: f.name for f in self.lance_schema.walk()}
-        return {
-            index.name: tuple(names.get(id_, f"field {id_}") for id_ in index.fields)
-            for index in self._snapshot.indices
-            if not index.is_system
-        }
-
-    @property
-    def has_stable_row_ids(self) -> bool:
-        """Whether row ids survive updates and compaction."""
-        return self._snapshot.manifest.has_stable_row_ids
-
-    def base_paths(self) -> dict[int, BasePath]:
-        """Return the other places that the version's files lie in, by their ids."""
-        return {base.id: base for base in self._snapshot.manifest.base_paths}
-
-    def fragment_ids(self) -> BitMap:
-        """Return the ids of the version's fragments."""
-        return BitMap(f.id for f in self._snapshot.manifest.fragments)
-
-    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
-        """Return the fragments in row order."""
-        if filter is not None:
-            raise InvalidArgumentError(
-                "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
-            )
-        return [LanceFragment(self, source) for source in fragment_sources(self._snapshot)]
-
-    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """Return a fragment by its id, ``None`` if there is none."""
-        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
-        return next(found, None)
-
-    # ---- reading
-
-    def scanner(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        index_segments: Any = None,
-        full_text_query: Any = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Any = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        row_addr_allowlist: bytes | None = None,
-        row_addr_blocklist: bytes | None = None,
-    ) -> LanceScanner:
-        """Set up a scan; nothing is read yet.
-
-        Parameters
-        ----------
-        columns
-            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, or SQL expressions
-            by the names of their results; all stored columns by default.
-        filter
-            SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
-            is null are left out.
-        limit, offset
-            How many rows to return, and how many to pass over before.
-        batch_size
-            The most rows of a batch, 8192 by default.
-        fragments
-            Read only these fragments.
-        with_row_id, with_row_address
-            Append ``_rowid`` or ``_rowaddr``.
-        order_by
-            Column names, or objects with ``column_name`` and ``ascending``; the whole result is
-            sorted in memory.
-
-        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
-        they are accepted and not used.
-
-        Raises
-        ------
-        ColumnNotFoundError, PredicateError
-            A name or a filter does not fit the schema.
-        NotOfferedError
-            An argument that lancekit does not offer was passed.
-        """
-        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order, prefilter
-        del use_stats, io_buffer_size, late_materialization, use_scalar_index
-        del disable_scoring_autoprojection
-        refuse(
-            "scanner",
-            nearest=nearest,
-            index_segments=index_segments,
-            full_text_query=full_text_query,
-            fast_search=fast_search or None,
-            blob_handling=blob_handling,
-            include_deleted_rows=include_deleted_rows or None,
-            scan_stats_callback=scan_stats_callback,
-            strict_batch_size=strict_batch_size or None,
-            row_addr_allowlist=row_addr_allowlist,
-            row_addr_blocklist=row_addr_blocklist,
-        )
-        if isinstance(order_by, str):
-            raise InvalidTypeError(
-                f"order_by is the string {order_by!r}.", hint=f"Pass a list: [{order_by!r}]."
-            )
-        scan = make_scan(
-            self._snapshot,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            sources=None if fragments is None else _sources_of(fragments),
-        )
-        return LanceScanner(scan, self.schema, order_by)
-
-    def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
-        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long."""
-        given = {name: value for name, value in arguments.items() if name not in _NOT_PASSED}
-        return self.scanner(
-            **{**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
-        )
-
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-    ) -> pa.Table:
-        """Read rows into an Arrow table; arguments as in `scanner`.
-
-        Examples
-        --------
-        >>> import lancekit as lk, pyarrow as pa
-        >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://to-table-example")
-        >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
-        {'x': [2]}
-        """
-        return self._scanner(locals()).to_table()
-
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_handling: str | None = None,
-        use_scalar_index: bool | None = None,
-        strict_batch_size: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **kwargs: Any,
-    ) -> Iterator[pa.RecordBatch]:
-        """Read rows batch by batch; arguments as in `scanner`."""
-        return self._scanner(locals()).to_batches()
-
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        nearest: Any = None,
-        batch_size: int | None = None,
-        batch_readahead: int | None = None,
-        fragment_readahead: int | None = None,
-        scan_in_order: bool | None = None,
-        *,
-        prefilter: bool | None = None,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-        use_stats: bool | None = None,
-        fast_search: bool | None = None,
-        full_text_query: Any = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        blob_mode: str = "lazy",
-        use_scalar_index: bool | None = None,
-        include_deleted_rows: bool | None = None,
-        order_by: list[Any] | None = None,
-        disable_scoring_autoprojection: bool | None = None,
-        **kwargs: Any,
-    ) -> pd.DataFrame:
-        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
-        arguments = {**locals(), "kwargs": {}}
-        return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
-
-    def to_spark(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        *,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-    ) -> Any:
-        """Return a Spark DataFrame over this version, read on the executors.
-
-        Only the columns and rows asked for are read.  The frame stays at this version, whatever
-        is committed later.
-
-        Parameters
-        ----------
-        columns, filter, with_row_id, with_row_address
-            As in `scanner`.
-
-        Raises
-        ------
-        JavaNotFoundError, SessionError
-            Spark cannot be started.
-        """
-        scan = make_scan(
-            self._snapshot,
-            columns=columns,
-            filter=filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-        )
-        return spark_engine().frame(scan)
-
-    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
-        """Read the first rows; ``kwargs`` as in `scanner`."""
-        rows = check_count("num_rows", num_rows)
-        return self._scanner({"kwargs": kwargs}).head(rows)
-
-    def take(
-        self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
-    ) -> pa.Table:
-        """Read the rows at given positions, in the order given.
-
-        Parameters
-        ----------
-        indices
-            Positions from 0; they may repeat.
-        columns
-            As in `scanner`.
-
-        Raises
-        ------
-        RowOutOfRangeError
-            A position is negative, or not below `count_rows`.
-
-        Examples
-        --------
-        >>> import lancekit as lk, pyarrow as pa
-        >>> ds = lk.write_dataset(pa.table({"x": [10, 20, 30]}), "memory://take-example")
-        >>> ds.take([2, 0])["x"].to_pylist()
-        [30, 10]
-        """
-        manifest = self._snapshot.manifest
-        outputs = plan_columns(manifest.schema, columns)
-        positions = parse_positions(indices, manifest.num_rows)
-        table = take_rows(fragment_sources(self._snapshot), outputs, positions)
-        return table.replace_schema_metadata(dict(manifest.schema.metadata) or None)
-
-    def slice(
-        self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
-    ) -> pa.Table:
-        """Read the rows from position ``start`` to before ``end``."""
-        first, stop = check_count("start", start), check_count("end", end)
-        return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
-
-    def sample(
-        self,
-        num_rows: int,
-        columns: list[str] | dict[str, str] | None = None,
-        randomize_order: bool = True,
-        **kwargs: Any,
-    ) -> pa.Table:
-        """Read rows chosen at random, each at most once; in row order unless randomized."""
-        import numpy as np
-
-        rows = check_count("num_rows", num_rows)
-        if kwargs:
-            refused = next(iter(kwargs))
-            raise InvalidArgumentError(
-                f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
-            )
-        total = self.count_rows()
-        if rows > total:
-            raise InvalidArgumentError(
-                f"A sample of {rows} rows was asked for; the version has {total}."
-            )
-        chosen = np.random.default_rng().choice(total, rows, replace=False)
-        return self.take(chosen if randomize_order else np.sort(chosen), columns)
-
-    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
-        """Count the rows, or those that a filter selects; without one nothing is read."""
-        if filter is None and not kwargs:
-            return self._snapshot.manifest.num_rows
-        return self.scanner(columns=[], filter=filter, **kwargs).count_rows()
-
-    def sql(self, sql: str) -> SqlQueryBuilder:
-        """Set up an SQL query over this version, which it knows as ``dataset``.
-
-        DataFusion runs it on the columns that it names, read into memory.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://sql-example")
-        >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
-        {'total': [6]}
-        """
-        return SqlQueryBuilder(self, sql)
-
     # ---- versions
 
     @property
@@ -618,7 +203,7 @@ class LanceDataset(Displayed, PartOfPylance):
             version committed until then.
         """
         if isinstance(when, datetime):
-            return self._other(_as_of(self._line, when), read_only=True)
+            return self._other(snapshot_as_of(self._line, when), read_only=True)
         snapshot = resolve(self._line, parse_reference(when, self._line))
         return self._other(snapshot, read_only=True)
 
@@ -801,60 +386,15 @@ class LanceDataset(Displayed, PartOfPylance):
         return MergeInsertBuilder(self._move, names)
 
 
-_NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
-
-
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}
-
-
 def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
     for name in kwargs:
         raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)
-
-
-def _sources_of(fragments: Iterable[LanceFragment]) -> list[Any]:
-    return [fragment.source for fragment in fragments]
 
 
 def _reopen(
     line: Line, version: int, uri: str, defaults: dict[str, Any], read_only: bool
 ) -> LanceDataset:
     return LanceDataset._at(load_snapshot(line, version), uri, defaults, read_only=read_only)
-
-
-def _as_of(line: Line, moment: Any) -> Snapshot:
-    listing = list_versions(line)
-    when = _aware(moment)
-    return version_as_of(
-        listing, when, lambda version: load_snapshot(line, version, listing.naming)
-    )
-
-
-def _aware(moment: Any) -> datetime:
-    if isinstance(moment, str):
-        try:
-            moment = datetime.fromisoformat(moment)
-        except ValueError as error:
-            raise InvalidArgumentError(
-                f"asof={moment!r} is not a time.",
-                hint='Write it like "2026-03-01 12:00:00+00:00".',
-                asof=moment,
-            ) from error
-    elif hasattr(moment, "to_pydatetime"):  # a pandas Timestamp
-        moment = moment.to_pydatetime(warn=False)
-    if not isinstance(moment, datetime):
-        raise InvalidTypeError(
-            f"asof is {moment!r}.", hint="Pass a datetime, best one with a time zone.", asof=moment
-        )
-    if moment.tzinfo is None:
-        warnings.warn(
-            f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
-            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)",
-            UserWarning,
-            stacklevel=4,
-        )
-    return moment.astimezone(UTC)
 
 
 def dataset(
@@ -926,7 +466,7 @@ def dataset(
         base_store_params=base_store_params,
     )
     if asof is not None:
-        opened._snapshot = _as_of(opened._line, asof)
+        opened._snapshot = snapshot_as_of(opened._line, asof)
     return opened
 
 

@@ -16,7 +16,7 @@ from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
 
 if TYPE_CHECKING:
-    from lancekit.dataset import LanceDataset
+    from lancekit.reading import Reading
 
 __all__ = ["LanceFragment"]
 
@@ -24,7 +24,7 @@ __all__ = ["LanceFragment"]
 class LanceFragment(PartOfPylance):
     """A fragment of a dataset's version; made by `LanceDataset.get_fragments`."""
 
-    def __init__(self, dataset: LanceDataset, source: FragmentSource) -> None:
+    def __init__(self, dataset: Reading, source: FragmentSource) -> None:
         self._dataset = dataset
         self.source = source
 

@@ -10,7 +10,7 @@ from lancekit.arguments import check_count, refuse
 from lancekit.errors import NotOfferedError, PredicateError
 
 if TYPE_CHECKING:
-    from lancekit.dataset import LanceDataset
+    from lancekit.reading import Reading
 
 __all__ = ["SqlQuery", "SqlQueryBuilder"]
 
@@ -18,7 +18,7 @@ __all__ = ["SqlQuery", "SqlQueryBuilder"]
 class SqlQueryBuilder:
     """A query that is being set up; every setter returns the builder."""
 
-    def __init__(self, dataset: LanceDataset, sql: str) -> None:
+    def __init__(self, dataset: Reading, sql: str) -> None:
         self._dataset = dataset
         self._sql = sql
         self._table = "dataset"
@@ -65,7 +65,7 @@ class SqlQuery:
 
     def __init__(
         self,
-        dataset: LanceDataset,
+        dataset: Reading,
         sql: str,
         table: str,
         hidden: list[str],

@@ -82,6 +82,11 @@ def public_names(kind: type) -> list[str]:
     return sorted(name for name in dir(kind) if not name.startswith("_"))
 
 
+def offers(kind: type, name: str) -> bool:
+    """Return whether lancekit's class, or one that it is made of, defines the member."""
+    return any(name in vars(part) for part in kind.__mro__[:-1])
+
+
 def parameters(member: Any) -> list[tuple[str, Any, Any]]:
     """Return name, kind and default of each parameter."""
     signature = inspect.signature(member)
@@ -89,7 +94,7 @@ def parameters(member: Any) -> list[tuple[str, Any, Any]]:
 
 
 def _row(owner: str, name: str, ours: type | None) -> str:
-    if ours is not None and name in vars(ours):
+    if ours is not None and offers(ours, name):
         note = DIFFERENCES.get(f"{owner}.{name}")
         return f"| `{name}` | {'works' if note is None else 'differs: ' + note} |"
     return f"| `{name}` | not offered: {NOT_OFFERED[owner][name]} |"

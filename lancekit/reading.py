@@ -1,0 +1,375 @@
+"""The part of a handle that reads rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.arguments import check_count, refuse
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.facts import Facts
+from lancekit.fragments import LanceFragment
+from lancekit.pipeline.runner import spark_engine
+from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.scanner import plan_columns
+from lancekit.scan.take import parse_positions, take_rows
+from lancekit.scanner import Columns, LanceScanner, make_scan
+from lancekit.sql import SqlQueryBuilder
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Reading"]
+
+_NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
+
+
+class Reading(Facts):
+    """Scans, positions, samples and SQL over the handle's version."""
+
+    _scan_defaults: dict[str, Any]
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
+        """Return the fragments in row order."""
+        if filter is not None:
+            raise InvalidArgumentError(
+                "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
+            )
+        return [LanceFragment(self, source) for source in fragment_sources(self._snapshot)]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return a fragment by its id, ``None`` if there is none."""
+        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
+        return next(found, None)
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Any = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Set up a scan; nothing is read yet.
+
+        Parameters
+        ----------
+        columns
+            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, or SQL expressions
+            by the names of their results; all stored columns by default.
+        filter
+            SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
+            is null are left out.
+        limit, offset
+            How many rows to return, and how many to pass over before.
+        batch_size
+            The most rows of a batch, 8192 by default.
+        fragments
+            Read only these fragments.
+        with_row_id, with_row_address
+            Append ``_rowid`` or ``_rowaddr``.
+        order_by
+            Column names, or objects with ``column_name`` and ``ascending``; the whole result is
+            sorted in memory.
+
+        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
+        they are accepted and not used.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A name or a filter does not fit the schema.
+        NotOfferedError
+            An argument that lancekit does not offer was passed.
+        """
+        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order, prefilter
+        del use_stats, io_buffer_size, late_materialization, use_scalar_index
+        del disable_scoring_autoprojection
+        refuse(
+            "scanner",
+            nearest=nearest,
+            index_segments=index_segments,
+            full_text_query=full_text_query,
+            fast_search=fast_search or None,
+            blob_handling=blob_handling,
+            include_deleted_rows=include_deleted_rows or None,
+            scan_stats_callback=scan_stats_callback,
+            strict_batch_size=strict_batch_size or None,
+            row_addr_allowlist=row_addr_allowlist,
+            row_addr_blocklist=row_addr_blocklist,
+        )
+        if isinstance(order_by, str):
+            raise InvalidTypeError(
+                f"order_by is the string {order_by!r}.", hint=f"Pass a list: [{order_by!r}]."
+            )
+        scan = make_scan(
+            self._snapshot,
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            sources=None if fragments is None else _sources_of(fragments),
+        )
+        return LanceScanner(scan, self.schema, order_by)
+
+    def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
+        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long."""
+        given = {name: value for name, value in arguments.items() if name not in _NOT_PASSED}
+        return self.scanner(
+            **{**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
+        )
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into an Arrow table; arguments as in `scanner`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://to-table-example")
+        >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
+        {'x': [2]}
+        """
+        return self._scanner(locals()).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows batch by batch; arguments as in `scanner`."""
+        return self._scanner(locals()).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_mode: str = "lazy",
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> pd.DataFrame:
+        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
+        arguments = {**locals(), "kwargs": {}}
+        return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
+
+    def to_spark(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        *,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+    ) -> Any:
+        """Return a Spark DataFrame over this version, read on the executors.
+
+        Only the columns and rows asked for are read.  The frame stays at this version, whatever
+        is committed later.
+
+        Parameters
+        ----------
+        columns, filter, with_row_id, with_row_address
+            As in `scanner`.
+
+        Raises
+        ------
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
+        """
+        scan = make_scan(
+            self._snapshot,
+            columns=columns,
+            filter=filter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+        )
+        return spark_engine().frame(scan)
+
+    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
+        """Read the first rows; ``kwargs`` as in `scanner`."""
+        rows = check_count("num_rows", num_rows)
+        return self._scanner({"kwargs": kwargs}).head(rows)
+
+    def take(
+        self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
+    ) -> pa.Table:
+        """Read the rows at given positions, in the order given.
+
+        Parameters
+        ----------
+        indices
+            Positions from 0; they may repeat.
+        columns
+            As in `scanner`.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            A position is negative, or not below `count_rows`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset(pa.table({"x": [10, 20, 30]}), "memory://take-example")
+        >>> ds.take([2, 0])["x"].to_pylist()
+        [30, 10]
+        """
+        manifest = self._snapshot.manifest
+        outputs = plan_columns(manifest.schema, columns)
+        positions = parse_positions(indices, manifest.num_rows)
+        table = take_rows(fragment_sources(self._snapshot), outputs, positions)
+        return table.replace_schema_metadata(dict(manifest.schema.metadata) or None)
+
+    def slice(
+        self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
+    ) -> pa.Table:
+        """Read the rows from position ``start`` to before ``end``."""
+        first, stop = check_count("start", start), check_count("end", end)
+        return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
+
+    def sample(
+        self,
+        num_rows: int,
+        columns: list[str] | dict[str, str] | None = None,
+        randomize_order: bool = True,
+        **kwargs: Any,
+    ) -> pa.Table:
+        """Read rows chosen at random, each at most once; in row order unless randomized."""
+        import numpy as np
+
+        rows = check_count("num_rows", num_rows)
+        if kwargs:
+            refused = next(iter(kwargs))
+            raise InvalidArgumentError(
+                f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
+            )
+        total = self.count_rows()
+        if rows > total:
+            raise InvalidArgumentError(
+                f"A sample of {rows} rows was asked for; the version has {total}."
+            )
+        chosen = np.random.default_rng().choice(total, rows, replace=False)
+        return self.take(chosen if randomize_order else np.sort(chosen), columns)
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
+        """Count the rows, or those that a filter selects; without one nothing is read."""
+        if filter is None and not kwargs:
+            return self._snapshot.manifest.num_rows
+        return self.scanner(columns=[], filter=filter, **kwargs).count_rows()
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """Set up an SQL query over this version, which it knows as ``dataset``.
+
+        DataFusion runs it on the columns that it names, read into memory.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://sql-example")
+        >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
+        {'total': [6]}
+        """
+        return SqlQueryBuilder(self, sql)
+
+
+def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _sources_of(fragments: Iterable[LanceFragment]) -> list[Any]:
+    return [fragment.source for fragment in fragments]
