@@ -62,6 +62,7 @@ def _card(card: Card, most: int, hover: bool) -> _Markup:
         _tag(
             "p",
             _tag("span", card.kind, class_="kind"),
+            " ",
             _tag("b", card.title),
             *(f" · {part}" for part in card.headline),
             class_="head",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from io import BytesIO
 from typing import Any
 
@@ -41,11 +43,18 @@ class HistoryPicture:
     def __repr__(self) -> str:
         return self.alt
 
-    def _repr_png_(self) -> tuple[bytes, dict[str, Any]]:
+    def png(self) -> bytes:
+        """Return the picture as a PNG file."""
         out = BytesIO()
         # without its own version number, so that the same history gives the same bytes
         self.figure.savefig(out, format="png", metadata={"Software": None, "Title": self.alt})
-        return out.getvalue(), {"alt": self.alt}
+        return out.getvalue()
+
+    def _repr_html_(self) -> str:
+        # not `_repr_png_`: notebooks give such pictures no alternative text
+        data = b64encode(self.png()).decode()
+        style = "max-width: 100%; background: white"
+        return f'<img src="data:image/png;base64,{data}" alt="{escape(self.alt)}" style="{style}">'
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@ import struct
 import pytest
 
 import lancekit as lk
+from lancekit.notebook.html import MAX_BYTES
 from lancekit.notebook.plots import _LOOKS
 from tests.notebook.conftest import rows
 from tests.notebook.test_html import contrast
@@ -19,16 +20,20 @@ def test_the_picture_says_in_words_what_it_shows(ds):
 
 def test_the_picture_is_a_figure(ds):
     picture = lk.plot_history(ds)
-    png, metadata = picture._repr_png_()
+    png = picture.png()
     assert png[:8] == b"\x89PNG\r\n\x1a\n"
     assert struct.unpack(">2I", png[16:24])[0] == 880
-    assert metadata == {"alt": picture.alt}
-    assert len(png) < 60_000
-    assert lk.plot_history(ds)._repr_png_()[0] == png
+    assert lk.plot_history(ds).png() == png
     rows_axes, lines_axes = picture.figure.axes
     assert rows_axes.get_ylabel() == "rows"
     assert [t.get_text() for t in lines_axes.get_yticklabels()] == ["main", "trial/one"]
     assert "▸five" in [t.get_text() for t in lines_axes.texts]
+
+
+def test_the_picture_has_an_alternative_text(ds):
+    markup = lk.plot_history(ds)._repr_html_()
+    assert f'alt="{lk.plot_history(ds).alt}"' in markup
+    assert len(markup) < MAX_BYTES
 
 
 def test_every_handle_gives_the_same_picture(ds):
@@ -48,8 +53,7 @@ def test_the_newest_versions_of_the_first_branches_are_drawn(ds):
 
 def test_names_are_not_formulas(ds):
     ds = lk.write_dataset(rows(1), "cost$x^2$ $.lance")
-    png, _ = lk.plot_history(ds)._repr_png_()
-    assert png
+    assert lk.plot_history(ds).png()
 
 
 @pytest.mark.parametrize("color", [look[0] for look in _LOOKS])
