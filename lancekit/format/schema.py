@@ -107,10 +107,18 @@ class LanceSchema:
         UnsupportedTypeError
             Lance has no such type.
         InvalidArgumentError
-            Two fields of one struct share a name, or a primary-key mark cannot be used.
+            Two fields of one struct share a name, a name holds a dot, or a primary-key mark
+            cannot be used.
         """
         counter = iter(range(first_id, 2**31))
         _check_names(schema, "the schema")
+        for name in schema.names:
+            if "." in name:
+                raise InvalidArgumentError(
+                    f"Column name {name!r} holds a dot, which Lance uses for parts of structs.",
+                    hint="Rename the column.",
+                    column=name,
+                )
         fields = tuple(_from_arrow(f, -1, lambda: next(counter), f.name) for f in schema)
         return cls(fields, _decode(schema.metadata))
 
