@@ -40,7 +40,8 @@ class KeyTable:
         """One level per key column, and the code of each source row's whole key."""
         levels: list[_Level] = []
         codes = np.zeros(len(self.columns[0]), np.int64)
-        for column in self.columns:
+        for given in self.columns:
+            column = _comparable(given)
             values = pc.unique(column.drop_null())
             pairs = _pairs(codes, _positions(column, values), len(values))
             level = _Level(values, pa.array(np.unique(pairs[pairs != _NO_KEY])))
@@ -55,7 +56,7 @@ class KeyTable:
 
     def extend(self, codes: Indices, place: int, values: pa.ChunkedArray) -> Indices:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
-        return self._levels[0][place].codes(codes, values)
+        return self._levels[0][place].codes(codes, _comparable(values))
 
     @cached_property
     def first_rows(self) -> Indices:
@@ -84,6 +85,11 @@ class _Level:
         # small numbers again, so that any number of columns fits into 64 bits
         out[found] = _positions(pa.array(pairs[found]), self.pairs)
         return out
+
+
+def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Widen half floats, which Arrow cannot look up."""
+    return values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
 
 
 def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
