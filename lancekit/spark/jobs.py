@@ -9,6 +9,7 @@ text alone.
 from __future__ import annotations
 
 import pickle
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
@@ -138,18 +139,19 @@ def run_action(session: SparkSession, action: Callable[[], Result]) -> Result:
             done.append(context.run(action))
         except Exception as error:  # raised in the thread that waits
             failed.append(error)
+        finally:
+            over.set()
 
     context = copy_context()
-    thread = client.thread(run)
-    thread.start()
+    over = threading.Event()  # an interrupted join() would take the thread for dead
+    client.thread(run).start()
     try:
-        while thread.is_alive():
-            thread.join(_POLL_SECONDS)
+        while not over.wait(_POLL_SECONDS):
+            pass
     except KeyboardInterrupt:
-        while thread.is_alive():
-            # What was not submitted yet could not be cancelled.
-            client.cancel(tag)
-            thread.join(_POLL_SECONDS)
+        client.cancel(tag)
+        while not over.wait(_POLL_SECONDS):
+            client.cancel(tag)  # what had not been submitted yet
         raise
     if failed:
         raise job_failure(failed[0]) from failed[0]

@@ -154,7 +154,7 @@ def test_rows_that_do_not_fit(spark, tmp_path):
     ds = lk.write_dataset(pa.table({"id": pa.array([1], pa.int8())}), tmp_path / "d")
     before = data_files(ds)
     with pytest.raises(
-        SchemaMismatchError, match="the value (299|300) in row 0 does not fit int8"
+        SchemaMismatchError, match=r"the value (299|300) in row 0 does not fit int8"
     ) as caught:
         ds.insert(spark.range(299, 301))
     assert caught.value.context["column"] == "id"
