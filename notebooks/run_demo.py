@@ -73,6 +73,17 @@ def summary(folder: Path) -> str:
     return "\n".join(f"  {label:<{width}}  {said}" for label, said in lines)
 
 
+def report(folder: Path) -> str:
+    """Return what the notebook did, and where to look."""
+    return (
+        f"It made, and read back:\n{summary(folder)}\n\n"
+        "Where to look:\n"
+        f"  {folder / QUICKSTART.name}  the notebook with its outputs\n"
+        f"  {folder / 'flights.lance'}  the dataset\n"
+        "  make lab  opens the notebooks in JupyterLab"
+    )
+
+
 def main() -> None:
     """Run, report, and keep everything for a look."""
     folder = Path(tempfile.mkdtemp(prefix="lancekit-demo-"))
@@ -81,13 +92,7 @@ def main() -> None:
     nbformat.write(notebook, folder / QUICKSTART.name)
     if "--save" in sys.argv[1:]:
         nbformat.write(notebook, QUICKSTART)
-    print(f"\nIt made, and read back:\n{summary(folder)}")
-    print(
-        "\nWhere to look:\n"
-        f"  {folder / QUICKSTART.name}  the notebook with its outputs\n"
-        f"  {folder / 'flights.lance'}  the dataset\n"
-        "  make lab  opens the notebooks in JupyterLab"
-    )
+    print(f"\n{report(folder)}")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def plot_history(dataset: LanceDataset, *, limit: int = 50) -> HistoryPicture:
     rows.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
     rows.grid(axis="y", color=_GRID, linewidth=0.8)
     rows.set_axisbelow(True)
-    lines.xaxis.set_major_locator(MaxNLocator(nbins=15, integer=True))
+    lines.xaxis.set_major_locator(MaxNLocator(nbins=18, integer=True))
     lines.set_xlabel("version", color=_TEXT)
     for axes in (rows, lines):
         axes.spines[["top", "right", "left"]].set_visible(False)

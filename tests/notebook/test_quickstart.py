@@ -1,0 +1,150 @@
+"""The quickstart notebook: it runs, shows what it should, and its datasets open in pylance."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import lance
+import nbformat
+import pytest
+
+import lancekit as lk
+
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+MONTHS = [
+    27004,
+    51955,
+    80789,
+    109119,
+    137915,
+    166158,
+    195583,
+    224910,
+    252484,
+    281373,
+    308641,
+    336776,
+]
+
+
+def demo():
+    spec = importlib.util.spec_from_file_location("run_demo", NOTEBOOKS / "run_demo.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("quickstart")
+
+
+@pytest.fixture(scope="module")
+def executed(folder):
+    return demo().execute(folder)
+
+
+def outputs(notebook):
+    """Return (source, output) of every code cell; each has exactly one."""
+    pairs = []
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            (output,) = cell.outputs
+            assert output.output_type == "execute_result", cell.source
+            pairs.append((cell.source, output.data))
+    return pairs
+
+
+def shape(text):
+    """Return an output's text without what differs from run to run."""
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "<time>", text)
+    text = re.sub(r"just now|\d+ (s|min|h|days) ago", "<age>", text)
+    text = re.sub(r"\d\d:\d\d:\d\d\.\d{6}", "<time>", text)
+    text = re.sub(r"\d+\.\d\d s\b", "<seconds>", text)
+    text = re.sub(r"[\d.]+ [KM]iB", "<size>", text)
+    # how many fragments Spark writes depends on the machine
+    text = re.sub(r"\d+ fragments? in \d+ data files?", "<fragments>", text)
+    return re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
+
+
+@pytest.mark.notebook
+def test_it_shows_what_it_should(executed):
+    shown = {source.splitlines()[-1]: data for source, data in outputs(executed)}
+    assert len(shown["lk.plot_history(ds)"]["text/html"]) < 60_000
+    heads = [data["text/plain"].splitlines()[0] for _, data in outputs(executed)]
+    heads = [head.replace("\u202f", "") for head in heads]
+    for said in (
+        "flights.lance · main:1 · 27004 rows × 19 columns · ",  # noqa: RUF001
+        "12 versions · main · oldest still there: 1",
+        "1 tag",
+        "deleted 8255 rows · main:13 · ",
+        "merged into main:14 · 1 inserted · 10 updated · 0 deleted · ",
+        "merged into main:15 · 0 inserted · 12069 updated · 0 deleted · ",
+        "3 versions · experiment · oldest still there: 1",
+        "1 branch",
+        "mine.lance · main:2 · 4637 rows × 19 columns · ",  # noqa: RUF001
+        "flights.lance · main:15 · 328522 rows × 19 columns · ",  # noqa: RUF001
+        "History of flights.lance. main: 15 versions, 27004 to 328522 rows; tag jan at 1. ",
+    ):
+        assert [head for head in heads if head.startswith(said)], said
+    merges = [text["text/plain"] for source, text in outputs(executed) if "merge_insert" in source]
+    assert ["on Spark" in text for text in merges] == [False, True]
+    assert "guarded exactly" in merges[0]
+
+
+@pytest.mark.notebook
+def test_the_saved_outputs_are_those_of_a_run(executed):
+    saved = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
+    for (source, now), (_, then) in zip(outputs(executed), outputs(saved), strict=True):
+        assert now.keys() == then.keys()
+        assert shape(now["text/plain"]) == shape(then["text/plain"]), source
+
+
+@pytest.mark.notebook
+def test_its_datasets_open_in_the_reference(executed, folder):
+    uri = str(folder / "flights.lance")
+    ours, theirs = lk.dataset(uri), lance.dataset(uri)
+    counts = [v["metadata"]["total_rows"] for v in theirs.versions()]
+    assert list(map(int, counts)) == [*MONTHS, 328521, 328522, 328522]
+    for version in (None, 1, 6, 12, 13, 14, 15, "jan", ("experiment", None), ("experiment", 2)):
+        one, other = ours, theirs
+        if version is not None:
+            one, other = ours.checkout_version(version), theirs.checkout_version(version)
+        assert one.to_table() == other.to_table(), version
+    clone = str(folder / "mine.lance")
+    assert lk.dataset(clone).to_table() == lance.dataset(clone).to_table()
+    assert ours.tags.list().keys() == theirs.tags.list().keys() == {"jan"}
+    assert ours.branches.list().keys() == theirs.branches.list().keys() == {"experiment"}
+
+
+@pytest.mark.notebook
+def test_the_demo_says_what_it_did_and_where_to_look(executed, folder):
+    said = demo().report(folder)
+    assert "15 versions, 328,522 rows at the newest" in said
+    assert "jan (version 1)" in said
+    assert "3 versions, 41,542 rows" in said
+    assert str(folder / "flights.lance") in said
+
+
+def test_the_saved_notebook_is_fit_to_be_read():
+    path = NOTEBOOKS / "01_quickstart.ipynb"
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 200_000
+    assert not re.search(r"(/tmp|/home|/root|/work|/Users|/var|site-packages|[A-Z]:\\\\)", text)
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    numbers = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    outputs(notebook)
+    assert "could not be drawn" not in text
+
+
+def test_the_pictures_of_the_readme_are_there_and_small():
+    root = NOTEBOOKS.parent
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    pictures = re.findall(r'(?:src|srcset)="([^"]+)"', readme)
+    assert len(pictures) == 3
+    assert all((root / picture).stat().st_size < 120_000 for picture in pictures)
+    links = re.findall(r"\]\(([^)h][^)]*)\)", readme)
+    assert all((root / link).exists() for link in links)
+    assert readme.count("alt=") == 2
