@@ -84,12 +84,16 @@ def spark_session(
     """
     wanted = parse_config(master=master, memory=memory, config=config)
     # Said by every conversion from pandas; what lancekit uses of it works, and is tested.
+    from lancekit.spark.datasource import register  # loads PySpark
+
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with _lock:
         session = active_session()
         if session is None:
-            return _start(wanted)
-        _apply(session, wanted)
+            session = _start(wanted)
+        else:
+            _apply(session, wanted)
+        register(session)
         return session
 
 
