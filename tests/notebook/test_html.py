@@ -27,7 +27,7 @@ HOSTILE = [
     "\"><img src=x onerror='alert(1)'>",
     "</style></div><b>&amp;",
     "\x1b[2J\x07\r\nnext",
-    "a\u202egnp exe",
+    "a\u202egnp_exe",
     "`${x}` {{ y }} %s {0}",
 ]
 
