@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from functools import cached_property, lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancekit.file.faults import require
-from lancekit.file.memory import Bytes
+from lancekit.file.memory import Bytes, scratch
 from lancekit.file.raw import Variable
 
-__all__ = ["SymbolTable"]
+__all__ = ["SymbolTable", "symbol_table"]
 
 _ESCAPE = 255
 _MAGIC = 0x46535354
 
-#: So many codes fit into 32-bit offsets, whatever their symbols.
-_NARROW = (1 << 31) // 8
+#: Codes decoded at a time, an even number.
+_BLOCK = 1 << 20
+
+#: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
+_MANY = 1 << 18
+
+
+@lru_cache(maxsize=16)
+def symbol_table(table: bytes) -> SymbolTable:
+    """Return the symbols, parsed; pages are read in pieces, so they are kept for a while."""
+    return SymbolTable(table)
 
 
 class SymbolTable:
     """The symbols of one page.
 
-    Arrow does the decoding: the codes index a binary array of the symbols, followed by the 256
-    single bytes for what stands behind an escape, and ``take`` concatenates.
+    Arrow does the decoding: codes index a binary array of what they stand for, and ``take``
+    concatenates.  Its cost is per element, so codes are decoded in pairs, over an array of all
+    pairs, where there are enough of them to make up for building it.
     """
 
     def __init__(self, table: bytes) -> None:
@@ -43,7 +56,24 @@ class SymbolTable:
         entries += [b""] * (256 - count)
         entries += [bytes([byte]) for byte in range(256)]
         self._count = count
+        # what single codes stand for: symbols, then what stands behind an escape
         self._entries = pa.array(entries, pa.binary())
+        self._lengths = np.array([len(entry) for entry in entries], np.uint8)
+
+    @cached_property
+    def _pairs(self) -> pa.Array:
+        """What pairs of codes stand for, by ``first + 256 * second``.
+
+        As far again behind them are the pairs whose first code is a literal byte.
+        """
+        codes = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).astype(np.uint16)
+        table = np.tile(codes, 2).reshape(2, -1, 2)
+        plain, behind = table[0], table[1]
+        plain[plain[:, 0] == _ESCAPE, 1] += 256
+        behind[:, 0] += 256
+        _, borders, data = self._entries.take(pa.array(table.reshape(-1))).buffers()
+        every_second = np.frombuffer(borders, np.int32)[::2].copy()
+        return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
 
     def decode(self, codes: Variable) -> Variable:
         """Return the strings behind the codes."""
@@ -52,7 +82,6 @@ class SymbolTable:
         begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
         data = codes.data[begin:end]
         offsets = codes.offsets - begin if begin else codes.offsets
-        index = data.astype(np.uint16)
         literal = _literals(data)
         if literal is not None:
             # an escape as the last code of a value would swallow the next value's first
@@ -61,16 +90,71 @@ class SymbolTable:
                 and not (data[-1] == _ESCAPE and not literal[-1]),
                 "an FSST escape crosses a value",
             )
-            index[literal] += 256
-        if ((data >= self._count) & (data < _ESCAPE)).any():  # literal bytes may be anything
-            plain = index < _ESCAPE
-            require(not plain.any() or index[plain].max() < self._count, "a code has no symbol")
-        narrow = data.size < _NARROW
-        entries = self._entries if narrow else self._entries.cast(pa.large_binary())
-        _, borders, out = entries.take(pa.array(index)).buffers()
-        places = np.frombuffer(borders, np.int32 if narrow else np.int64)[offsets]
-        result: Any = np.empty(0, np.uint8) if out is None else np.frombuffer(out, np.uint8)
-        return Variable(places, result)
+        if self._count < _ESCAPE:
+            unknown = (data >= self._count) & (data < _ESCAPE)
+            if literal is not None:  # literal bytes may be anything
+                unknown &= ~literal
+            require(not unknown.any(), "a code has no symbol")
+        if data.size == 0:
+            return Variable(np.zeros(codes.count + 1, np.int32), data)
+        decode = self._in_pairs if data.size >= _MANY else self._singly
+        places = np.empty(len(offsets), np.int64)
+        parts = []
+        size = 0
+        starts = np.arange(0, data.size, _BLOCK).astype(offsets.dtype)
+        borders_of = np.append(np.searchsorted(offsets, starts), len(offsets)).tolist()
+        for start, (first, last) in zip(starts.tolist(), pairwise(borders_of), strict=True):
+            stop = min(start + _BLOCK, data.size)
+            marks = None if literal is None else literal[start:stop]
+            part, borders = decode(data[start:stop], marks, offsets[first:last] - start)
+            np.add(borders, size, out=places[first:last])
+            size += part.size
+            parts.append(part)
+        return Variable(places, _join(parts, size))
+
+    def _singly(
+        self, data: Bytes, literal: NDArray[np.bool_] | None, offsets: NDArray[Any]
+    ) -> tuple[Bytes, NDArray[Any]]:
+        """Decode codes; return the bytes, and where in them the codes at ``offsets`` begin."""
+        index = data.astype(np.uint16)
+        if literal is not None:
+            index += literal.astype(np.uint16) << 8
+        part, borders = _taken(self._entries, index)
+        return part, borders[offsets]
+
+    def _in_pairs(
+        self, data: Bytes, literal: NDArray[np.bool_] | None, offsets: NDArray[Any]
+    ) -> tuple[Bytes, NDArray[Any]]:
+        """Do the same by pairs of codes."""
+        if data.size % 2:
+            data = np.append(data, np.uint8(_ESCAPE))  # stands for nothing
+        index = data.view("<u2").astype(np.uint32)
+        if literal is not None:
+            index |= literal[::2].astype(np.uint32) << 16
+        part, borders = _taken(self._pairs, index)
+        # a value that begins with the second code of a pair begins behind the first
+        first = offsets & ~1
+        codes = data.take(first, mode="clip").astype(np.uint16)
+        if literal is not None:
+            codes += literal.take(first, mode="clip").astype(np.uint16) << 8
+        lengths = self._lengths.take(codes) * (offsets & 1).astype(np.uint8)
+        return part, borders.take(offsets >> 1) + lengths
+
+
+def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
+    """Join entries; return the bytes, and where each entry begins."""
+    _, borders, data = entries.take(pa.array(index)).buffers()
+    joined = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    places = np.frombuffer(borders, np.int32)[: len(index) + 1]
+    return joined[: int(places[-1])], places
+
+
+def _join(parts: list[Bytes], size: int) -> Bytes:
+    if len(parts) == 1:
+        return parts[0]
+    out = scratch(size)
+    np.concatenate(parts, out=out)
+    return out
 
 
 def _literals(data: Bytes) -> Any:

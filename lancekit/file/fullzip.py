@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lancekit.file import bits, raw
 from lancekit.file.compression import SCHEMES, decompress
 from lancekit.file.faults import Damaged, Unsupported, require
-from lancekit.file.fsst import SymbolTable
+from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.file.page import Leaf, Page, item_layer
 from lancekit.file.pieces import kind_of
@@ -176,7 +176,7 @@ def _variable_values(
             return encoded
         case "fsst":
             codes = _variable_values(encoding.fsst.values, encoded, valid)
-            return SymbolTable(encoding.fsst.symbol_table).decode(codes)
+            return symbol_table(encoding.fsst.symbol_table).decode(codes)
         case "general":
             scheme = SCHEMES.get(encoding.general.compression.scheme)
             if scheme is None:

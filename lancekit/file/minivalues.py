@@ -15,7 +15,7 @@ from lancekit.file import bits
 from lancekit.file import pieces as blocks
 from lancekit.file.bitpacking import BLOCK, place_of
 from lancekit.file.faults import Unsupported, require
-from lancekit.file.fsst import SymbolTable
+from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Ints, gather, starts_of, view
 from lancekit.file.pieces import Pieces, kind_of
 from lancekit.file.raw import Fixed, Lists, Nulls, Raw, Variable, select
@@ -120,7 +120,7 @@ def _fsst(
     if kind_of(encoding.fsst.values) != "variable":
         raise Unsupported("FSST over another encoding")
     codes = _variable(encoding.fsst.values, buffers, counts, rows)
-    return SymbolTable(encoding.fsst.symbol_table).decode(codes)
+    return symbol_table(encoding.fsst.symbol_table).decode(codes)
 
 
 def _inline_bitpacking(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lancekit.file import bits, raw
 from lancekit.file.compression import decompress
 from lancekit.file.faults import Damaged, Unsupported, require
-from lancekit.file.fsst import SymbolTable
+from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.file.page import Page
 from lancekit.file.selection import Selection, Span
@@ -75,7 +75,7 @@ class ArrayPage:
                 return self._binary(encoding.binary, rows)
             case "fsst" if group == 1:
                 codes, validity = self._binary(encoding.fsst.binary.binary, rows)
-                return SymbolTable(encoding.fsst.symbol_table).decode(codes), validity
+                return symbol_table(encoding.fsst.symbol_table).decode(codes), validity
             case None:
                 raise Unsupported("an unknown 2.0 encoding")
             case name:

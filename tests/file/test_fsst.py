@@ -1,0 +1,68 @@
+"""FSST codes decode to the same strings, one by one, in pairs, and over the borders of blocks."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from lancekit.file import fsst
+from lancekit.file.faults import Damaged
+from lancekit.file.fsst import SymbolTable
+from lancekit.file.raw import Variable
+
+SYMBOLS = [bytes([65 + k % 26]) * (1 + k % 8) for k in range(255)]
+
+
+def _table(symbols: list[bytes]) -> bytes:
+    header = 0x46535354 << 32 | 1 << 24 | len(symbols)
+    body = b"".join(symbol.ljust(8, b"\0") for symbol in symbols)
+    return header.to_bytes(8, "little") + body + bytes(map(len, symbols))
+
+
+def _codes(rng: np.random.Generator, known: int, escapes: float) -> tuple[Variable, list[bytes]]:
+    """Return values of random codes, and the strings they stand for."""
+    codes, strings = [], []
+    for size in rng.integers(0, 12, 300).tolist():
+        code, string = b"", b""
+        for symbol in rng.integers(0, known, size).tolist():
+            if rng.random() < escapes:
+                literal = bytes([int(rng.choice([255, symbol]))])
+                code, string = code + b"\xff" + literal, string + literal
+            else:
+                code, string = code + bytes([symbol]), string + SYMBOLS[symbol]
+        codes.append(code)
+        strings.append(string)
+    front = b"??"  # bytes before the first value
+    offsets = np.cumsum([len(front), *map(len, codes)], dtype=np.int32)
+    return Variable(offsets, np.frombuffer(front + b"".join(codes), np.uint8)), strings
+
+
+@pytest.mark.parametrize(("many", "block"), [(1 << 30, 1 << 20), (1 << 30, 64), (0, 64), (0, 2)])
+@pytest.mark.parametrize("known", [255, 20])
+@pytest.mark.parametrize("escapes", [0.0, 0.02, 0.7])
+def test_decodes(
+    monkeypatch: pytest.MonkeyPatch, many: int, block: int, known: int, escapes: float
+) -> None:
+    monkeypatch.setattr(fsst, "_MANY", many)
+    monkeypatch.setattr(fsst, "_BLOCK", block)
+    codes, strings = _codes(np.random.default_rng(known), known, escapes)
+    decoded = SymbolTable(_table(SYMBOLS[:known])).decode(codes)
+    borders = decoded.offsets.tolist()
+    data = decoded.data.tobytes()
+    assert [data[a:b] for a, b in pairwise(borders)] == strings
+
+
+@pytest.mark.parametrize("many", [0, 1 << 30])
+@pytest.mark.parametrize(
+    ("values", "fault"), [([b"\x00\xff", b"\x01"], "crosses"), ([b"\x00\x63"], "no symbol")]
+)
+def test_damaged_codes(
+    monkeypatch: pytest.MonkeyPatch, many: int, values: list[bytes], fault: str
+) -> None:
+    monkeypatch.setattr(fsst, "_MANY", many)
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int32)
+    codes = Variable(offsets, np.frombuffer(b"".join(values), np.uint8))
+    with pytest.raises(Damaged, match=fault):
+        SymbolTable(_table(SYMBOLS[:20])).decode(codes)
