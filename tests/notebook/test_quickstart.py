@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import shutil
 from pathlib import Path
 
 import lance
@@ -115,6 +116,65 @@ def test_its_datasets_open_in_the_reference(executed, folder):
     assert lk.dataset(clone).to_table() == lance.dataset(clone).to_table()
     assert ours.tags.list().keys() == theirs.tags.list().keys() == {"jan"}
     assert ours.branches.list().keys() == theirs.branches.list().keys() == {"experiment"}
+
+
+@pytest.mark.notebook
+def test_the_oldest_release_opens_them_too(executed, folder, pylance4):
+    """Every version, branch and clone; a tag on a branch is more than 4.0.0 can open."""
+    uri, clone = str(folder / "flights.lance"), str(folder / "mine.lance")
+    found = pylance4(
+        """
+ds = lance.dataset(arguments["uri"])
+versions = [lance.dataset(arguments["uri"], version=number) for number in range(1, 16)]
+result = {
+    "versions": [version.to_table().num_rows for version in versions],
+    "tag": lance.dataset(arguments["uri"], version="jan").to_table().num_rows,
+    "branch": ds.checkout_version(("experiment", None)).to_table().num_rows,
+    "clone": lance.dataset(arguments["clone"]).to_table().num_rows,
+    "late": ds.count_rows("dep_delay > 60 AND origin = 'JFK'"),
+}
+""",
+        uri=uri,
+        clone=clone,
+    )
+    assert found["versions"] == [*MONTHS, 328521, 328522, 328522]
+    assert found["tag"] == MONTHS[0]
+    assert found["branch"] == lk.dataset(uri, version=("experiment", None)).count_rows()
+    assert found["clone"] == lk.dataset(clone).count_rows()
+    assert found["late"] == lk.dataset(uri).count_rows("dep_delay > 60 AND origin = 'JFK'")
+
+
+@pytest.mark.notebook
+def test_what_the_references_write_on_them_reads_back(executed, folder, tmp_path, pylance4):
+    uri = str(tmp_path / "flights.lance")
+    shutil.copytree(folder / "flights.lance", uri)
+    theirs = lance.dataset(uri)
+    some = theirs.to_table(limit=5)
+    key = ["time_hour", "carrier", "flight"]
+    theirs.delete("carrier = 'AA'")
+    merge = theirs.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(some)
+    lance.write_dataset(theirs.to_table(limit=7), uri, mode="append")
+    lance.dataset(uri).tags.create("theirs", 16)
+    pylance4(
+        """
+ds = lance.dataset(arguments["uri"])
+some = ds.to_table(limit=3)
+ds.delete("carrier = 'UA' AND month = 2")
+lance.write_dataset(some, arguments["uri"], mode="append")
+builder = lance.dataset(arguments["uri"]).merge_insert(["time_hour", "carrier", "flight"])
+result = builder.when_matched_update_all().when_not_matched_insert_all().execute(some.slice(0, 1))
+""",
+        uri=uri,
+    )
+    ours = lk.dataset(uri)
+    assert ours.version == 21
+    for version in range(15, 22):
+        one, other = ours.checkout_version(version), lance.dataset(uri, version=version)
+        assert one.to_table() == other.to_table(), version
+    assert ours.checkout_version("theirs").version == 16
+    late = ours.merge_insert(key).when_matched_update_all().when_not_matched_insert_all()
+    assert dict(late.execute(some))["num_updated_rows"] >= 5
 
 
 @pytest.mark.notebook
