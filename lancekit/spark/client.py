@@ -60,7 +60,7 @@ class _Connect:
         self._session = session
 
     def parallelism(self) -> int:
-        # The number of cores is not told; this one is chosen after it.
+        # The number of cores is not told; who sets this one has it in mind.
         return int(self._session.conf.get("spark.sql.shuffle.partitions", "8"))
 
     def thread(self, target: Callable[[], None]) -> threading.Thread:

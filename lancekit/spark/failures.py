@@ -9,8 +9,8 @@ from lancekit.errors import EngineError, LancekitError
 
 __all__ = ["job_failure"]
 
-#: Connect appends the Java side's stack, the Python side's is all that says something
-_JAVA_STACK = re.compile(r"\n\s*JVM stacktrace:\n.*", re.DOTALL)
+#: what Connect appends, and what only Java's programmers look up
+_JAVA_SIDE = re.compile(r"\s+JVM stacktrace:\n.*|\.?\s+SQLSTATE: \w+(?=[;\s]|$)", re.DOTALL)
 _LAST_FRAME = re.compile(r'.*^  File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
 _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
@@ -31,7 +31,7 @@ def job_failure(error: Exception) -> LancekitError:
     >>> str(job_failure(RuntimeError("Job 3 cancelled")))
     'A Spark job failed: Job 3 cancelled.'
     """
-    text = _JAVA_STACK.sub("", str(error)).strip()
+    text = _JAVA_SIDE.sub("", str(error)).strip()
     last = _said_last(text)
     own = _OWN.match(last)
     kind = getattr(errors, own[1], None) if own else None

@@ -88,7 +88,8 @@ Traceback (most recent call last):
         (FRAMES + "KeyError: 'x'\n\nJVM stacktrace:\norg.apache", EngineError, "KeyError: 'x'"),
         (FRAMES + "lancekit.errors.NullKeyError: a\n  - b", NullKeyError, "a\n  - b"),
         (FRAMES + "lancekit.errors.NoSuch: a", EngineError, "lancekit.errors.NoSuch: a"),
-        ("[TABLE_NOT_FOUND] no t. SQLSTATE: 42P01;\n'Plan", EngineError, "no t. SQLSTATE: 42P01;"),
+        ("[TABLE_NOT_FOUND] no t. SQLSTATE: 42P01;\n'Plan", EngineError, "no t;."),
+        (FRAMES + "KeyError: 'x'\n SQLSTATE: 38000", EngineError, "failed: KeyError: 'x'."),
         ("", EngineError, "A Spark job failed"),
     ],
 )

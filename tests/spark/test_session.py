@@ -15,10 +15,10 @@ SECONDS = 180
 SMALL = "memory='1g', config={'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}"
 
 
-def run(program, **environ):
+def run(program, *arguments, **environ):
     """Run a program of its own process: a session cannot be had twice in one."""
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", program],
+        [sys.executable, "-W", "error::UserWarning", "-c", program, *arguments],
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -248,7 +248,7 @@ assert own.range(3).count() == 3 and s.session_info().owned
 
 
 @pytest.mark.spark
-def test_connect():
+def test_connect(tmp_path):
     pytest.importorskip("grpc_status", reason="Spark Connect's packages are not installed")
     pytest.importorskip("zstandard", reason="Spark Connect's packages are not installed")
     program = """
@@ -264,14 +264,30 @@ info = s.session_info()
 assert info.connect and not info.owned and info.spark_version == theirs.version
 assert "spark.sql.session.timeZone" not in {difference.name for difference in info.differences}
 assert s.stop_spark() is False
-def same(batches):
-    s.freeze_worker()
-    yield from batches
-assert theirs.range(8).mapInArrow(same, "id long").toArrow().num_rows == 8
+import sys
+import lancekit as lk
+from lancekit.errors import EngineError, NullKeyError
+rows = theirs.range(100).selectExpr("id", "'a' as s")
+ds = lk.write_dataset(rows, sys.argv[1], primary_key=["id"])
+merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+assert merge.execute(theirs.range(90, 110).selectExpr("id", "'b' as s"))["num_updated_rows"] == 10
+with lk.options(engine="spark"):
+    assert ds.delete("id < 50")["num_deleted_rows"] == 50
+assert ds.to_spark(filter="s = 'b'").count() == 20
+assert theirs.read.format("lance").option("version", "1").load(sys.argv[1]).count() == 100
+try:
+    ds.insert(theirs.sql("select nullif(1, 1) as id, 's' as s"))
+except NullKeyError as error:
+    assert error.context["column"] == "id"
+try:
+    ds.insert(theirs.sql("select id, raise_error('no luck') as s from range(1)"))
+except EngineError as error:
+    assert "no luck" in str(error) and "\\n" not in str(error), error
+assert ds.version == 3
 theirs.stop()
 """
     # Whoever starts a server chooses its workers' interpreter.
-    run(program, PYSPARK_PYTHON=sys.executable)
+    run(program, str(tmp_path / "d"), PYSPARK_PYTHON=sys.executable)
 
 
 def test_an_error_can_be_pickled():
