@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit.file.memory import Ints
+from lancekit.file.memory import Ints, scratch
 
 __all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack_blocks"]
 
@@ -22,7 +22,10 @@ BLOCK = 1024
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
 #: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
-_TILE = 1 << 19
+_TILE = 1 << 21
+
+#: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
+_LANES = np.dtype("V128")
 
 
 def bits_needed(largest: int) -> int:
@@ -39,17 +42,18 @@ def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
     bits = dtype.itemsize * 8
     lanes = BLOCK // bits
     blocks = packed.shape[0]
-    out = np.empty((blocks, BLOCK), dtype)
+    out = scratch(blocks * BLOCK * dtype.itemsize).view(dtype).reshape(blocks, BLOCK)
     mask = dtype.type((1 << width) - 1)
     # rows whose bits start at the same place in a word are shifted together
     groups = gcd(width, bits)
     period, words = bits // groups, width // groups
     tile = max(1, _TILE // (BLOCK * dtype.itemsize))
+    stored = np.ascontiguousarray(packed).view(_LANES)
+    targets = out.view(_LANES).reshape(blocks, 8, bits // 8)
     for start in range(0, blocks, tile):
-        part = packed[start : start + tile]
+        part = stored[start : start + tile]
         count = len(part)
-        planes = part.reshape(count, width, lanes).transpose(1, 0, 2)
-        planes = np.ascontiguousarray(planes).reshape(groups, words, count * lanes)
+        planes = np.ascontiguousarray(part.T).view(dtype).reshape(groups, words, count * lanes)
         rows = np.empty((groups, period, count * lanes), dtype)
         for row in range(period):
             word, shift = divmod(row * width, bits)
@@ -59,11 +63,10 @@ def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
                 target |= planes[:, word + 1] << dtype.type(bits - shift)
         if width < bits:
             rows &= mask
-        by_octet = rows.reshape(bits // 8, 8, count, lanes)
-        target = out[start : start + tile].reshape(count, 8, 128)
+        by_octet = rows.reshape(-1).view(_LANES).reshape(bits // 8, 8, count)
         for octet in range(bits // 8):
-            first = 16 * _ORDER[octet]
-            target[:, :, first : first + lanes] = by_octet[octet].transpose(1, 0, 2)
+            place = 16 * _ORDER[octet] // lanes
+            targets[start : start + tile, :, place] = by_octet[octet].T
     return out
 
 

@@ -95,6 +95,7 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     widths = pieces.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)
     require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
     used = np.unique(widths).tolist()
+    blocks = np.arange(len(counts))
     bodies = Pieces(pieces.data, pieces.starts + dtype.itemsize, pieces.lengths - dtype.itemsize)
     if len(used) == 1:
         out = _unpack(bodies, dtype, used[0])
@@ -103,10 +104,9 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
         for width in used:
             which = widths == width
             out[which] = _unpack(bodies.some(which), dtype, width)
-    values = out.reshape(-1)
-    if (counts[:-1] != BLOCK).any():  # levels of chunks that hold fewer values
-        values = values[_spread(np.arange(len(counts)) * BLOCK, counts)]
-    return Fixed(dtype.itemsize, values[:total].view(np.uint8), total)
+    size = dtype.itemsize  # levels of chunks may hold fewer values
+    values = gather(out.reshape(-1).view(np.uint8), blocks * BLOCK * size, counts * size)
+    return Fixed(size, values, total)
 
 
 def _unpack(pieces: Pieces, dtype: Any, width: int) -> NDArray[Any]:
@@ -151,22 +151,22 @@ def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, cou
         _blocks(pieces.head(packed_blocks * block_bytes), dtype, width), width
     ).reshape(-1)
     # every chunk fills whole blocks of `values`; what a packed tail pads is left out again
-    if not raw_tail.any() and (tail[:-1] == 0).all():
-        return Fixed(dtype.itemsize, values[:total].view(np.uint8), total)
+    size = dtype.itemsize
+    from_blocks = np.where(raw_tail, full * BLOCK, counts)
+    places = starts_of(packed_blocks * BLOCK)[:-1]
+    joined = view(gather(values.view(np.uint8), places * size, from_blocks * size), dtype)
+    if not raw_tail.any():
+        return Fixed(size, joined.view(np.uint8), total)
+    rest = pieces.some(raw_tail)
+    lengths = tail[raw_tail] * size
+    tails = Pieces(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths).head(lengths)
+    if not raw_tail[:-1].any():
+        return Fixed(size, np.concatenate((joined.view(np.uint8), tails)), total)
     out = np.empty(total, dtype)
     firsts = starts_of(counts)[:-1]
-    from_blocks = np.where(raw_tail, full * BLOCK, counts)
-    out[_spread(firsts, from_blocks)] = values[
-        _spread(starts_of(packed_blocks * BLOCK)[:-1], from_blocks)
-    ]
-    if raw_tail.any():
-        rest = pieces.some(raw_tail)
-        lengths = tail[raw_tail] * dtype.itemsize
-        ends = Pieces(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths)
-        out[_spread((firsts + from_blocks)[raw_tail], tail[raw_tail])] = view(
-            ends.head(lengths), dtype
-        )
-    return Fixed(dtype.itemsize, out.view(np.uint8), total)
+    out[_spread(firsts, from_blocks)] = joined
+    out[_spread((firsts + from_blocks)[raw_tail], tail[raw_tail])] = view(tails, dtype)
+    return Fixed(size, out.view(np.uint8), total)
 
 
 def _spread(starts: Ints, lengths: Ints) -> Ints:
