@@ -195,3 +195,16 @@ def test_delete_through_both_engines(spark, tmp_path):
     assert [r.engine for r in results] == ["local", "spark"]
     assert sorted_rows(there.to_table()) == sorted_rows(local.to_table())
     assert lance.dataset(there.uri).count_rows() == local.count_rows()
+
+
+def test_on_an_object_store(spark, tmp_path, s3):
+    uri = f"s3://{s3.bucket}/{tmp_path.name}/d"
+    ds = lk.write_dataset(spark.range(100), uri, storage_options=s3.storage_options)
+    with lk.options(engine="spark"):
+        ds.delete("id < 90")
+        merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(pa.table({"id": [99, 100]}))
+    assert sorted(row.id for row in ds.to_spark().collect()) == [*range(90, 101)]
+    settings = {f"storage.{name}": value for name, value in s3.storage_options.items()}
+    assert spark.read.format("lance").options(**settings).load(uri).count() == 11
+    assert "secret" not in repr(ds.to_spark())
