@@ -34,10 +34,15 @@ class _Classic:
     """A session whose Java process is at hand."""
 
     def __init__(self, session: SparkSession) -> None:
+        self._session = session
         self._context = session.sparkContext
 
     def parallelism(self) -> int:
-        return int(self._context.defaultParallelism)
+        cores = int(self._context.defaultParallelism)
+        if self._context.master.startswith("local"):
+            return cores
+        # A cluster may have started with few of its machines.
+        return max(cores, int(self._session.conf.get("spark.sql.shuffle.partitions")))
 
     def thread(self, target: Callable[[], None]) -> threading.Thread:
         from pyspark import InheritableThread

@@ -36,7 +36,7 @@ from lancekit.scan.scanner import ScanRequest, plan_columns
 from lancekit.spark.frame import fragment_frame
 from lancekit.spark.jobs import collect
 from lancekit.spark.keys import key_wire, pack_keys
-from lancekit.spark.prepare import FAILURE, by_place, for_writing, pick, prepare, raise_failure
+from lancekit.spark.prepare import FAILURE, by_place, gathered, pick, prepare, raise_failure
 from lancekit.spark.runner import SparkRunner
 from lancekit.spark.types import from_spark_batch, to_spark_batch, wire_schema
 
@@ -87,7 +87,7 @@ def merge_on_spark(
     joined = source.join(keys.hint("merge"), names, "left")
     laid_out = joined.select(*work.columns)
     found = collect(
-        for_writing(laid_out), work, discard=lambda part: delete_fragments(task.store, part.new)
+        gathered(laid_out), work, discard=lambda part: delete_fragments(task.store, part.new)
     )
     new = tuple(fragment for part in found for fragment in part.new)
     try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FAILURE",
     "by_place",
-    "for_writing",
+    "gathered",
     "pick",
     "prepare",
     "raise_failure",
@@ -35,8 +35,8 @@ __all__ = [
 
 FAILURE = "failure"
 
-#: tasks that write, per core: each makes a file at least
-_WRITERS_PER_CORE = 2
+#: each task that writes makes a file at least
+_TASKS_PER_CORE = 2
 
 
 def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
@@ -49,9 +49,9 @@ def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-def for_writing(frame: DataFrame) -> DataFrame:
-    """Limit the partitions, so that many small ones do not become as many small files."""
-    return frame.coalesce(_WRITERS_PER_CORE * client_of(frame.sparkSession).parallelism())
+def gathered(frame: DataFrame) -> DataFrame:
+    """Limit the partitions: many small ones would be as many small files, and slow to start."""
+    return frame.coalesce(_TASKS_PER_CORE * client_of(frame.sparkSession).parallelism())
 
 
 def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -102,7 +102,7 @@ def prepare(
             yield pa.RecordBatch.from_arrays([*blanks, failure], schema=out)
 
     names = [f"c{at}" for at in range(len(schema))]
-    columns = frame.toDF(*names).select(*(names[at] for at in read))
+    columns = gathered(frame).toDF(*names).select(*(names[at] for at in read))
     return map_batches(columns, work, spark_schema(out))
 
 

@@ -24,7 +24,7 @@ from lancekit.spark.merge import merge_on_spark
 from lancekit.spark.prepare import (
     FAILURE,
     by_place,
-    for_writing,
+    gathered,
     pick,
     prepare,
     raise_failure,
@@ -44,7 +44,8 @@ class SparkSource:
     """Rows that are worked on by Spark's tasks.
 
     Every job reads the rows anew, so a source that gives others each time (``rand()``, a sample, a
-    table that grows) should be written to a table first.
+    table that grows) should be written to a table first.  An error that names a row counts within
+    a partition.
 
     Attributes
     ----------
@@ -94,7 +95,7 @@ class SparkSource:
             return write_fragments(cast_all(plan, restore(batches, schema)), task)
 
         discard = partial(delete_fragments, task.store)
-        written = collect(for_writing(self.frame), work, discard=discard)
+        written = collect(gathered(self.frame), work, discard=discard)
         return [fragment for fragments in written for fragment in fragments]
 
     def check_keys(self, plan: CastPlan, on: tuple[str, ...]) -> None:

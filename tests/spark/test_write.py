@@ -56,7 +56,7 @@ def test_nanoseconds_survive_on_the_way_to_spark(spark, tmp_path):
 
 
 def test_columns_that_differ_in_case_only(spark, tmp_path):
-    table = pa.table({"a": [1], "A": ["x"], "a.b": [2.0], "`": [True]})
+    table = pa.table({"a": [1], "A": ["x"], "`": [True]})
     _, there = both(table, tmp_path)
     assert there.to_table().equals(table)
 
@@ -169,10 +169,12 @@ def test_a_source_that_fails(spark, tmp_path):
         yield from batches
 
     with pytest.raises(EngineError, match=r"A Spark job failed: RuntimeError: no such sensor\."):
-        lk.write_dataset(spark.range(3).mapInArrow(broken, "id long"), tmp_path / "d")
+        lk.write_dataset(spark.range(0, 1, 1, 1).mapInArrow(broken, "id long"), tmp_path / "d")
     with pytest.raises(EngineError, match="is not true"):
         lk.write_dataset(
-            spark.sql("select assert_true(id < 2) as x, id from range(3)").select("id", "x"),
+            spark.sql("select assert_true(id < 1) as x, id from range(1, 2, 1, 1)").select(
+                "id", "x"
+            ),
             tmp_path / "d",
         )
     assert not (tmp_path / "d" / "_versions").exists()
