@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from lancekit.file.memory import starts_of
 from lancekit.file.miniblock import MiniBlockPage
 from lancekit.file.page import Page, PageDecoder
 from lancekit.file.pages20 import ArrayPage
+from lancekit.file.parallel import Piece, divide, run
 from lancekit.file.raw import storage_type
 from lancekit.file.selection import Rows, Selection, cut, parse_rows, split
 from lancekit.format.pb import encodings_v20_pb2
@@ -77,10 +80,13 @@ class _Column:
             return pa.ExtensionArray.from_storage(self._kind, array)
         return array
 
-    def read(self, rows: Selection) -> pa.ChunkedArray:
-        """Decode rows of all pages."""
-        arrays = [self.read_page(page, part) for page, part in split(rows, self.firsts)]
-        return pa.chunked_array(arrays, self._kind)
+    def pieces(self, rows: Selection) -> list[Piece]:
+        """Return what to decode for some rows of all pages, in order."""
+        return [
+            piece
+            for page, part in split(rows, self.firsts)
+            for piece in divide(self._stored[page], page, part)
+        ]
 
 
 class LanceFileReader:
@@ -172,7 +178,7 @@ class LanceFileReader:
 
         Returns
         -------
-        A table of exactly the fields asked for, one chunk for each page touched.
+        A table of exactly the fields asked for, one or more chunks for each page touched.
 
         Raises
         ------
@@ -185,8 +191,19 @@ class LanceFileReader:
         schema = pa.schema([column.field for column in columns])
         if not columns:
             return _no_columns(len(selection))
+        work: list[tuple[int, Callable[[], pa.Array]]] = []
+        counts = []
+        for column in map(self._column, columns):
+            pieces = column.pieces(selection)
+            counts.append(len(pieces))
+            work += [(p.cost, partial(column.read_page, p.page, p.rows)) for p in pieces]
+        arrays = iter(run(work))
         return pa.Table.from_arrays(
-            [self._column(column).read(selection) for column in columns], schema=schema
+            [
+                pa.chunked_array(list(islice(arrays, count)), field.type)
+                for count, field in zip(counts, schema, strict=True)
+            ],
+            schema=schema,
         )
 
     def read_batches(
