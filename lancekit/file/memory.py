@@ -17,8 +17,8 @@ __all__ = ["Bytes", "Ints", "as_bytes", "fetch", "gather", "scratch", "starts_of
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
-#: Ranges closer than this are read as one: a seek costs more than reading over a small gap.
-_GAP = 4096
+#: Ranges closer than this are read as one: a request costs more than bytes that are not needed.
+_GAP = 1 << 16
 
 
 def scratch(size: int) -> Bytes:
