@@ -17,6 +17,7 @@ from lancekit.merge import MergeInsertBuilder
 from lancekit.operations.results import DeleteResult, MergeResult
 from lancekit.options import options
 from lancekit.references import Branches, Tags
+from lancekit.scan.order import ColumnOrdering
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.spark import session_info, spark_session, stop_spark
 
@@ -25,6 +26,7 @@ if _TYPE_CHECKING:
 
 __all__ = [
     "Branches",
+    "ColumnOrdering",
     "DeleteResult",
     "History",
     "LanceDataset",

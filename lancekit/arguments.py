@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
-__all__ = ["REFUSED", "check_count", "check_place", "refuse"]
+__all__ = ["REFUSED", "check_count", "check_names", "check_place", "refuse"]
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
@@ -72,6 +72,18 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
             value=number,
         )
     return number
+
+
+def check_names(argument: str, names: Any) -> tuple[str, ...]:
+    """Return column names: none, one, or several in their order."""
+    if names is None:
+        return ()
+    listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
+    if not all(isinstance(name, str) for name in listed):
+        raise InvalidTypeError(
+            f"{argument} is {names!r}.", hint="Pass column names.", argument=argument
+        )
+    return tuple(listed)
 
 
 def check_place(uri: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count, check_place, refuse
+from lancekit.arguments import check_count, check_names, check_place, refuse
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
@@ -31,12 +31,13 @@ from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.reading import Reading
 from lancekit.references import Branches, Tags
+from lancekit.scan.order import ColumnOrdering
 from lancekit.times import snapshot_as_of
 
 if TYPE_CHECKING:
     pass
 
-__all__ = ["LanceDataset", "dataset", "write_dataset"]
+__all__ = ["ColumnOrdering", "LanceDataset", "dataset", "write_dataset"]
 
 T = TypeVar("T")
 Ref = int | str | tuple[str | None, int | None]
@@ -259,12 +260,12 @@ class LanceDataset(Reading, Displayed, PartOfPylance):
     @property
     def tags(self) -> Tags:
         """The dataset's tags."""
-        return Tags(lambda: (self._line, self.version))
+        return Tags(self)
 
     @property
     def branches(self) -> Branches:
         """The dataset's branches."""
-        return Branches(lambda: self._line)
+        return Branches(self)
 
     def create_branch(
         self,
@@ -296,6 +297,8 @@ class LanceDataset(Reading, Displayed, PartOfPylance):
                 "create_branch() was given other storage options than the dataset.",
                 hint="A branch lies in the dataset's own store; leave them out.",
             )
+        if not isinstance(branch, str):
+            raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
         start = self.version if reference is None else reference
         return self._other(create_branch(self._line, branch, start, Clock()))
 
@@ -374,7 +377,7 @@ class LanceDataset(Reading, Displayed, PartOfPylance):
             No column was named, and the dataset has no primary key.
         """
         schema = self._snapshot.manifest.schema
-        names = (on,) if isinstance(on, str) else tuple(on or ())
+        names = check_names("on", on)
         names = names or tuple(f.name for f in schema.primary_key)
         if not names:
             raise InvalidArgumentError(
@@ -582,7 +585,7 @@ def write_dataset(
             hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
             mode=mode,
         )
-    key = (primary_key,) if isinstance(primary_key, str) else tuple(primary_key or ())
+    key = check_names("primary_key", primary_key)
     settings = WriteSettings(
         mode=mode,
         primary_key=key,
@@ -612,7 +615,7 @@ _MODES = ("create", "append", "overwrite")
 def _storage_version(asked: str | None) -> str | None:
     if asked is None:
         return None
-    if asked not in STORAGE_VERSIONS:
+    if not isinstance(asked, str) or asked not in STORAGE_VERSIONS:
         raise InvalidArgumentError(
             f"data_storage_version={asked!r} is not offered.",
             hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",

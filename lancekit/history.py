@@ -120,7 +120,12 @@ class History(Displayed, Sequence[Version]):
     @property
     def tags(self) -> Tags:
         """The dataset's tags."""
-        return Tags(lambda: (self._line, self._all[-1]))
+        return Tags(self)
+
+    @property
+    def version(self) -> int:
+        """The newest version's number."""
+        return self._all[-1]
 
     @property
     def branch(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count, refuse
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError
 from lancekit.facts import Facts
 from lancekit.fragments import LanceFragment
 from lancekit.pipeline.runner import spark_engine
@@ -125,10 +125,6 @@ class Reading(Facts):
             row_addr_allowlist=row_addr_allowlist,
             row_addr_blocklist=row_addr_blocklist,
         )
-        if isinstance(order_by, str):
-            raise InvalidTypeError(
-                f"order_by is the string {order_by!r}.", hint=f"Pass a list: [{order_by!r}]."
-            )
         scan = make_scan(
             self._snapshot,
             columns=columns,
@@ -313,6 +309,8 @@ class Reading(Facts):
         outputs = plan_columns(manifest.schema, columns)
         positions = parse_positions(indices, manifest.num_rows)
         table = take_rows(fragment_sources(self._snapshot), outputs, positions)
+        if not outputs:
+            return table
         return table.replace_schema_metadata(dict(manifest.schema.metadata) or None)
 
     def slice(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from lancekit.commit import refs
@@ -18,6 +18,17 @@ __all__ = ["Branches", "Tags"]
 R = TypeVar("R", Tag, Branch)
 # the classes have a method called list
 Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
+
+
+class Handle(Protocol):
+    """What is asked of a dataset's handle."""
+
+    @property
+    def version(self) -> int:
+        """The version that it is at."""
+
+    @property
+    def _line(self) -> Line: ...
 
 
 def _tag_dict(tag: Tag) -> dict[str, Any]:
@@ -74,8 +85,8 @@ class Tags(Displayed):
     1
     """
 
-    def __init__(self, at: Callable[[], tuple[Line, int]]) -> None:
-        self._at = at  # asked anew each time: the handle may have moved
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle  # asked anew each time: it may have moved
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
@@ -117,15 +128,15 @@ class Tags(Displayed):
         VersionNotFoundError
             The version does not exist.
         """
-        line, version = self._at()
-        refs.create_tag(line, _check_name(tag, "tag"), version if reference is None else reference)
+        target = self._handle.version if reference is None else reference
+        refs.create_tag(self._line(), _check_name(tag, "tag"), target)
 
     def update(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
     ) -> None:
         """Point an existing tag to another version."""
-        line, version = self._at()
-        refs.update_tag(line, _check_name(tag, "tag"), version if reference is None else reference)
+        target = self._handle.version if reference is None else reference
+        refs.update_tag(self._line(), _check_name(tag, "tag"), target)
 
     def delete(self, tag: str) -> None:
         """Delete a tag; the version stays."""
@@ -136,7 +147,7 @@ class Tags(Displayed):
         refs.replace_tag_metadata(self._line().root, _check_name(tag, "tag"), metadata)
 
     def _line(self) -> Line:
-        return self._at()[0]
+        return self._handle._line
 
     def _plain(self) -> str:
         return f"{len(self.list())} tags"
@@ -145,8 +156,11 @@ class Tags(Displayed):
 class Branches(Displayed):
     """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
 
-    def __init__(self, line: Callable[[], Line]) -> None:
-        self._line = line
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+
+    def _line(self) -> Line:
+        return self._handle._line
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count, refuse
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidTypeError
+from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource, fragment_sources
+from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
 
@@ -61,22 +64,6 @@ def make_scan(
     )
 
 
-def _sort_keys(order_by: Any) -> list[tuple[str, str]]:
-    keys = []
-    for ordering in order_by:
-        if isinstance(ordering, str):
-            keys.append((ordering, "ascending"))
-            continue
-        name = getattr(ordering, "column_name", None)
-        if not isinstance(name, str):
-            raise InvalidArgumentError(
-                f"order_by holds {ordering!r}.",
-                hint="Pass column names, or ColumnOrdering objects.",
-            )
-        keys.append((name, "ascending" if getattr(ordering, "ascending", True) else "descending"))
-    return keys
-
-
 class LanceScanner(PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
@@ -91,7 +78,9 @@ class LanceScanner(PartOfPylance):
     def __init__(self, scan: Scan, dataset_schema: pa.Schema, order_by: Any = None) -> None:
         self._scan = scan
         self._dataset_schema = dataset_schema
-        self._order = _sort_keys(order_by) if order_by else []
+        self._order = parse_orderings(order_by)
+        known = set(scan.request.schema.names)
+        self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -109,9 +98,16 @@ class LanceScanner(PartOfPylance):
         """Read the result into memory."""
         if not self._order:
             return self._scan.to_table()
-        whole = Scan(sources=self._scan.sources, request=self._scan.request).to_table()
-        ordered = whole.sort_by(self._order)
-        return ordered.slice(self._scan.offset, self._scan.limit)
+        request = self._scan.request
+        names = self.projected_schema.names
+        if self._sorted_by:
+            schema = LanceSchema.from_arrow(self._dataset_schema)
+            request = replace(
+                request, outputs=request.outputs + plan_columns(schema, self._sorted_by)
+            )
+        whole = Scan(sources=self._scan.sources, request=request).to_table()
+        ordered = sorted_table(whole, self._order)
+        return ordered.slice(self._scan.offset, self._scan.limit).select(names)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result in batches, memory being bounded by blocks of a fragment."""

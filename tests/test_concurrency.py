@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -184,6 +185,15 @@ def test_versions_that_were_cleaned_up_are_not_passed_over(tmp_path) -> None:
     names[1].unlink()  # version 2
     with pytest.raises(errors.RetryableConflictError, match="cleaned up"):
         late.insert(rows(4))
+
+
+def test_a_dataset_made_anew_is_another_one(tmp_path) -> None:
+    stale = lk.write_dataset(rows(1), tmp_path / "d")
+    shutil.rmtree(tmp_path / "d")
+    lk.write_dataset(rows(2), tmp_path / "d")
+    with pytest.raises(errors.IncompatibleConflictError, match="replaced by another dataset"):
+        stale.insert(rows(3))
+    assert lk.dataset(tmp_path / "d").to_table()["k"].to_pylist() == [2]
 
 
 def test_a_lost_answer_is_recognised(tmp_path, monkeypatch) -> None:

@@ -63,5 +63,5 @@ def open_line(
     uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
 ) -> Line:
     """Return the line at a path or URI; nothing is read yet."""
-    options = dict(storage_options) if storage_options else None
-    return Line(root=open_store(uri, options), storage_options=options)
+    root = open_store(uri, storage_options)
+    return Line(root=root, storage_options=dict(storage_options) if storage_options else None)

@@ -102,6 +102,7 @@ def commit(
     """
     clock = clock or Clock()
     check_writable(read)
+    _check_same_dataset(read)
     started = clock.elapsed()
     unit = 0.0
     latest = read
@@ -126,6 +127,25 @@ def commit(
         read_version=read.version,
         attempts=max(max_retries, 1),
     )
+
+
+def _check_same_dataset(read: Snapshot) -> None:
+    """Refuse to commit to a dataset that was removed and made anew since it was read."""
+    try:
+        found = load_snapshot(read.line, read.version, read.naming).manifest
+    except VersionNotFoundError:  # cleaned up meanwhile, which is no other dataset's doing
+        return
+    if (found.timestamp_ns, found.transaction_file) != (
+        read.manifest.timestamp_ns,
+        read.manifest.transaction_file,
+    ):
+        raise IncompatibleConflictError(
+            f"{read.line.uri} was replaced by another dataset since version {read.version} "
+            "was read.",
+            hint="Open it again.",
+            read_version=read.version,
+            uri=read.line.uri,
+        )
 
 
 def _name(pending: Pending) -> str:

@@ -40,6 +40,17 @@ __all__ = [
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
+#: the columns that a scan makes and no file stores
+RESERVED_NAMES = frozenset(
+    {
+        "_rowid",
+        "_rowaddr",
+        "_rowoffset",
+        "_row_created_at_version",
+        "_row_last_updated_at_version",
+    }
+)
+
 _TRUE = frozenset({"true", "1", "yes"})
 
 
@@ -107,15 +118,15 @@ class LanceSchema:
         UnsupportedTypeError
             Lance has no such type.
         InvalidArgumentError
-            Two fields of one struct share a name, a name holds a dot, or a primary-key mark
-            cannot be used.
+            Two fields of one struct share a name, or a name or a primary-key mark cannot be
+            used.
         """
         counter = iter(range(first_id, 2**31))
         _check_names(schema, "the schema")
         for name in schema.names:
-            if "." in name:
+            if problem := _name_problem(name):
                 raise InvalidArgumentError(
-                    f"Column name {name!r} holds a dot, which Lance uses for parts of structs.",
+                    f"Column name {name!r} cannot be used: {problem}.",
                     hint="Rename the column.",
                     column=name,
                 )
@@ -171,6 +182,16 @@ class LanceSchema:
         return replace(self, fields=tuple(mark(top) for top in self.fields))
 
 
+def check_key_type(key: LanceField) -> None:
+    """Raise ``InvalidArgumentError`` if values of a column cannot be compared as keys."""
+    if key.children or key.logical_type.startswith("fixed_size_list:"):
+        raise InvalidArgumentError(
+            f"Column {key.name!r} of type {key.to_arrow().type} cannot be a key.",
+            hint="Use columns with plain values.",
+            column=key.name,
+        )
+
+
 def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
     """Return the error for a column that is not there, naming what comes close."""
     names = list(known)
@@ -184,6 +205,16 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
 
 def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {k.decode(): v.decode(errors="replace") for k, v in (metadata or {}).items()}
+
+
+def _name_problem(name: str) -> str:
+    """Return why the reference could not read a column of this name; empty if it can."""
+    if not name:
+        return "it is empty"
+    if name in RESERVED_NAMES:
+        return "it is the name of a hidden column"
+    sign = next((sign for sign in ".`\0" if sign in name), "")
+    return f"it holds {sign!r}" if sign else ""
 
 
 def _check_names(fields: Iterable[pa.Field], where: str) -> None:

@@ -13,7 +13,7 @@ from lancekit.commit.protocol import check_writable, commit
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
-from lancekit.format.schema import LanceSchema, column_not_found
+from lancekit.format.schema import LanceSchema, check_key_type, column_not_found
 from lancekit.format.transaction import Update
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.results import MergeResult
@@ -45,7 +45,7 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
             hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
         )
     for name in on:
-        schema.field(name)
+        check_key_type(schema.field(name))
     nothing = clauses.matched == "keep" and not clauses.insert and clauses.delete_by_source is None
     if nothing:
         raise InvalidArgumentError(

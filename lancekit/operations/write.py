@@ -17,7 +17,7 @@ from lancekit.errors import (
     InvalidArgumentError,
 )
 from lancekit.format.fragment import Fragment
-from lancekit.format.schema import LanceSchema
+from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
 from lancekit.pipeline.source import Source
@@ -99,13 +99,7 @@ def _current(line: Line) -> Snapshot | None:
 def _new_schema(source: Source, key: Sequence[str]) -> LanceSchema:
     schema = LanceSchema.from_arrow(normalise_new_schema(source.schema))
     for name in key:
-        found = schema.field(name)
-        if found.children:
-            raise InvalidArgumentError(
-                f"Column {name!r} of type {found.to_arrow().type} cannot be a primary key.",
-                hint="Use columns with plain values.",
-                column=name,
-            )
+        check_key_type(schema.field(name))
     if len(set(key)) != len(key):
         raise InvalidArgumentError(f"primary_key names a column twice: {list(key)!r}.")
     return schema.with_primary_key(key) if key else schema

@@ -45,8 +45,14 @@ def _loaded_type(module: str, name: str) -> tuple[type, ...]:
 
 
 def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Keep the levels of the index that have a name; row numbers are no column."""
+    """Keep the levels of the index that have a name; row numbers are no column.
+
+    An index without a name that is no row number holds data too: it becomes
+    ``__index_level_0__``, as in the reference.
+    """
     levels = [name for name in frame.index.names if name is not None]
+    if not levels and frame.index.nlevels == 1 and frame.index.dtype.kind not in "iu":
+        frame = frame.assign(__index_level_0__=frame.index)
     try:
         if levels and (schema is None or set(levels) & set(schema.names)):
             frame = frame.reset_index(levels).reset_index(drop=True)

@@ -38,7 +38,9 @@ def _with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
 def _pattern(escape: str, pattern: str) -> str:
     """Rewrite a pattern to the one escape character that the kernel knows."""
     if escape == "\\":
-        return pattern
+        # a backslash at the end escapes nothing and stands for itself; the kernel would drop it
+        single = (len(pattern) - len(pattern.rstrip("\\"))) % 2
+        return pattern + "\\" * single
     quoted = re.escape(escape)
     return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
 

@@ -67,9 +67,14 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def _in_zone(value: Value, zone: str) -> Value:
-    """Read a date or a naive timestamp as local time of a zone."""
+    """Read a naive timestamp as local time of a zone, and a date as midnight UTC.
+
+    So does the reference.
+    """
     if pt.is_timestamp(value.type) and value.type.tz:
         return value
+    if pt.is_date(value.type):
+        return pc.cast(pc.cast(value, pa.timestamp("us")), pa.timestamp("us", zone))
     unit = value.type.unit if pt.is_timestamp(value.type) else "us"
     naive = pc.cast(value, pa.timestamp(unit))
     return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")

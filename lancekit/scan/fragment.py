@@ -131,7 +131,7 @@ class FragmentReader:
                 arrays[name] = pa.chunked_array([pa.nulls(len(rows), kind)])
         schema = pa.schema([column_field(self.source.schema, name) for name in columns])
         if not columns:
-            return _rows_without_columns(len(rows))
+            return rows_without_columns(len(rows))
         return pa.table([arrays[name] for name in columns], schema=schema)
 
     def _read_file(
@@ -236,7 +236,8 @@ def _as_offsets(rows: Offsets | range) -> Offsets:
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 
-def _rows_without_columns(count: int) -> pa.Table:
+def rows_without_columns(count: int) -> pa.Table:
+    """Return a table that has rows and no column; most of Arrow's functions would forget them."""
     return pa.table({"_": pa.nulls(count)}).select([])
 
 

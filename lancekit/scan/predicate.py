@@ -44,7 +44,14 @@ def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
 def _compiled(sql: str, schema: pa.Schema) -> Any:
     from lancekit.scan._compile import compile_sql  # loads sqlglot
 
-    return compile_sql(sql, _with_hidden(schema))
+    try:
+        return compile_sql(sql, _with_hidden(schema))
+    except RecursionError:
+        raise PredicateError(
+            f"the expression {sql[:60]!r}... is nested too deeply.",
+            hint="Write it with fewer parentheses, or as IN (...) instead of many ORs.",
+            sql=sql,
+        ) from None
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.schema import LanceSchema, column_not_found
 from lancekit.scan.fragment import (
     META_COLUMNS,
@@ -22,6 +23,7 @@ from lancekit.scan.fragment import (
     FragmentSource,
     Offsets,
     column_field,
+    rows_without_columns,
 )
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
 
@@ -102,7 +104,7 @@ def plan_columns(
         arrow = schema.to_arrow()
         outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
     else:
-        names = schema.names if columns is None else list(columns)
+        names = schema.names if columns is None else _names(columns)
         for name in names:
             if name not in META_COLUMNS and name not in schema.names:
                 raise column_not_found(name, schema.names)
@@ -110,6 +112,18 @@ def plan_columns(
     present = {output.field.name for output in outputs}
     outputs += [Output(column_field(schema, name)) for name in hidden if name not in present]
     return tuple(outputs)
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    names = list(columns) if isinstance(columns, Iterable) else [columns]
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"columns holds {name!r}.", hint="Pass a list of column names, or a dictionary."
+            )
+        if name in names[:place]:
+            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+    return names
 
 
 def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
@@ -159,6 +173,8 @@ def project(
 ) -> pa.Table:
     """Read and compute the outputs for physical rows; ``known`` holds columns already read."""
     inputs = set[str]().union(*(output.inputs for output in outputs))
+    if outputs and not inputs:
+        inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
     arrays = {name: known.column(name) for name in known.column_names} if known else {}
     fresh = reader.read(sorted(inputs - arrays.keys()), rows)
     if not outputs:
@@ -241,6 +257,8 @@ class Scan:
         parts = list(self.tables())
         if not parts:
             return schema.empty_table()
+        if not schema.names:
+            return rows_without_columns(sum(part.num_rows for part in parts))
         return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
 
     def count(self) -> int:

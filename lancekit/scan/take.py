@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, RowOutOfRangeError
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader, FragmentSource, rows_without_columns
 from lancekit.scan.scanner import Output, project
 
 __all__ = ["parse_positions", "take_rows"]
@@ -57,6 +57,8 @@ def take_rows(
     Only the pages and blocks that hold them are read.
     """
     schema = pa.schema([output.field for output in outputs])
+    if not outputs:
+        return rows_without_columns(len(positions))
     wanted, inverse = np.unique(positions, return_inverse=True)
     starts = np.array([source.first_row for source in sources], np.int64)
     owners = np.searchsorted(starts, wanted, side="right") - 1

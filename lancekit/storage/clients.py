@@ -74,6 +74,10 @@ def check_uri(uri: str) -> str:
 
 def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """Return storage options as sorted pairs with lower-case names; values must be strings."""
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidTypeError(
+            f"storage_options is {options!r}.", hint="Pass a dictionary of strings."
+        )
     pairs = dict(options or {})
     for name, value in pairs.items():
         if not isinstance(name, str) or not isinstance(value, str):
