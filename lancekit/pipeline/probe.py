@@ -79,11 +79,12 @@ class _Level:
     pairs: pa.Array
 
     def codes(self, before: Indices, values: pa.Array | pa.ChunkedArray) -> Indices:
-        pairs = _pairs(before, _positions(values, self.values), len(self.values))
-        out = np.full(len(pairs), _NO_KEY)
-        found = np.flatnonzero(pairs != _NO_KEY)
+        positions = _positions(values, self.values)
+        out = np.full(len(positions), _NO_KEY)
+        found = np.flatnonzero((positions != _NO_KEY) & (before != _NO_KEY))
+        pairs = before[found] * len(self.values) + positions[found]
         # small numbers again, so that any number of columns fits into 64 bits
-        out[found] = _positions(pa.array(pairs[found]), self.pairs)
+        out[found] = _positions(pa.array(pairs), self.pairs)
         return out
 
 
@@ -99,10 +100,46 @@ def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
 
 def _positions(values: pa.Array | pa.ChunkedArray, known: pa.Array) -> Indices:
     """Return the position of each value in ``known``, -1 where it is not."""
-    found = pc.index_in(values, value_set=known, skip_nulls=True)
-    if isinstance(found, pa.ChunkedArray):
-        found = found.combine_chunks()
-    return np.asarray(found.fill_null(_NO_KEY).to_numpy(zero_copy_only=False), np.int64)
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    likely = _likely(values, known)
+    if likely is None:
+        return _look_up(values, known)
+    out = np.full(len(values), _NO_KEY)
+    out[likely] = _look_up(values.take(pa.array(likely)), known)
+    return out
+
+
+def _look_up(values: pa.Array, known: pa.Array) -> Indices:
+    found = pc.index_in(values, value_set=known, skip_nulls=True).fill_null(_NO_KEY)
+    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
+
+
+def _likely(values: pa.Array, known: pa.Array) -> Indices | None:
+    """Return the places of values that may be known; ``None`` where it pays to look up all.
+
+    Few keys in many rows of whole numbers or times: a table of hashed bits rules nearly all rows
+    out, four times faster than looking each of them up.
+    """
+    whole = pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)
+    if not whole or values.type.bit_width != 64 or len(values) < 64 * max(len(known), 16):
+        return None
+    table = np.zeros(1 << _HASH_BITS, bool)
+    table[_hashes(known)] = True
+    return np.flatnonzero(table[_hashes(values)])
+
+
+_HASH_BITS = 16
+# the fractional part of the golden ratio spreads neighbouring numbers
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
+    words = np.frombuffer(values.buffers()[1], np.uint64)[
+        values.offset : values.offset + len(values)
+    ]
+    hashes: npt.NDArray[np.uint64] = (words * _SPREAD) >> np.uint64(64 - _HASH_BITS)
+    return hashes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
