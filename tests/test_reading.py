@@ -129,3 +129,33 @@ def test_handles_travel(tmp_path) -> None:
     pinned = pickle.loads(pickle.dumps(ds.at("t")))
     with pytest.raises(lk.errors.ReadOnlyError):
         pinned.delete("i = 1")
+
+
+MOVES: dict[str, Any] = {
+    "insert": lambda m, ds: ds.insert(ds.to_table()),
+    "write_dataset": lambda m, ds: m.write_dataset(ds.to_table(), ds, mode="append"),
+    "overwrite": lambda m, ds: m.write_dataset(ds.to_table(), ds, mode="overwrite"),
+    "delete": lambda m, ds: ds.delete("i = 1"),
+    "delete nothing": lambda m, ds: ds.delete("i = 99"),
+    "merge": lambda m, ds: ds.merge_insert("i").when_matched_update_all().execute(ds.head(1)),
+    "restore": lambda m, ds: ds.restore(),
+    "checkout_version": lambda m, ds: ds.checkout_version(1),
+    "checkout_latest": lambda m, ds: (m.write_dataset(ds.head(1), ds, mode="append"),
+                                      ds.checkout_latest()),
+    "create_branch": lambda m, ds: ds.create_branch("b"),
+    "shallow_clone": lambda m, ds: ds.shallow_clone(ds.uri + "-clone", 1),
+    "tag": lambda m, ds: ds.tags.create("t"),
+    "write elsewhere": lambda m, ds: m.write_dataset(ds.head(1), ds.uri, mode="append"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_handles_move_as_the_references_do(tmp_path, move: str) -> None:
+    seen = []
+    for module in (lk, lance):
+        path = str(tmp_path / module.__name__)
+        ds = module.write_dataset(pa.table({"i": [1, 2]}), path)
+        result = MOVES[move](module, ds)
+        returned = getattr(result, "version", None) if "Dataset" in type(result).__name__ else None
+        seen.append((ds.version, ds.latest_version, ds.count_rows(), returned))
+    assert seen[0] == seen[1]

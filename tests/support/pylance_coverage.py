@@ -60,7 +60,10 @@ DIFFERENCES: dict[str, str] = {
     "MergeInsertBuilder.execute": "a `MergeResult`, which answers to the dictionary's keys",
     "MergeInsertBuilder.use_index": "a hint that changes nothing",
     "LanceDataset.delete": "a `DeleteResult`, which answers to the dictionary's key",
-    "LanceDataset.scanner": "index, vector, text-search and blob arguments are refused by name",
+    "LanceDataset.scanner": (
+        "index, vector, text-search and blob arguments are refused by name; a pyarrow expression "
+        "follows Arrow's rules for NaN and for null in `isin`"
+    ),
     "LanceDataset.to_batches": "as `scanner`",
     "LanceDataset.to_pandas": "as `scanner`",
     "LanceDataset.to_table": "as `scanner`",
