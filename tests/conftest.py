@@ -69,5 +69,5 @@ def s3() -> Iterator[S3Server]:
 def pylance4() -> Callable[..., Any]:
     """Run a program under pylance 4.0.0: ``pylance4("result = ...", uri=...)``."""
     if pylance4_process.interpreter() is None:
-        pytest.skip("pylance 4.0.0 is not set up: run `make setup`")
+        pytest.fail("pylance 4.0.0 is not set up: run `make setup`")
     return pylance4_process.run
