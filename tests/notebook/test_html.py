@@ -28,7 +28,7 @@ HOSTILE = [
     "</style></div><b>&amp;",
     "\x1b[2J\x07\r\nnext",
     "a\u202egnp_exe",
-    "`${x}` {{ y }} %s {0}",
+    "${x} {{ y }} %s {0}",
 ]
 
 
