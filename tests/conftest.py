@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lancekit
-from lancekit.errors import JavaNotFoundError
 from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
 
@@ -47,12 +46,7 @@ def whole(request: pytest.FixtureRequest) -> bool:
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of all tests; started by lancekit, quick to start, small."""
     from lancekit.spark import spark_session, stop_spark
-    from lancekit.spark.java import find_java
 
-    try:
-        find_java()
-    except JavaNotFoundError as error:
-        pytest.skip(str(error))
     # Without the optimising compiler a short session starts two seconds earlier.
     yield spark_session(memory="1g", config={"spark.driver.extraJavaOptions": QUICK_JAVA})
     stop_spark()

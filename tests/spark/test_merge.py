@@ -96,11 +96,15 @@ PAIRS = {("keep", "stay", True)} | {
 }
 
 
+def pytest_generate_tests(metafunc):
+    if "combination" in metafunc.fixturenames:
+        whole = metafunc.config.getoption("--whole")
+        chosen = [c for c in COMBINATIONS if whole or c in PAIRS]
+        metafunc.parametrize("combination", chosen, ids=lambda c: "-".join(map(str, c)))
+
+
 @pytest.mark.torture
-@pytest.mark.parametrize("combination", COMBINATIONS, ids=lambda c: "-".join(map(str, c)))
-def test_combinations_of_clauses(spark, tmp_path, whole, combination):
-    if not whole and combination not in PAIRS:
-        pytest.skip("run with --whole")
+def test_combinations_of_clauses(spark, tmp_path, combination):
     run_both(tmp_path, target(), source(), "id", clauses(*combination), max_rows_per_file=25)
 
 
