@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 import lancekit
 from tests.support import pylance4 as pylance4_process
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+# A busy machine is no fault of the code; under CI hypothesis has a profile of its own that says so.
+settings.register_profile("patient", deadline=None, print_blob=True)
+if not os.environ.get("CI"):
+    settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
