@@ -18,7 +18,6 @@ from lancekit.errors import (
     CommitUnknownError,
     DatasetExistsError,
     IncompatibleConflictError,
-    InvalidArgumentError,
     RetriesExhaustedError,
     RetryableConflictError,
     StorageError,
@@ -346,12 +345,3 @@ def _settle(
     if found.transaction is not None and found.transaction.uuid == transaction.uuid:
         return found
     return None
-
-
-def check_retries(value: int, name: str) -> int:
-    """Return a retry count; ``InvalidArgumentError`` if it is negative or not a whole number."""
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise InvalidArgumentError(
-            f"{name} is {value!r}.", hint="Pass a whole number, 0 or more.", argument=name
-        )
-    return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import overload
@@ -278,8 +278,3 @@ def totals_of(fragments: Sequence[Fragment]) -> Totals:
     if isinstance(fragments, FragmentList):
         return fragments.totals()
     return FragmentList([fragment_to_pb(f) for f in fragments]).totals()
-
-
-def fragments_from_pb(messages: Iterable[pb.DataFragment]) -> tuple[Fragment, ...]:
-    """Decode a list of fragments."""
-    return tuple(map(fragment_from_pb, messages))

@@ -31,7 +31,6 @@ __all__ = [
     "Output",
     "Scan",
     "ScanRequest",
-    "count_fragment",
     "plan_columns",
     "read_block",
     "row_bytes",
@@ -188,12 +187,6 @@ def project(
         for output in outputs
     ]
     return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
-
-
-def count_fragment(source: FragmentSource, predicate: Predicate) -> int:
-    """Count the live rows of a fragment that a predicate selects."""
-    request = ScanRequest(outputs=(), predicate=predicate)
-    return sum(block.num_rows for block in scan_fragment(source, request))
 
 
 def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
