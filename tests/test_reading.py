@@ -216,3 +216,6 @@ def test_scans_of_fragments(pair) -> None:
     assert second.physical_schema == ours.schema
     builder = lk.ScannerBuilder(ours).with_fragments([second]).apply_defaults({"limit": 1})
     assert builder.to_scanner().to_table().num_rows == 1
+    for limit, offset in ((1, 0), (1, 1), (5, 1), (1, 2)):
+        found, expected = (f.to_table(limit=limit, offset=offset) for f in (second, reference))
+        assert found.equals(expected), (limit, offset)

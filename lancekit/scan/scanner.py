@@ -221,7 +221,7 @@ class Scan:
     def tables(self) -> Iterator[pa.Table]:
         """Yield the result in blocks, fragments being read ahead in threads."""
         if self.request.predicate is None:
-            yield from self._read_all([job for job in map(self._window, self.sources) if job])
+            yield from self._read_all(list(self._windows()))
             return
         skip, left = self.offset, self.limit
         blocks = self._read_all([_Job(source) for source in self.sources])
@@ -262,16 +262,18 @@ class Scan:
             return rows if self.limit is None else min(rows, self.limit)
         return sum(table.num_rows for table in self.tables())
 
-    def _window(self, source: FragmentSource) -> _Job | None:
+    def _windows(self) -> Iterator[_Job]:
         """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
-        rows = source.fragment.num_rows
-        start = max(self.offset - source.first_row, 0)
-        stop = rows
-        if self.limit is not None:
-            stop = min(rows, self.offset + self.limit - source.first_row)
-        if start >= stop:
-            return None
-        return _Job(source, None if (start, stop) == (0, rows) else range(start, stop))
+        before = 0  # rows of this scan's fragments, which need not be the dataset's first
+        for source in self.sources:
+            rows = source.fragment.num_rows
+            start = max(self.offset - before, 0)
+            stop = rows
+            if self.limit is not None:
+                stop = min(rows, self.offset + self.limit - before)
+            if start < stop:
+                yield _Job(source, None if (start, stop) == (0, rows) else range(start, stop))
+            before += rows
 
     def _read_all(self, jobs: Sequence[_Job]) -> Generator[pa.Table]:
         if self.limit is not None and self.request.predicate is not None:
