@@ -213,6 +213,25 @@ def test_a_lost_answer_is_recognised(tmp_path, monkeypatch) -> None:
     assert lk.dataset(tmp_path / "d").to_table()["k"].to_pylist() == [1, 2]
 
 
+def test_an_interrupt_after_the_put_loses_nothing(tmp_path, monkeypatch) -> None:
+    """The version landed before the interrupt: its files must stay."""
+    ds = lk.write_dataset(rows(1), tmp_path / "d", primary_key="k")
+    store = type(ds._line.store)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    for change in (lambda: ds.insert(rows(2)), lambda: upsert(ds, rows(1, 3, v="new"))):
+        ds.checkout_latest()
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "put_hint", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                change()
+    for side in (lk, lance):
+        found = side.dataset(str(tmp_path / "d")).to_table().to_pylist()
+        assert {row["k"]: row["v"] for row in found} == {1: "new", 2: "x", 3: "new"}
+
+
 def test_an_unknown_outcome_deletes_nothing(tmp_path, monkeypatch) -> None:
     ds = lk.write_dataset(rows(1), tmp_path / "d")
     store = type(ds._line.store)

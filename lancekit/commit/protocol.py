@@ -18,6 +18,7 @@ from lancekit.errors import (
     CommitUnknownError,
     DatasetExistsError,
     IncompatibleConflictError,
+    LancekitError,
     RetriesExhaustedError,
     RetryableConflictError,
     StorageError,
@@ -109,7 +110,7 @@ def commit(
         newer = _versions_since(read, latest)
         for version in newer:
             latest = load_snapshot(read.line, version, read.naming)
-            if _is_mine(latest, pending):
+            if _is_transaction(latest, pending.uuid):
                 return latest
             _check(read, latest, pending)
         if newer:
@@ -151,9 +152,9 @@ def _name(pending: Pending) -> str:
     return type(pending.operation).__name__
 
 
-def _is_mine(snapshot: Snapshot, pending: Pending) -> bool:
-    theirs = snapshot.transaction
-    return theirs is not None and theirs.uuid == pending.uuid
+def _is_transaction(snapshot: Snapshot, unique: str) -> bool:
+    found = snapshot.transaction
+    return found is not None and found.uuid == unique
 
 
 def _versions_since(read: Snapshot, latest: Snapshot) -> list[int]:
@@ -308,15 +309,17 @@ def _put(
         won = store.put_if_absent(path, encoded)
     except StorageError as error:
         return _settle(line, manifest.version, naming, transaction, error)
-    if won:
-        # readers of stores that list without order start there; the reference writes it too
-        hint = f'{{"version":{manifest.version}}}'.encode()
-        store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
-        return load_snapshot(line, manifest.version, naming)
-    # a store may answer "taken" to a request that it had carried out and whose reply was lost
-    winner = load_snapshot(line, manifest.version, naming)
-    if winner.transaction is not None and winner.transaction.uuid == transaction.uuid:
-        return winner
+    try:
+        if won:
+            # readers of stores that list without order start there; the reference writes it too
+            hint = f'{{"version":{manifest.version}}}'.encode()
+            store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
+        # a store may answer "taken" to a request that it had carried out and whose reply was lost
+        landed = load_snapshot(line, manifest.version, naming)
+        if _is_transaction(landed, transaction.uuid):
+            return landed
+    except LancekitError as error:
+        raise _unknown(line, manifest.version, transaction, error) from error
     store.delete(f"{names.TRANSACTIONS}/{file}")
     return None
 
@@ -333,15 +336,19 @@ def _settle(
         found = load_snapshot(line, version, naming)
     except VersionNotFoundError:
         raise error from None
-    except Exception as second:
-        raise CommitUnknownError(
-            f"The storage failed while version {version} of {line.uri} was committed, and again "
-            f"when it was read back: {error}",
-            hint=f"Open the dataset and look for transaction {transaction.uuid}, "
-            "before you write the same change again.",
-            version=version,
-            uuid=transaction.uuid,
-        ) from second
-    if found.transaction is not None and found.transaction.uuid == transaction.uuid:
-        return found
-    return None
+    except LancekitError as second:
+        raise _unknown(line, version, transaction, error) from second
+    return found if _is_transaction(found, transaction.uuid) else None
+
+
+def _unknown(
+    line: Line, version: int, transaction: Transaction, error: Exception
+) -> CommitUnknownError:
+    return CommitUnknownError(
+        f"The storage failed while version {version} of {line.uri} was committed, and it cannot "
+        f"be told whether it landed: {error}",
+        hint=f"Open the dataset and look for transaction {transaction.uuid}, "
+        "before you write the same change again.",
+        version=version,
+        uuid=transaction.uuid,
+    )

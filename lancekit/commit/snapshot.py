@@ -24,7 +24,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, parse_transaction
 from lancekit.storage import Store
 
-__all__ = ["FileLocation", "Snapshot", "load_snapshot"]
+__all__ = ["FileLocation", "Snapshot", "load_snapshot", "missing_file", "read_deletions"]
 
 # one read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
@@ -101,15 +101,9 @@ class Snapshot:
     def deleted_rows(self, fragment: Fragment) -> BitMap:
         """Return the deleted offsets of a fragment."""
         location = self.deletion_file(fragment)
-        if location is None or fragment.deletion_file is None:
+        if location is None:
             return BitMap()
-        try:
-            data = location.store.read(location.name)
-        except FileNotFoundError as error:
-            raise missing_file(location, self.version) from error
-        return decode_deletions(
-            data, fragment.deletion_file.kind, str(location), fragment.physical_rows
-        )
+        return read_deletions(location, fragment, self.version)
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """Return a fragment by id."""
@@ -143,6 +137,18 @@ class Snapshot:
         if self.sections is not None:
             return self.sections
         return memoryview(self.store.read(f"{names.VERSIONS}/{self.manifest_name}"))
+
+
+def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> BitMap:
+    """Read a fragment's deletion file."""
+    file = fragment.deletion_file
+    if file is None:
+        return BitMap()
+    try:
+        data = location.store.read(location.name)
+    except FileNotFoundError as error:
+        raise missing_file(location, version) from error
+    return decode_deletions(data, file.kind, str(location), fragment.physical_rows)
 
 
 def missing_file(location: FileLocation, version: int) -> CorruptFileError:

@@ -30,6 +30,7 @@ from lancekit.format.wire import put_unknown, take_unknown
 __all__ = [
     "PRIMARY_KEY",
     "PRIMARY_KEY_POSITION",
+    "RESERVED_NAMES",
     "LanceField",
     "LanceSchema",
     "schema_from_pb",
@@ -41,14 +42,12 @@ PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
 
 #: the columns that a scan makes and no file stores
-RESERVED_NAMES = frozenset(
-    {
-        "_rowid",
-        "_rowaddr",
-        "_rowoffset",
-        "_row_created_at_version",
-        "_row_last_updated_at_version",
-    }
+RESERVED_NAMES = (
+    "_rowid",
+    "_rowaddr",
+    "_rowoffset",
+    "_row_created_at_version",
+    "_row_last_updated_at_version",
 )
 
 _TRUE = frozenset({"true", "1", "yes"})

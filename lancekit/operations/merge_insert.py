@@ -11,17 +11,18 @@ import pyarrow as pa
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable, commit
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import CommitUnknownError, InvalidArgumentError, SchemaMismatchError
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
 from lancekit.format.schema import LanceSchema, check_key_type, column_not_found
 from lancekit.format.transaction import Update
 from lancekit.operations.delete import apply_deletions
+from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
-from lancekit.pipeline.write import WriteTask, delete_fragments
+from lancekit.pipeline.write import WriteTask
 from lancekit.scan.fragment import fragment_sources
 
 __all__ = ["check_clauses", "merge_insert"]
@@ -144,7 +145,7 @@ def _land(
 ) -> tuple[Snapshot, MergeWork, Update]:
     """Commit what a merge worked out; its files are removed if it did not land."""
     schema = current.manifest.schema
-    try:
+    with removed_unless_landed(current.store, work.new_fragments):
         updated, removed = apply_deletions(current, work.marked)
         operation = Update(
             removed_fragment_ids=removed,
@@ -159,11 +160,6 @@ def _land(
             affected_rows={m.fragment_id: m.rows for m in work.marked},
         )
         return commit(current, pending), work, operation
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        delete_fragments(current.store, work.new_fragments)
-        raise
 
 
 def _key_filter(schema: LanceSchema, work: MergeWork, clauses: MergeClauses) -> KeyFilter | None:

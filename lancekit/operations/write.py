@@ -12,20 +12,19 @@ from lancekit.commit.protocol import check_writable, commit, create_first_versio
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import dataset_exists, latest_snapshot
 from lancekit.errors import (
-    CommitUnknownError,
     DatasetExistsError,
     InvalidArgumentError,
 )
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
+from lancekit.operations.landing import removed_unless_landed
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
     WriteTask,
-    delete_fragments,
 )
 
 __all__ = ["STORAGE_VERSIONS", "WriteSettings", "write_rows"]
@@ -123,13 +122,8 @@ def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
     fragments = _write(source, task, allow_missing=False)
     operation = Overwrite(fragments=tuple(fragments), schema=schema)
     pending = _pending(operation, settings)
-    try:
+    with removed_unless_landed(line.store, fragments):
         return create_first_version(line, operation, pending, version)
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        delete_fragments(line.store, fragments)
-        raise
 
 
 def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Snapshot:
@@ -182,10 +176,5 @@ def _commit(
     settings: WriteSettings,
     version: str | None = None,
 ) -> Snapshot:
-    try:
+    with removed_unless_landed(current.store, fragments):
         return commit(current, _pending(operation, settings), storage_version=version)
-    except CommitUnknownError:
-        raise
-    except BaseException:
-        delete_fragments(current.store, fragments)
-        raise

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.commit.snapshot import FileLocation, Snapshot
+from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, LanceFileReader
-from lancekit.format.deletions import decode_deletions, to_offsets
+from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids import parse_row_ids, parse_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
@@ -89,14 +89,10 @@ class FragmentReader:
     @cached_property
     def deleted(self) -> BitMap:
         """The deleted offsets."""
-        source, file = self.source, self.source.fragment.deletion_file
-        if source.deletion is None or file is None:
+        source = self.source
+        if source.deletion is None:
             return BitMap()
-        try:
-            data = source.deletion.store.read(source.deletion.name)
-        except FileNotFoundError as error:
-            raise _missing(source, source.deletion) from error
-        return decode_deletions(data, file.kind, str(source.deletion), self.physical_rows)
+        return read_deletions(source.deletion, source.fragment, source.version)
 
     @cached_property
     def live(self) -> Offsets | None:
@@ -176,7 +172,7 @@ class FragmentReader:
                 opened = location.store.open(location.name, location.size)
                 reader = LanceFileReader.open(opened)
             except FileNotFoundError as error:
-                raise _missing(self.source, location) from error
+                raise missing_file(location, self.source.version) from error
             if reader.num_rows != self.physical_rows:
                 raise CorruptFileError(
                     f"{location} has {reader.num_rows} rows, but {self.source.where} "
@@ -239,11 +235,3 @@ def _as_offsets(rows: Offsets | range) -> Offsets:
 def rows_without_columns(count: int) -> pa.Table:
     """Return a table that has rows and no column; most of Arrow's functions would forget them."""
     return pa.table({"_": pa.nulls(count)}).select([])
-
-
-def _missing(source: FragmentSource, location: FileLocation) -> CorruptFileError:
-    return CorruptFileError(
-        f"{source.where} lists the file {location}, which does not exist.",
-        hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
-        file=str(location),
-    )

@@ -16,17 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidTypeError, PredicateError
+from lancekit.format.schema import RESERVED_NAMES
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
 
 # Columns that every row has without being in the schema; the scanner supplies them.
-HIDDEN_COLUMNS: dict[str, pa.DataType] = {
-    "_rowid": pa.uint64(),
-    "_rowaddr": pa.uint64(),
-    "_rowoffset": pa.uint64(),
-    "_row_created_at_version": pa.uint64(),
-    "_row_last_updated_at_version": pa.uint64(),
-}
+HIDDEN_COLUMNS: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
 
 
 def _with_hidden(schema: pa.Schema) -> pa.Schema:
