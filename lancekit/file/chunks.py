@@ -12,9 +12,10 @@ import pyarrow.compute as pc
 from lancekit.file import bits
 from lancekit.file.bitpacking import BLOCK
 from lancekit.file.memory import Bytes, Ints, starts_of
+from lancekit.file.messages21 import flat
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["Part", "chunk_counts", "flat", "interleave", "join_chunks", "level_part", "pack_flags"]
+__all__ = ["Part", "chunk_counts", "interleave", "join_chunks", "level_part", "pack_flags"]
 
 #: Levels of so small a page are not worth packing.
 _FEW_LEVELS = 512
@@ -26,11 +27,6 @@ class Part:
 
     data: Bytes
     lengths: Ints
-
-
-def flat(bits_per_value: int) -> pb.CompressiveEncoding:
-    """Return the message of values back to back."""
-    return pb.CompressiveEncoding(flat=pb.Flat(bits_per_value=bits_per_value))
 
 
 def chunk_counts(rows: int, size: int) -> Ints:

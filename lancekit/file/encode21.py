@@ -1,30 +1,32 @@
-"""Encoding pages of versions 2.1 and 2.2: the layout that is fastest to write and read.
+"""Encoding pages of versions 2.1 and 2.2: levels and the structure of a page.
 
-One page is one of: all null; constant (2.2); mini-block with a dictionary, bit-packed, flat or
-variable values; full-zip for values of 256 bytes and more.
+One page is one of: all null; constant (2.2); mini-block, with the values of `values21`; full-zip
+for values of 256 bytes and more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancekit.file import bits
-from lancekit.file.bitpacking import BLOCK, bits_needed, pack_blocks
-from lancekit.file.chunks import Part, chunk_counts, flat, interleave, join_chunks, level_part
-from lancekit.file.memory import Bytes, Ints, starts_of
+from lancekit.file.chunks import Part, interleave, join_chunks, level_part
+from lancekit.file.memory import Bytes, starts_of
+from lancekit.file.messages21 import flat, fsl_encoding, variable
 from lancekit.file.plain import (
     Encoded,
     byte_width,
     fixed_bytes,
     is_variable,
     string_buffers,
+    taken_apart,
     validity_bits,
 )
+from lancekit.file.values21 import MAX_CHUNK_VALUES, MiniValues, dictionary_values, mini_values
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["encode_page"]
@@ -32,14 +34,12 @@ __all__ = ["encode_page"]
 #: Values this long go to full-zip pages.
 _LARGE = 256
 
-#: Bytes of values in a chunk, for 16-bit and 32-bit chunk sizes.
-_CHUNK = {False: 8192, True: 16384}
-
-_MAX_CHUNK_VALUES = 1 << 15
 _MAX_INLINE = 32
 
 
-def encode_page(array: pa.Array, *, large: bool) -> Encoded:
+def encode_page(
+    array: pa.Array, *, large: bool, options: Mapping[str, str] | None = None
+) -> Encoded:
     """Encode at least one row.
 
     Parameters
@@ -48,21 +48,43 @@ def encode_page(array: pa.Array, *, large: bool) -> Encoded:
         Values of one leaf column; extension types already unwrapped.
     large
         Version 2.2: 32-bit chunk sizes, constants.
+    options
+        The column's metadata.
     """
     if array.null_count == len(array):
         return _constant(array, None)
     validity = validity_bits(array)
-    if pa.types.is_fixed_size_list(array.type):
-        return _lists(array, validity, large)
-    if is_variable(array.type):
-        return _strings(array, validity, large)
-    if byte_width(array.type) is None:
-        return _booleans(array, validity, large)
-    return _fixed(array, validity, large)
+    if large and validity is None:
+        equal = _equal(array)
+        if equal is not None:
+            return equal
+    mini: MiniValues | None
+    if _longest(array) >= _LARGE:
+        mini = None
+        if is_variable(array.type):
+            mini = dictionary_values(array, validity, large=large, max_values=MAX_CHUNK_VALUES)
+        if mini is None:
+            return _full_zip(array, validity)
+    else:
+        mini = mini_values(
+            array, validity, large=large, max_values=MAX_CHUNK_VALUES, options=options or {}
+        )
+    return _mini_block(mini, validity, large)
 
 
 def _layers(validity: Bytes | None) -> list[Any]:
     return [pb.ALL_VALID_ITEM if validity is None else pb.NULLABLE_ITEM]
+
+
+def _longest(array: pa.Array) -> int:
+    """Return the bytes of the longest value."""
+    if is_variable(array.type):
+        return int(np.diff(string_buffers(array)[0]).max())
+    if pa.types.is_fixed_size_list(array.type):
+        item = array.type.value_type
+        width = byte_width(item)
+        return 0 if width is None else array.type.list_size * width
+    return byte_width(array.type) or 0
 
 
 # ---- constants
@@ -73,6 +95,35 @@ def _constant(array: pa.Array, inline: bytes | None, scalar: bytes | None = None
     layout.layers.append(pb.NULLABLE_ITEM if array.null_count else pb.ALL_VALID_ITEM)
     buffers = () if scalar is None else (scalar,)
     return Encoded(len(array), pb.PageLayout(constant=layout), buffers)
+
+
+def _equal(array: pa.Array) -> Encoded | None:
+    """Encode values without nulls that are all the same."""
+    if is_variable(array.type):
+        return _equal_strings(array)
+    if pa.types.is_boolean(array.type):
+        ones = int(np.bitwise_count(fixed_bytes(array)).sum())
+        return _constant(array, bytes([ones > 0])) if ones in {0, len(array)} else None
+    width = byte_width(array.type)
+    if width is None:
+        return None
+    data = fixed_bytes(array)
+    rows = data.view(f"u{width}") if width in {1, 2, 4, 8} else data.reshape(-1, width)
+    if not _all_equal(rows):
+        return None
+    value = data[:width].tobytes()
+    if width <= _MAX_INLINE:
+        return _constant(array, value)
+    return _constant(array, None, _scalar(value))
+
+
+def _equal_strings(array: pa.Array) -> Encoded | None:
+    offsets, data = string_buffers(array)
+    length = int(offsets[1])
+    if not _all_equal(np.diff(offsets)) or (length and not _all_equal(data.reshape(-1, length))):
+        return None
+    ends = np.array([0, length], offsets.dtype).tobytes()
+    return _constant(array, None, _scalar(ends, data[:length].tobytes()))
 
 
 def _scalar(*buffers: bytes) -> bytes:
@@ -94,241 +145,51 @@ def _all_equal(values: NDArray[Any]) -> bool:
 # ---- mini-block
 
 
-def _mini_block(
-    validity: Bytes | None,
-    counts: Ints,
-    encoding: pb.CompressiveEncoding,
-    buffers: list[list[Part]],
-    large: bool,
-    dictionary: tuple[pb.CompressiveEncoding, int, bytes] | None = None,
-) -> Encoded:
-    rows = int(counts.sum())
+def _mini_block(values: MiniValues, validity: Bytes | None, large: bool) -> Encoded:
+    rows = int(values.counts.sum())
     layout = pb.MiniBlockLayout(
-        value_compression=encoding,
+        value_compression=values.encoding,
         layers=_layers(validity),
-        num_buffers=len(buffers),
+        num_buffers=len(values.buffers),
         num_items=rows,
         has_large_chunk=large,
     )
     levels = None
     if validity is not None:
-        compression, levels = level_part(validity, counts)
+        compression, levels = level_part(validity, values.counts)
         layout.def_compression.CopyFrom(compression)
-    stored: tuple[Any, ...] = join_chunks(counts, levels, buffers, large=large)
-    if dictionary is not None:
-        items, count, data = dictionary
+    stored: tuple[Any, ...] = join_chunks(values.counts, levels, values.buffers, large=large)
+    if values.dictionary is not None:
+        items, count, data = values.dictionary
         layout.dictionary.CopyFrom(items)
         layout.num_dictionary_items = count
         stored = (*stored, data)
     return Encoded(rows, pb.PageLayout(mini_block=layout), stored)
 
 
-def _chunk_size(bytes_per_value: float, large: bool) -> int:
-    """Return the power of two of values that fit into a chunk; at least 8, so that bits align."""
-    fitting = int(_CHUNK[large] / bytes_per_value)
-    return min(_MAX_CHUNK_VALUES, max(8, 1 << max(0, fitting.bit_length() - 1)))
-
-
-def _split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
-    return Part(data, (counts * bits_per_value + 7) // 8)
-
-
-def _booleans(array: pa.Array, validity: Bytes | None, large: bool) -> Encoded:
-    values = fixed_bytes(array)
-    if large and validity is None:
-        ones = int(np.bitwise_count(values).sum())
-        if ones in {0, len(array)}:
-            return _constant(array, bytes([ones > 0]))
-    counts = chunk_counts(len(array), _MAX_CHUNK_VALUES)
-    return _mini_block(validity, counts, flat(1), [[_split(values, counts, 1)]], large)
-
-
-def _fixed(array: pa.Array, validity: Bytes | None, large: bool) -> Encoded:
-    width = byte_width(array.type) or 0
-    data = fixed_bytes(array)
-    if large and validity is None and _all_equal(_rows(data, width)):
-        value = data[:width].tobytes()
-        if width <= _MAX_INLINE:
-            return _constant(array, value)
-        return _constant(array, None, _scalar(value))
-    if width >= _LARGE:
-        return _full_zip_fixed(data.reshape(-1, width), validity, flat(width * 8))
-    if _packable(array.type):
-        values: NDArray[Any] = data.view(f"<u{width}")
-        if validity is not None:
-            values = values * bits.unpack(validity, len(array))  # null slots may hold anything
-        packed = _bit_packed(values, validity, large)
-        if packed is not None:
-            return packed
-    counts = chunk_counts(len(array), _chunk_size(width, large))
-    parts = [[_split(data, counts, width * 8)]]
-    return _mini_block(validity, counts, flat(width * 8), parts, large)
-
-
-def _rows(data: Bytes, width: int) -> NDArray[Any]:
-    return data.view(f"u{width}") if width in {1, 2, 4, 8} else data.reshape(-1, width)
-
-
-def _packable(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
-
-
-def _bit_packed(
-    values: NDArray[Any],
-    validity: Bytes | None,
-    large: bool,
-    dictionary: tuple[pb.CompressiveEncoding, int, bytes] | None = None,
-) -> Encoded | None:
-    """Encode unsigned integers packed to the page's width, if that halves them."""
-    dtype = values.dtype
-    width = bits_needed(int(values.max()))
-    counts = chunk_counts(len(values), BLOCK)
-    each = dtype.itemsize + width * BLOCK // 8
-    if dictionary is None and 2 * each * len(counts) > values.nbytes:
-        return None
-    out = np.zeros((len(counts), each), np.uint8)
-    out[:, : dtype.itemsize] = np.frombuffer(dtype.type(width).tobytes(), np.uint8)
-    full = len(values) // BLOCK
-    body = out[:, dtype.itemsize :]
-    blocks = pack_blocks(values[: full * BLOCK].reshape(full, BLOCK), width)
-    body[:full] = blocks.view(np.uint8).reshape(full, width * BLOCK // 8)
-    if full < len(counts):
-        last = np.zeros((1, BLOCK), dtype)
-        last[0, : len(values) - full * BLOCK] = values[full * BLOCK :]
-        body[full:] = pack_blocks(last, width).view(np.uint8)
-    encoding = pb.CompressiveEncoding(
-        inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=dtype.itemsize * 8)
-    )
-    part = Part(out.reshape(-1), np.full(len(counts), each))
-    return _mini_block(validity, counts, encoding, [[part]], large, dictionary)
-
-
-# ---- strings
-
-
-def _variable(bits_per_offset: int) -> pb.CompressiveEncoding:
-    return pb.CompressiveEncoding(variable=pb.Variable(offsets=flat(bits_per_offset)))
-
-
-def _strings(array: pa.Array, validity: Bytes | None, large: bool) -> Encoded:
-    encoded = _dictionary(array, validity, large)
-    if encoded is not None:
-        return encoded
-    offsets, data = string_buffers(array)
-    lengths = np.diff(offsets)
-    longest = int(lengths.max())
-    if large and validity is None and _all_equal(lengths):
-        equal = longest == 0 or _all_equal(data.reshape(-1, longest))
-        if equal:
-            ends = np.array([0, longest], offsets.dtype).tobytes()
-            return _constant(array, None, _scalar(ends, data[:longest].tobytes()))
-    if longest >= _LARGE:
-        return _full_zip_variable(offsets, data, validity)
-    return _mini_strings(offsets, data, validity, large)
-
-
-def _mini_strings(
-    offsets: NDArray[Any], data: Bytes, validity: Bytes | None, large: bool
-) -> Encoded:
-    rows = len(offsets) - 1
-    width = offsets.dtype.itemsize
-    size = _chunk_size(width + len(data) / rows, large)
-    # one power of two for the page, such that its largest chunk fits too
-    while size > 8 and _largest_chunk(offsets, size) > 2 * _CHUNK[large]:
-        size //= 2
-    counts = chunk_counts(rows, size)
-    firsts = starts_of(counts)
-    full = len(counts) - 1
-    relative = np.empty(rows + len(counts), offsets.dtype)
-    if full:
-        table = np.lib.stride_tricks.as_strided(
-            offsets, (full, size + 1), (size * width, width), writeable=False
-        )
-        shift = (size + 1) * width - table[:, :1]
-        np.add(table, shift, out=relative[: full * (size + 1)].reshape(full, size + 1))
-    last = offsets[firsts[-2] :]
-    np.add(last, (len(last)) * width - last[0], out=relative[full * (size + 1) :])
-    places = (counts + 1) * width
-    borders = offsets[firsts].astype(np.int64)
-    content = borders[1:] - borders[:-1]
-    padding = -(places + content) % 8  # readers want whole offsets, so it counts as content
-    parts = [
-        Part(relative.view(np.uint8), places),
-        Part(data, content),
-        Part(np.zeros(int(padding.sum()), np.uint8), padding),
-    ]
-    return _mini_block(validity, counts, _variable(width * 8), [parts], large)
-
-
-def _largest_chunk(offsets: NDArray[Any], size: int) -> int:
-    borders = np.append(offsets[::size], offsets[-1])
-    return int(np.diff(borders).max()) + (size + 1) * offsets.dtype.itemsize
-
-
-#: How many values are looked at to see whether a dictionary may pay.
-_SAMPLE = 1024
-
-
-def _dictionary(array: pa.Array, validity: Bytes | None, large: bool) -> Encoded | None:
-    """Encode strings as indices into the distinct ones, if those are few."""
-    if len(array) < _SAMPLE // 8:
-        return None
-    step = max(1, len(array) // _SAMPLE)
-    sample = array.take(pa.array(np.arange(0, len(array), step)))
-    if pc.count_distinct(sample).as_py() * 4 > len(sample):
-        return None
-    coded = array.dictionary_encode()
-    items = coded.dictionary
-    if len(items) * 2 > len(array) or (len(items) == 1 and large and validity is None):
-        return None
-    offsets, data = string_buffers(items)
-    width = offsets.dtype.itemsize
-    head = np.array([width * 8, width * (len(items) + 3)], offsets.dtype)
-    block = b"".join((head.tobytes(), offsets.tobytes(), data.tobytes()))
-    indices = coded.indices
-    if indices.null_count:
-        indices = indices.fill_null(0)
-    values = fixed_bytes(indices).view("<u4")
-    return _bit_packed(values, validity, large, (_variable(width * 8), len(items), block))
-
-
-# ---- fixed-size lists
-
-
-def _lists(array: pa.Array, validity: Bytes | None, large: bool) -> Encoded:
-    size = array.type.list_size
-    items = array.values.slice(array.offset * size, len(array) * size)
-    item_validity = validity_bits(items)
-    width = byte_width(items.type)
-    bits_per_row = size * (1 if width is None else width * 8)
-    encoding = pb.CompressiveEncoding(
-        fixed_size_list=pb.FixedSizeList(
-            items_per_value=size,
-            values=flat(1 if width is None else width * 8),
-            has_validity=item_validity is not None,
-        )
-    )
-    data = _zeros(bits_per_row * len(array)) if items.null_count == len(items) else None
-    if data is None:
-        data = fixed_bytes(items)
-    if width is not None and size * width >= _LARGE:
-        table = data.reshape(len(array), -1)
-        if item_validity is not None:
-            flags = bits.unpack(item_validity, len(items)).reshape(len(array), size)
-            table = np.hstack((np.packbits(flags, axis=1, bitorder="little"), table))
-        return _full_zip_fixed(table, validity, encoding)
-    counts = chunk_counts(len(array), _chunk_size(bits_per_row / 8, large))
-    buffers = [[_split(data, counts, bits_per_row)]]
-    if item_validity is not None:
-        buffers.insert(0, [_split(item_validity, counts, size)])
-    return _mini_block(validity, counts, encoding, buffers, large)
-
-
-def _zeros(bit_count: int) -> Bytes:
-    return np.zeros(-(-bit_count // 8), np.uint8)
-
-
 # ---- full-zip
+
+
+def _full_zip(array: pa.Array, validity: Bytes | None) -> Encoded:
+    if is_variable(array.type):
+        offsets, data = string_buffers(array)
+        return _full_zip_variable(offsets, data, validity)
+    if not pa.types.is_fixed_size_list(array.type):
+        width = byte_width(array.type) or 0
+        return _full_zip_fixed(fixed_bytes(array).reshape(-1, width), validity, flat(width * 8))
+    parts = taken_apart(array)
+    table = parts.data.reshape(len(array), -1)
+    flags = [
+        np.packbits(
+            bits.unpack(level.validity, len(array) * level.items).reshape(len(array), -1),
+            axis=1,
+            bitorder="little",
+        )
+        for level in parts.levels
+        if level.validity is not None
+    ]
+    table = np.hstack((*flags, table)) if flags else table
+    return _full_zip_fixed(table, validity, fsl_encoding(parts))
 
 
 def _full_zip_fixed(
@@ -376,7 +237,7 @@ def _full_zip_variable(offsets: NDArray[Any], data: Bytes, validity: Bytes | Non
         bits_per_offset=prefix * 8,
         num_items=rows,
         num_visible_items=rows,
-        value_compression=_variable(prefix * 8),
+        value_compression=variable(prefix * 8),
         layers=_layers(validity),
     )
     return Encoded(rows, pb.PageLayout(full_zip=layout), (zipped, starts.astype(index_type)))

@@ -13,7 +13,18 @@ from lancekit.file import bits
 from lancekit.file.memory import Bytes
 from lancekit.file.raw import storage_type
 
-__all__ = ["Encoded", "byte_width", "fixed_bytes", "is_variable", "string_buffers", "validity_bits"]
+__all__ = [
+    "Encoded",
+    "ListLevel",
+    "ListParts",
+    "byte_width",
+    "fixed_bytes",
+    "is_variable",
+    "packed_rows",
+    "string_buffers",
+    "taken_apart",
+    "validity_bits",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,3 +105,61 @@ def string_buffers(array: pa.Array) -> tuple[NDArray[Any], Bytes]:
 def _nulls_hold_bytes(array: pa.Array, offsets: NDArray[Any]) -> bool:
     null = array.is_null().to_numpy(zero_copy_only=False)
     return bool(((offsets[1:] > offsets[:-1]) & null).any())
+
+
+@dataclass(frozen=True, slots=True)
+class ListLevel:
+    """One level of fixed-size lists: its dimension, and the validity of its items.
+
+    `items` is the number of items in a row of the column.
+    """
+
+    dimension: int
+    items: int
+    validity: Bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListParts:
+    """Fixed-size lists, which may nest: outermost level first, and the innermost items."""
+
+    levels: tuple[ListLevel, ...]
+    item_bits: int
+    data: Bytes
+
+    @property
+    def bits_per_row(self) -> int:
+        """The bits of one row, without validity."""
+        return self.levels[-1].items * self.item_bits
+
+
+def taken_apart(array: pa.FixedSizeListArray) -> ListParts:
+    """Return the levels and the items of fixed-size lists; items that are all null are zeros."""
+    levels: list[ListLevel] = []
+    rows = len(array)
+    while pa.types.is_fixed_size_list(array.type):
+        size = array.type.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        array = items.storage if isinstance(items, pa.ExtensionArray) else items
+        per_row = size * (levels[-1].items if levels else 1)
+        levels.append(ListLevel(size, per_row, validity_bits(array)))
+    width = byte_width(array.type)
+    bits_per_item = 1 if width is None else width * 8
+    if array.null_count == len(array):
+        data = np.zeros(-(-rows * levels[-1].items * bits_per_item // 8), np.uint8)
+    else:
+        data = fixed_bytes(array)
+    return ListParts(tuple(levels), bits_per_item, data)
+
+
+def packed_rows(array: pa.StructArray) -> tuple[NDArray[np.uint8], list[int]]:
+    """Return the rows of a packed struct, of shape (rows, bytes), and the bytes of each field."""
+    columns = []
+    for index in range(array.type.num_fields):
+        child = array.field(index)
+        if pa.types.is_fixed_size_list(child.type):
+            data = taken_apart(child).data
+        else:
+            data = fixed_bytes(child)
+        columns.append(data.reshape(len(array), -1))
+    return np.hstack(columns), [column.shape[1] for column in columns]
