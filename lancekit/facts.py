@@ -6,6 +6,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.commit.snapshot import Snapshot
+from lancekit.format.extensions import resolved_schema
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
 
@@ -26,7 +27,7 @@ class Facts:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of this version."""
-        return self._snapshot.manifest.schema.to_arrow()
+        return resolved_schema(self._snapshot.manifest.schema.to_arrow())
 
     @property
     def lance_schema(self) -> LanceSchema:

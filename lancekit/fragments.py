@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource
@@ -111,14 +112,15 @@ class LanceFragment(PartOfPylance):
         outputs = plan_columns(self._dataset.lance_schema, columns)
         alone = replace(self.source, first_row=0)
         positions = parse_positions(indices, self.metadata.num_rows)
-        return take_rows([alone], outputs, positions)
+        return resolved(take_rows([alone], outputs, positions))
 
     @property
     def physical_schema(self) -> pa.Schema:
         """The dataset's fields that are stored in the fragment's files."""
         stored = {id_ for file in self.metadata.files for id_ in file.fields}
         top = self._dataset.lance_schema.fields
-        return pa.schema([f.to_arrow() for f in top if stored & {g.id for g in f.walk()}])
+        present = [f.to_arrow() for f in top if stored & {g.id for g in f.walk()}]
+        return resolved_schema(pa.schema(present))
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the fragment's first rows."""

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancekit.arguments import check_count, refuse
 from lancekit.errors import InvalidArgumentError
 from lancekit.facts import Facts
+from lancekit.format.extensions import resolved
 from lancekit.fragments import LanceFragment
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.fragment import fragment_sources
@@ -136,7 +137,7 @@ class Reading(Facts):
             with_row_address=with_row_address,
             sources=None if fragments is None else _sources_of(fragments),
         )
-        return LanceScanner(scan, self.schema, order_by)
+        return LanceScanner(scan, self._snapshot.manifest.schema, order_by)
 
     def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
         """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long."""
@@ -311,7 +312,7 @@ class Reading(Facts):
         table = take_rows(fragment_sources(self._snapshot), outputs, positions)
         if not outputs:
             return table
-        return table.replace_schema_metadata(dict(manifest.schema.metadata) or None)
+        return resolved(table.replace_schema_metadata(dict(manifest.schema.metadata) or None))
 
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None

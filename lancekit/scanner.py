@@ -11,6 +11,7 @@ import pyarrow as pa
 from lancekit.arguments import check_count, refuse
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
+from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource, fragment_sources
@@ -75,7 +76,7 @@ class LanceScanner(PartOfPylance):
     [2, 3]
     """
 
-    def __init__(self, scan: Scan, dataset_schema: pa.Schema, order_by: Any = None) -> None:
+    def __init__(self, scan: Scan, dataset_schema: LanceSchema, order_by: Any = None) -> None:
         self._scan = scan
         self._dataset_schema = dataset_schema
         self._order = parse_orderings(order_by)
@@ -85,25 +86,28 @@ class LanceScanner(PartOfPylance):
     @property
     def dataset_schema(self) -> pa.Schema:
         """The schema of the dataset."""
-        return self._dataset_schema
+        return resolved_schema(self._dataset_schema.to_arrow())
 
     @property
     def projected_schema(self) -> pa.Schema:
         """The schema of the result."""
-        return self._scan.request.schema
+        return resolved_schema(self._scan.request.schema)
 
     schema = projected_schema
 
     def to_table(self) -> pa.Table:
         """Read the result into memory."""
+        return resolved(self._table())
+
+    def _table(self) -> pa.Table:
         if not self._order:
             return self._scan.to_table()
         request = self._scan.request
-        names = self.projected_schema.names
+        names = request.schema.names
         if self._sorted_by:
-            schema = LanceSchema.from_arrow(self._dataset_schema)
             request = replace(
-                request, outputs=request.outputs + plan_columns(schema, self._sorted_by)
+                request,
+                outputs=request.outputs + plan_columns(self._dataset_schema, self._sorted_by),
             )
         whole = Scan(sources=self._scan.sources, request=request).to_table()
         ordered = sorted_table(whole, self._order)
@@ -114,7 +118,7 @@ class LanceScanner(PartOfPylance):
         if self._order:
             yield from self.to_table().to_batches(max_chunksize=self._scan.request.batch_rows)
             return
-        yield from self._scan.batches()
+        yield from map(resolved, self._scan.batches())
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as an Arrow reader."""
@@ -133,12 +137,13 @@ class LanceScanner(PartOfPylance):
         limit = rows if self._scan.limit is None else min(rows, self._scan.limit)
         if self._order:
             return self.to_table().slice(0, rows)
-        return Scan(
+        scan = Scan(
             sources=self._scan.sources,
             request=self._scan.request,
             limit=limit,
             offset=self._scan.offset,
-        ).to_table()
+        )
+        return resolved(scan.to_table())
 
     def count_rows(self) -> int:
         """Count the rows of the result."""

@@ -10,6 +10,8 @@ from lancekit.errors import UnsupportedFeatureError, UnsupportedTypeError
 
 __all__ = ["arrow_type", "is_nested", "legacy_encoding", "logical_type"]
 
+_BFLOAT16 = "lance.bfloat16"
+
 _SIMPLE: dict[str, pa.DataType] = {
     "null": pa.null(),
     "bool": pa.bool_(),
@@ -29,7 +31,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "binary": pa.binary(),
     "large_binary": pa.large_binary(),
     "json": pa.large_binary(),
-    "lance.bfloat16": pa.binary(2),
+    _BFLOAT16: pa.binary(2),
     "date32:day": pa.date32(),
     "date64:ms": pa.date64(),
     "time32:s": pa.time32("s"),
@@ -41,7 +43,7 @@ _SIMPLE: dict[str, pa.DataType] = {
     "duration:us": pa.duration("us"),
     "duration:ns": pa.duration("ns"),
 }
-_NAMES = {arrow: name for name, arrow in _SIMPLE.items() if name not in {"json", "lance.bfloat16"}}
+_NAMES = {arrow: name for name, arrow in _SIMPLE.items() if name not in {"json", _BFLOAT16}}
 # views are stored as their plain forms
 _NAMES[pa.string_view()] = "string"
 _NAMES[pa.binary_view()] = "binary"
@@ -63,7 +65,8 @@ def _parse_decimal(rest: str) -> pa.DataType:
 
 def _parse_fixed_size_list(rest: str) -> pa.DataType:
     item, size = rest.rsplit(":", 1)
-    return pa.list_(pa.field("item", arrow_type(item)), int(size))
+    extension = {b"ARROW:extension:name": item.encode()} if item == _BFLOAT16 else None
+    return pa.list_(pa.field("item", arrow_type(item), metadata=extension), int(size))
 
 
 def _parse_dictionary(rest: str) -> pa.DataType:
@@ -113,7 +116,7 @@ def is_nested(logical: str) -> bool:
 
 
 def logical_type(arrow: pa.DataType) -> str:
-    """Return the logical type of an Arrow type, nested or not.
+    """Return the logical type of an Arrow type in stored form, nested or not.
 
     Raises
     ------
@@ -125,12 +128,6 @@ def logical_type(arrow: pa.DataType) -> str:
     >>> logical_type(pa.list_(pa.float32(), 128))
     'fixed_size_list:float:128'
     """
-    if isinstance(arrow, pa.BaseExtensionType):
-        raise UnsupportedTypeError(
-            f"extension type {arrow} comes with a later release.",
-            hint=f"Cast the column to its storage type {arrow.storage_type} first.",
-            type=str(arrow),
-        )
     name = _NAMES.get(arrow)
     if name is not None:
         return name
@@ -149,13 +146,43 @@ def logical_type(arrow: pa.DataType) -> str:
     if pa.types.is_large_list(arrow):
         return "large_list.struct" if pa.types.is_struct(arrow.value_type) else "large_list"
     if pa.types.is_fixed_size_list(arrow):
-        return f"fixed_size_list:{logical_type(arrow.value_type)}:{arrow.list_size}"
-    if pa.types.is_dictionary(arrow):
+        return f"fixed_size_list:{_item_type(arrow)}:{arrow.list_size}"
+    if pa.types.is_dictionary(arrow) and _may_be_category(arrow.value_type):
         value, index = logical_type(arrow.value_type), logical_type(arrow.index_type)
         return f"dict:{value}:{index}:false"
-    raise UnsupportedTypeError(
+    raise _not_stored(arrow)
+
+
+def _may_be_category(kind: pa.DataType) -> bool:
+    parametric = pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
+    return not (parametric or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
+
+
+def _item_type(arrow: pa.DataType) -> str:
+    """Return the name of a fixed-size list's items: of one width, and without a child field."""
+    kind = arrow.value_type
+    metadata = arrow.value_field.metadata or {}
+    extension: str = metadata.get(b"ARROW:extension:name", b"").decode()
+    if extension:
+        if extension != _BFLOAT16:
+            raise _not_stored(arrow, f"Items of extension type {extension} lose it: use a list.")
+        return extension
+    of_structs = pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type)
+    fixed = pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind) or _has_width(kind)
+    if of_structs or not fixed:
+        raise _not_stored(arrow, "Use a list.")
+    return logical_type(kind)
+
+
+def _has_width(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_fixed_size_binary, pa.types.is_decimal, pa.types.is_primitive)
+    return any(test(kind) for test in tests)
+
+
+def _not_stored(arrow: pa.DataType, hint: str = "") -> UnsupportedTypeError:
+    return UnsupportedTypeError(
         f"Arrow type {arrow} cannot be stored in a Lance dataset.",
-        hint="Cast the column to a supported type first.",
+        hint=hint or "Cast the column to a supported type first.",
         type=str(arrow),
     )
 

@@ -18,6 +18,7 @@ from lancekit.errors import (
     InvalidArgumentError,
     UnsupportedTypeError,
 )
+from lancekit.format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
 from lancekit.format.logical_types import (
     arrow_type,
     is_nested,
@@ -49,6 +50,9 @@ RESERVED_NAMES = (
     "_row_created_at_version",
     "_row_last_updated_at_version",
 )
+
+#: the id of every part of a blob descriptor, which is no field of its own
+_NO_ID = -1
 
 _TRUE = frozenset({"true", "1", "yes"})
 
@@ -121,6 +125,7 @@ class LanceSchema:
             used.
         """
         counter = iter(range(first_id, 2**31))
+        schema = stored_schema(schema)
         _check_names(schema, "the schema")
         for name in schema.names:
             if problem := _name_problem(name):
@@ -266,7 +271,8 @@ def _from_arrow(
 ) -> LanceField:
     metadata = _decode(arrow.metadata)
     try:
-        logical = logical_type(arrow.type)
+        is_json = (arrow.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
+        logical = "json" if is_json else logical_type(arrow.type)
     except UnsupportedTypeError as error:
         raise UnsupportedTypeError(
             f"Column {path!r}: {error.message}", hint=error.hint, column=path, **error.context
@@ -322,8 +328,11 @@ def schema_from_pb(
         A field names a parent that is not listed before it.
     """
     children: dict[int, list[pb.Field]] = {-1: []}
+    last = -1
     for message in fields:
-        siblings = children.get(message.parent_id)
+        # the parts of a blob descriptor follow it, and name neither themselves nor it
+        parent = last if message.id == _NO_ID else message.parent_id
+        siblings = children.get(parent)
         if siblings is None:
             raise CorruptFileError(
                 f"Field {message.name!r} (id {message.id}) names parent {message.parent_id}, "
@@ -331,11 +340,12 @@ def schema_from_pb(
                 field=message.name,
             )
         siblings.append(message)
-        if message.id >= 0:  # the parts of a blob descriptor all carry id -1
+        if message.id != _NO_ID:
+            last = message.id
             children.setdefault(message.id, [])
 
     def build(message: pb.Field) -> LanceField:
-        below = children.get(message.id, []) if message.id >= 0 else []
+        below = [] if message.id == _NO_ID else children.get(message.id, [])
         is_key = message.unenforced_primary_key or message.unenforced_primary_key_position > 0
         return LanceField(
             id=message.id,

@@ -215,6 +215,10 @@ def _hint(
 # ---- new datasets
 
 
+def _item(field: pa.Field) -> pa.Field:
+    return pa.field("item", _stored(field.type), metadata=field.metadata)
+
+
 def _stored_list(make: Callable[..., pa.DataType]) -> Callable[[Any], pa.DataType]:
     return lambda kind: make(_stored_field(kind.value_field))
 
@@ -234,7 +238,7 @@ _STORED: tuple[tuple[Callable[[Any], bool], Callable[[Any], pa.DataType]], ...] 
     (pt.is_list_view, _stored_list(pa.list_)),
     (pt.is_large_list, _stored_list(pa.large_list)),
     (pt.is_large_list_view, _stored_list(pa.large_list)),
-    (pt.is_fixed_size_list, lambda t: pa.list_(_stored(t.value_type), t.list_size)),
+    (pt.is_fixed_size_list, lambda t: pa.list_(_item(t.value_field), t.list_size)),
     (pt.is_struct, lambda t: pa.struct([_stored_field(f) for f in t])),
     (
         pt.is_map,

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
+from lancekit.format.extensions import stored_batch, stored_schema
 
 __all__ = ["as_reader", "is_replayable", "is_spark_dataframe", "replayable"]
 
@@ -186,7 +187,8 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         row numbers of a pandas frame are dropped; index levels that have a name are columns.
     schema
         The types that Python values get, and the columns of an input without any batch.  Arrow
-        data keep their own types: casting is the next step.
+        data keep their own types: casting is the next step.  An extension type becomes its
+        storage type; the field's metadata name it.
 
     Raises
     ------
@@ -200,6 +202,19 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
+    return _in_stored_form(_reader(data, schema))
+
+
+def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Replace extension types by their storage types, which is what the other rooms work on."""
+    schema = stored_schema(reader.schema)
+    if schema is reader.schema:
+        return reader
+    batches = (stored_batch(batch, schema) for batch in reader)
+    return pa.RecordBatchReader.from_batches(schema, batches)
+
+
+def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     for types, convert in _sources():
         if isinstance(data, types):
             return cast(pa.RecordBatchReader, convert(data, schema))
@@ -207,7 +222,7 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
         if hasattr(data, "__arrow_c_array__"):
-            return as_reader(pa.record_batch(data))
+            return _reader(pa.record_batch(data), None)
     except pa.ArrowInvalid as error:
         raise _not_rows(data) from error  # one column, not a table
     if isinstance(data, list | tuple):
