@@ -25,7 +25,7 @@ class Metres(pa.ExtensionType):
         return b"m"
 
     @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Metres:  # noqa: ARG003
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> Metres:
         return cls()
 
 

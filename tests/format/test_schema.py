@@ -97,7 +97,7 @@ def test_bad_schemas_are_named() -> None:
         pa.dictionary(pa.int8(), pa.binary(3)),
         pa.map_(pa.string(), pa.int8(), keys_sorted=True),
     ):
-        with pytest.raises(UnsupportedTypeError, match="'u'.*cannot be stored"):
+        with pytest.raises(UnsupportedTypeError, match=r"'u'.*cannot be stored"):
             LanceSchema.from_arrow(pa.schema({"u": kind}))
     with pytest.raises(InvalidArgumentError, match="'a' occurs twice"):
         LanceSchema.from_arrow(pa.schema([("a", pa.int8()), ("a", pa.int8())]))

@@ -1,0 +1,103 @@
+"""Optional checksums of a data file, kept where every other reader ignores them.
+
+The file's schema has metadata of its own, which no manifest repeats.  Under one key there stands a
+text: a hash of the rest, and a JSON object with a hash of the schema and the number of rows, of
+each column's serialised metadata, and of each page's buffers, one after the other.  Nothing that
+a value depends on is left out: offsets and sizes are in the column metadata, constants and symbol
+tables too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xxhash import xxh3_64, xxh3_64_hexdigest
+
+from lancekit.file.faults import Damaged
+from lancekit.format.pb import schema_pb2
+
+__all__ = ["KEY", "ChecksumWriter", "Checksums"]
+
+KEY = "lancekit:checksums"
+_ALGORITHM = "xxh3_64"
+
+
+def _of_buffers(buffers: Iterable[Any]) -> str:
+    state = xxh3_64()
+    for buffer in buffers:
+        view = memoryview(buffer)
+        if view.nbytes:
+            state.update(view.cast("B"))
+    return state.hexdigest()
+
+
+def _of_schema(descriptor: schema_pb2.FileDescriptor) -> str:
+    rest = schema_pb2.FileDescriptor()
+    rest.CopyFrom(descriptor)
+    rest.schema.metadata.pop(KEY, None)
+    return xxh3_64_hexdigest(rest.SerializeToString(deterministic=True))
+
+
+@dataclass(slots=True)
+class ChecksumWriter:
+    """Collects the checksums of a file that is being written."""
+
+    _pages: dict[int, list[str]] = field(default_factory=dict)
+
+    def add_page(self, column: int, buffers: Iterable[Any]) -> None:
+        """Note the next page of a physical column."""
+        self._pages.setdefault(column, []).append(_of_buffers(buffers))
+
+    def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Sequence[bytes]) -> None:
+        """Put the checksums into the file's schema; ``columns`` are the columns' metadata."""
+        found = {
+            "algorithm": _ALGORITHM,
+            "schema": _of_schema(descriptor),
+            "columns": [xxh3_64_hexdigest(column) for column in columns],
+            "pages": [self._pages.get(at, []) for at in range(len(columns))],
+        }
+        text = json.dumps(found, separators=(",", ":")).encode()
+        descriptor.schema.metadata[KEY] = xxh3_64_hexdigest(text).encode() + text
+
+
+@dataclass(frozen=True, slots=True)
+class Checksums:
+    """What a file should hash to.  Its methods are to be called inside of `located`."""
+
+    columns: tuple[str, ...]
+    pages: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, descriptor: schema_pb2.FileDescriptor) -> Checksums | None:
+        """Return the checksums of a file, ``None`` if it has none, after a look at its schema.
+
+        Raises
+        ------
+        Damaged
+            The schema, or the list of checksums, is not what was written.
+        """
+        stored = descriptor.schema.metadata.get(KEY)
+        if stored is None:
+            return None
+        digest, text = stored[:16], stored[16:]
+        if digest != xxh3_64_hexdigest(text).encode():
+            raise Damaged("the list of checksums does not fit its own checksum")
+        found = json.loads(text)
+        if found["algorithm"] != _ALGORITHM:  # of a later release, which is not known here
+            return None
+        if found["schema"] != _of_schema(descriptor):
+            raise Damaged("the schema does not fit its checksum")
+        return cls(tuple(found["columns"]), tuple(map(tuple, found["pages"])))
+
+    def check_column(self, column: int, metadata: Any) -> None:
+        """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
+        if self.columns[column] != _of_buffers([metadata]):
+            raise Damaged("the column's metadata do not fit their checksum")
+
+    def check_page(self, column: int, page: int, buffers: Iterable[Any]) -> None:
+        """Raise ``Damaged`` if a page's buffers are not what was written."""
+        if self.pages[column][page] != _of_buffers(buffers):
+            raise Damaged("the page does not fit its checksum")
