@@ -26,7 +26,7 @@ from lancekit.file.plain import (
     taken_apart,
     validity_bits,
 )
-from lancekit.file.values21 import MAX_CHUNK_VALUES, MiniValues, dictionary_values, mini_values
+from lancekit.file.values21 import MAX_CHUNK_VALUES, MiniValues, long_values, mini_values
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["encode_page"]
@@ -62,7 +62,7 @@ def encode_page(
     if _longest(array) >= _LARGE:
         mini = None
         if is_variable(array.type):
-            mini = dictionary_values(array, validity, large=large, max_values=MAX_CHUNK_VALUES)
+            mini = long_values(array, validity, large=large, options=options or {})
         if mini is None:
             return _full_zip(array, validity)
     else:

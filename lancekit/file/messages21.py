@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lancekit.file.plain import ListParts
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["flat", "fsl_encoding", "packed_encoding", "variable"]
+__all__ = ["flat", "fsl_encoding", "general", "packed_encoding", "variable"]
 
 
 def flat(bits_per_value: int) -> pb.CompressiveEncoding:
@@ -39,3 +39,12 @@ def packed_encoding(widths: Sequence[int]) -> pb.CompressiveEncoding:
         bits_per_value=[width * 8 for width in widths], values=flat(8 * sum(widths))
     )
     return pb.CompressiveEncoding(packed_struct=packed)
+
+
+def general(
+    scheme: str, level: int | None, values: pb.CompressiveEncoding
+) -> pb.CompressiveEncoding:
+    """Return the message of another encoding's buffer, compressed with ``lz4`` or ``zstd``."""
+    number = pb.LZ4 if scheme == "lz4" else pb.ZSTD
+    compression = pb.BufferCompression(scheme=number, level=level)
+    return pb.CompressiveEncoding(general=pb.General(compression=compression, values=values))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits
 from lancekit.file.bitpacking import BLOCK, unpack_blocks
-from lancekit.file.compression import SCHEMES, decompress
+from lancekit.file.compression import SCHEMES, ZSTD_MAGIC, decompress, decompress_all
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.memory import Bytes, Ints, gather, starts_of, view
 from lancekit.file.raw import Bits, Fixed, Raw, Variable
@@ -234,21 +234,25 @@ def general(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> R
 
 
 def decompress_pieces(message: pb.General, pieces: Pieces) -> Pieces:
-    """Return the pieces uncompressed, each starting on a multiple of 8."""
+    """Return the pieces uncompressed."""
     scheme = SCHEMES.get(message.compression.scheme)
     if scheme is None:
         raise Unsupported(f"compression scheme {message.compression.scheme}")
-    stops = pieces.starts + pieces.lengths
-    units = [
-        decompress(scheme, pieces.data[start:stop])
-        for start, stop in zip(pieces.starts.tolist(), stops.tolist(), strict=True)
-    ]
-    lengths = np.array([unit.size for unit in units], np.int64)
-    places = starts_of((lengths + 7) // 8 * 8)
-    out = np.zeros(int(places[-1]), np.uint8)
-    for place, unit in zip(places.tolist(), units, strict=False):
-        out[place : place + unit.size] = unit
-    return Pieces(out, places[:-1], lengths)
+    if scheme == "zstd" and _bare_frames(pieces):
+        units = [
+            decompress(scheme, pieces.data[start : start + length])
+            for start, length in zip(pieces.starts.tolist(), pieces.lengths.tolist(), strict=True)
+        ]
+        data, sizes = np.concatenate(units), np.array([unit.size for unit in units], np.int64)
+    else:
+        data, sizes = decompress_all(scheme, pieces.data, pieces.starts, pieces.lengths)
+    return Pieces(data, starts_of(sizes)[:-1], sizes)
+
+
+def _bare_frames(pieces: Pieces) -> bool:
+    """Return whether Zstd frames come without their uncompressed sizes."""
+    first = pieces.data[pieces.starts[0] : pieces.starts[0] + 4] if len(pieces.starts) else b""
+    return bytes(first) == ZSTD_MAGIC
 
 
 Decoder = Callable[[pb.CompressiveEncoding, Pieces, Ints], Raw]
