@@ -97,10 +97,15 @@ def mini_values(
 
 
 def long_values(
-    values: pa.Array, valid: Bytes | None, *, large: bool, options: Mapping[str, str]
+    values: pa.Array,
+    valid: Bytes | None,
+    *,
+    large: bool,
+    max_values: int = MAX_CHUNK_VALUES,
+    options: Mapping[str, str],
 ) -> MiniValues | None:
     """Encode strings of which some are long; ``None`` if chunks do not suit them."""
-    request = Request(large=large, options=options)
+    request = Request(large=large, max_values=max_values, options=options)
     offsets, data = string_buffers(values)
     coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)
