@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
+from lancekit.scan._columns import COLUMN_RULES, pick_part
 from lancekit.scan._functions import FUNCTIONS, Function, like
 from lancekit.scan._kernels import (
     COMPARISONS,
@@ -28,7 +29,6 @@ from lancekit.scan._kernels import (
     divide,
     family,
     modulo,
-    plain,
     subtract,
 )
 from lancekit.scan._literals import moment, natural
@@ -36,62 +36,6 @@ from lancekit.scan._scope import Node, Scope, beside, constant, pair, same_famil
 from lancekit.scan._sql import parse
 
 __all__ = ["compile_sql"]
-
-
-# ---- columns
-
-
-def _match(scope: Scope, name: str, names: Sequence[str], what: str) -> str:
-    """Find a name as written, else the only one that differs in case."""
-    if name in names:
-        return name
-    same = [n for n in names if n.lower() == name.lower()]
-    if len(same) == 1:
-        return same[0]
-    close = same or difflib.get_close_matches(name, names, 3, 0.6)
-    hint = f"Did you mean {' or '.join(f'`{n}`' for n in close)}?" if close else ""
-    raise scope.fail(f"there is no {what} {name!r}.", hint, column=name)
-
-
-def _field(scope: Scope, name: str) -> Node:
-    found = _match(scope, name, list(scope.fields), "column")
-    example = plain(pa.array([], scope.fields[found]))
-    return Node(
-        run=lambda rows: plain(rows(found)),
-        example=example,
-        columns=frozenset([found]),
-        field=found,
-    )
-
-
-def _child(scope: Scope, parent: Node, name: str) -> Node:
-    if not pt.is_struct(parent.type):
-        raise scope.fail(f"{parent.field or 'the value'} is {parent.type}, without fields.")
-    names = [f.name for f in parent.type]
-    found = _match(scope, name, names, f"field of {parent.field!r}")
-    node = scope.call(found, lambda v: plain(pc.struct_field(v, [found])), [parent])
-    return Node(
-        run=node.run, example=node.example, columns=node.columns, field=f"{parent.field}.{found}"
-    )
-
-
-def _column(tree: exp.Column, scope: Scope) -> Node:
-    names = [part.name for part in tree.parts]
-    node = _field(scope, names[0])
-    for name in names[1:]:
-        node = _child(scope, node, name)
-    return node
-
-
-def _dot(tree: exp.Dot, scope: Scope) -> Node:
-    return _child(scope, scope.compile(tree.this), tree.expression.name)
-
-
-def _bracket(tree: exp.Bracket, scope: Scope) -> Node:
-    keys = tree.expressions
-    if len(keys) != 1 or not isinstance(keys[0], exp.Literal) or not keys[0].is_string:
-        raise scope.fail(f"{tree.sql()!r} is not part of the filter language.")
-    return _child(scope, scope.compile(tree.this), keys[0].this)
 
 
 # ---- literals
@@ -347,6 +291,8 @@ def _one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
 
 def _function(tree: exp.Anonymous, scope: Scope) -> Node:
     name = str(tree.this).lower()
+    if name in _BY_SYNTAX:
+        return _BY_SYNTAX[name](tree, scope)
     function = FUNCTIONS.get(name)
     if function is None:
         close = difflib.get_close_matches(name, FUNCTIONS, 3, 0.6)
@@ -366,6 +312,14 @@ def _function(tree: exp.Anonymous, scope: Scope) -> Node:
     return scope.call(name, function.kernel, args)
 
 
+# functions that do the same as a piece of syntax
+_BY_SYNTAX: Mapping[str, Callable[[Any, Scope], Node]] = {
+    "make_array": _array,
+    "get_field": lambda tree, scope: pick_part(tree, tree.expressions, scope),
+    "array_element": lambda tree, scope: pick_part(tree, tree.expressions, scope),
+}
+
+
 def _check_arguments(scope: Scope, name: str, function: Function, args: list[Node]) -> None:
     if not function.least <= len(args) <= function.most:
         raise scope.fail(
@@ -380,9 +334,7 @@ def _check_arguments(scope: Scope, name: str, function: Function, args: list[Nod
 
 
 _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
-    exp.Column: _column,
-    exp.Dot: _dot,
-    exp.Bracket: _bracket,
+    **COLUMN_RULES,
     exp.Literal: _literal,
     exp.HexString: _hex,
     exp.Boolean: lambda tree, _scope: constant(pa.scalar(tree.this), tree.this),

@@ -5,16 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import types as pt
 
 from lancekit.scan._kernels import COMPARISONS, Value, concat
 
-__all__ = ["FUNCTIONS", "Function", "like"]
+__all__ = ["FUNCTIONS", "Function", "array_element", "like"]
 
 
 def _constant(value: Value) -> str:
@@ -86,6 +87,41 @@ def _array_has(lists: Value, item: Value) -> Value:
     found = np.zeros(len(lists), bool)
     found[parents.to_numpy()] = True
     return pc.if_else(pc.is_valid(lists), pa.array(found), pa.scalar(None, pa.bool_()))
+
+
+def _array_has_any(lists: Value, items: Value) -> Value:
+    hits = [_array_has(lists, item) for item in _items(items)]
+    return reduce(pc.or_, hits, pc.and_(pc.is_null(lists), pa.scalar(None, pa.bool_())))
+
+
+def _array_has_all(lists: Value, items: Value) -> Value:
+    hits = [_array_has(lists, item) for item in _items(items)]
+    return reduce(pc.and_, hits, pc.or_(pc.is_valid(lists), pa.scalar(None, pa.bool_())))
+
+
+def _items(items: Value) -> list[pa.Scalar]:
+    if not isinstance(items, pa.Scalar):
+        raise pa.ArrowNotImplementedError("the items have to be constants")
+    return list(items.values) if items.is_valid else []
+
+
+def array_element(lists: Value, place: Value) -> Value:
+    """Return an element of each list: counted from 1, or from the end by negative numbers.
+
+    It is null where a list has no such element.
+    """
+    if not isinstance(place, pa.Scalar) or not pt.is_integer(place.type):
+        raise pa.ArrowNotImplementedError("the place has to be a constant whole number")
+    wanted = place.as_py() or 0
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    at = starts + (wanted - 1 if wanted > 0 else lengths + wanted)
+    missing = (lengths < abs(wanted)) | (wanted == 0)
+    return pc.list_flatten(lists).take(pa.array(np.where(missing, 0, at), mask=missing))
+
+
+def _is_empty(lists: Value) -> Value:
+    return pc.equal(pc.list_value_length(lists), 0)
 
 
 def _round(value: Value, digits: Value | None = None) -> Value:
@@ -210,6 +246,10 @@ FUNCTIONS: Mapping[str, Function] = {
     "least": Function(pc.min_element_wise, ("",), 1, 99, same=True),
     "array_has": Function(_array_has, ("list", ""), 2, 2),
     "array_contains": Function(_array_has, ("list", ""), 2, 2),
+    "array_has_any": Function(_array_has_any, ("list", "list"), 2, 2),
+    "array_has_all": Function(_array_has_all, ("list", "list"), 2, 2),
+    "empty": _unary(_is_empty, "list"),
+    "array_empty": _unary(_is_empty, "list"),
     "array_length": _unary(lambda v: pc.cast(pc.list_value_length(v), pa.uint64()), "list"),
     "cardinality": _unary(lambda v: pc.cast(pc.list_value_length(v), pa.uint64()), "list"),
     "date_part": Function(_date_part, ("text", "moment"), 2, 2),

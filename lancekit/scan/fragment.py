@@ -5,7 +5,7 @@ A `FragmentSource` says all there is to know, without an open file, so it can be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,8 +19,10 @@ from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, LanceFileReader
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
+from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import parse_row_ids, parse_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.scan.parts import joined, stored_part
 
 __all__ = ["META_COLUMNS", "FragmentReader", "FragmentSource", "fragment_sources"]
 
@@ -71,6 +73,15 @@ def fragment_sources(snapshot: Snapshot) -> list[FragmentSource]:
     return sources
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one file holds of a top-level field."""
+
+    name: str
+    file_index: int
+    column: FileColumn
+
+
 class FragmentReader:
     """An open fragment.  Rows are physical offsets, deleted ones included, unless said otherwise.
 
@@ -113,22 +124,44 @@ class FragmentReader:
         return self.live[first:last]
 
     def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
-        """Read columns of the given ascending offsets; hidden columns by their names."""
-        arrays: dict[str, pa.ChunkedArray] = {}
-        stored = [name for name in columns if name not in META_COLUMNS]
-        for file_index, wanted in self._by_file(stored).items():
-            arrays.update(self._read_file(file_index, wanted, rows))
-        for name in columns:
-            if name in META_COLUMNS and name not in arrays:
-                values = META_COLUMNS[name](self, _as_offsets(rows))
-                arrays[name] = pa.chunked_array([pa.array(values, pa.uint64())])
-            elif name not in arrays:  # a column that no file of the fragment has reads as null
-                kind = self.source.schema.field(name).to_arrow().type
-                arrays[name] = pa.chunked_array([pa.nulls(len(rows), kind)])
-        schema = pa.schema([column_field(self.source.schema, name) for name in columns])
+        """Read columns of the given ascending offsets; hidden columns by their names.
+
+        A path such as ``s.x`` gives a column of that name; only what is asked for is read.
+        """
         if not columns:
             return rows_without_columns(len(rows))
-        return pa.table([arrays[name] for name in columns], schema=schema)
+        stored = self._read_stored([name for name in columns if name not in META_COLUMNS], rows)
+        arrays = []
+        for name in columns:
+            if name in stored:
+                arrays.append(stored[name])
+            else:
+                values = META_COLUMNS[name](self, _as_offsets(rows))
+                arrays.append(pa.chunked_array([pa.array(values, pa.uint64())]))
+        schema = pa.schema([column_field(self.source.schema, name) for name in columns])
+        return pa.table(arrays, schema=schema)
+
+    def _read_stored(
+        self, paths: Sequence[str], rows: Offsets | range
+    ) -> Mapping[str, pa.ChunkedArray]:
+        below: dict[str, list[tuple[str, ...]]] = {}
+        for path in paths:
+            top, *rest = parse_path(path)
+            below.setdefault(top, []).append(tuple(rest))
+        schema = self.source.schema
+        fields = [pruned(schema.field(top), wanted) for top, wanted in below.items()]
+        parts = [part for field in fields for part in self._parts(field)]
+        by_file: dict[int, list[FileColumn]] = {}
+        for part in parts:
+            by_file.setdefault(part.file_index, []).append(part.column)
+        read = {index: self._read_file(index, columns, rows) for index, columns in by_file.items()}
+        found: dict[str, pa.ChunkedArray] = {}
+        for field in fields:
+            arrays = [
+                read[part.file_index][field.name] for part in parts if part.name == field.name
+            ]
+            found[field.name] = joined(field, arrays, len(rows))
+        return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
 
     def _read_file(
         self, file_index: int, wanted: list[FileColumn], rows: Offsets | range
@@ -147,22 +180,18 @@ class FragmentReader:
                 table = reader.read(wanted, rows)
         return {column.field.name: table.column(column.field.name) for column in wanted}
 
-    def _by_file(self, columns: Sequence[str]) -> dict[int, list[FileColumn]]:
-        grouped: dict[int, list[FileColumn]] = {}
-        for name in columns:
-            found = self._locate(self.source.schema.field(name))
-            if found is not None:
-                grouped.setdefault(found[0], []).append(found[1])
-        return grouped
-
-    def _locate(self, field: LanceField) -> tuple[int, FileColumn] | None:
-        ids = [f.id for f in field.walk()]
+    def _parts(self, field: LanceField) -> Iterator[_Part]:
+        """Yield which files hold a field, or parts of it, and what of it they hold."""
         for file_index, file in enumerate(self.source.fragment.files):
-            indices = dict(zip(file.fields, file.column_indices, strict=False))
-            columns = tuple(indices[id_] for id_ in ids if indices.get(id_, -1) >= 0)
-            if columns:
-                return file_index, FileColumn(field.to_arrow(), columns)
-        return None
+            columns = {
+                id_: column
+                for id_, column in zip(file.fields, file.column_indices, strict=False)
+                if column >= 0
+            }
+            held = stored_part(field, columns.keys())
+            if held is not None:
+                places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
+                yield _Part(field.name, file_index, FileColumn(held.to_arrow(), places))
 
     def _reader(self, file_index: int) -> LanceFileReader:
         reader = self._open.get(file_index)
@@ -225,7 +254,7 @@ def column_field(schema: LanceSchema, name: str) -> pa.Field:
     """Return the Arrow field of a stored or hidden column."""
     if name in META_COLUMNS:
         return pa.field(name, pa.uint64())
-    return schema.field(name).to_arrow()
+    return path_field(schema, name)
 
 
 def _as_offsets(rows: Offsets | range) -> Offsets:

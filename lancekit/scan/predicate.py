@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidTypeError, PredicateError
+from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.format.schema import RESERVED_NAMES
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
@@ -32,7 +33,8 @@ def _with_hidden(schema: pa.Schema) -> pa.Schema:
 
 def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
     """Keep the fields that are read, which makes a worker's copy small and the cache quick."""
-    return pa.schema([field for field in schema if field.name in columns])
+    tops = {top_of(column) for column in columns}
+    return pa.schema([field for field in schema if field.name in tops])
 
 
 @lru_cache(maxsize=256)
@@ -90,12 +92,20 @@ def _evaluate(
     run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch, sql: str
 ) -> pa.Array:
     try:
-        value = run(batch.column)
+        value = run(partial(_column, batch))
     except (pa.ArrowException, ArithmeticError, ValueError) as error:
         raise PredicateError(
             f"{sql!r} cannot be computed: {str(error).splitlines()[0]}.", sql=sql
         ) from error
     return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
+    """Return a column that was read by its path, or a part of one that was read as a whole."""
+    if path in batch.schema.names:
+        return batch.column(path)
+    top, *rest = parse_path(path)
+    return pick(batch.column(top), rest)
 
 
 def _batches(data: pa.RecordBatch | pa.Table) -> list[pa.RecordBatch]:
@@ -113,7 +123,7 @@ class Expr:
     schema
         The fields of the dataset's schema that it reads.
     columns
-        The top-level columns that it reads.
+        The columns that it reads, nested ones by their paths.
     type
         The type that it gives.
     """
@@ -174,7 +184,7 @@ class Predicate:
     schema
         The fields of the dataset's schema that it reads.
     columns
-        The top-level columns that it reads.
+        The columns that it reads, nested ones by their paths.
     """
 
     source: str | pc.Expression

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.schema import LanceSchema, column_not_found
+from lancekit.format.paths import canonical
+from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import (
-    META_COLUMNS,
     FragmentReader,
     FragmentSource,
     Offsets,
@@ -45,19 +45,30 @@ _BLOCK_BYTES = 64 << 20
 _LIMITED_BLOCK_BYTES = 4 << 20
 #: assumed bytes of a value of variable length
 _VARIABLE_BYTES = 64
+#: assumed items of a list or map
+_ITEMS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One column of the result: a stored or hidden one, or an expression over such."""
+    """One column of the result: a stored or hidden one, or an expression over such.
+
+    `path` is how a stored one is read, if that is not by the name of the field.
+    """
 
     field: pa.Field
     expression: Expr | None = None
+    path: str = ""
+
+    @property
+    def column(self) -> str:
+        """The stored or hidden column that this is."""
+        return self.path or self.field.name
 
     @property
     def inputs(self) -> frozenset[str]:
         """The columns that have to be read."""
-        return self.expression.columns if self.expression else frozenset([self.field.name])
+        return self.expression.columns if self.expression else frozenset([self.column])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +99,7 @@ def plan_columns(
     schema
         The dataset's schema.
     columns
-        Names, or SQL expressions by the names of their results.
+        Names and paths of nested fields, or SQL expressions by the names of their results.
     hidden
         Hidden columns to append.
 
@@ -104,10 +115,7 @@ def plan_columns(
         outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
     else:
         names = schema.names if columns is None else _names(columns)
-        for name in names:
-            if name not in META_COLUMNS and name not in schema.names:
-                raise column_not_found(name, schema.names)
-        outputs = [Output(column_field(schema, name)) for name in names]
+        outputs = [Output(column_field(schema, name), path=canonical(name)) for name in names]
     present = {output.field.name for output in outputs}
     outputs += [Output(column_field(schema, name)) for name in hidden if name not in present]
     return tuple(outputs)
@@ -181,9 +189,7 @@ def project(
     arrays.update({name: fresh.column(name) for name in fresh.column_names})
     batch = pa.table(arrays) if any(output.expression for output in outputs) else None
     columns = [
-        arrays[output.field.name]
-        if output.expression is None
-        else output.expression.evaluate(batch)
+        arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
         for output in outputs
     ]
     return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
@@ -200,6 +206,9 @@ def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
 def _width(kind: pa.DataType) -> int:
     if pa.types.is_fixed_size_list(kind):
         return _width(kind.value_type) * int(kind.list_size)
+    if pa.types.is_nested(kind):
+        items = 1 if pa.types.is_struct(kind) else _ITEMS
+        return items * sum(_width(kind.field(at).type) for at in range(kind.num_fields))
     try:
         return max(int(kind.bit_width) // 8, 1)
     except ValueError:

@@ -222,7 +222,7 @@ def test_position_of_a_mistake_is_in_the_context():
 
 def test_a_predicate_is_a_small_picklable_value():
     wanted = Predicate.parse("st.a = 1 OR `Mixed Case` > 4", ROWS.schema)
-    assert wanted.columns == {"st", "Mixed Case"}
+    assert wanted.columns == {"st.a", "Mixed Case"}
     assert wanted.schema.names == ["st", "Mixed Case"]
     again = pickle.loads(pickle.dumps(wanted))
     assert again == wanted

@@ -1,0 +1,64 @@
+"""One field in several files of a fragment: structs some of whose fields were added later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.format.schema import LanceField
+
+__all__ = ["joined", "stored_part"]
+
+
+def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
+    """Return what of a field lies in a file that has columns for ``ids``; ``None`` for nothing.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A file holds a part of what is in a list.
+    """
+    if field.id in ids and (not field.children or all(f.id not in ids for f in _below(field))):
+        return field  # a leaf, a packed struct or a blob
+    children = [stored_part(child, ids) for child in field.children]
+    held = tuple(child for child in children if child is not None)
+    if not held:
+        return None
+    if field.logical_type != "struct" and held != field.children:
+        raise UnsupportedFeatureError(
+            f"Column {field.name!r} of type {field.logical_type} has its items in several files.",
+            hint="Rewrite the dataset with pylance, or leave the column out.",
+            column=field.name,
+        )
+    return replace(field, children=held)
+
+
+def _below(field: LanceField) -> list[LanceField]:
+    return [below for child in field.children for below in child.walk()]
+
+
+def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
+    """Return a field of which each part is in one file; what no file has is null."""
+    kind = field.to_arrow().type
+    if not parts:
+        return pa.chunked_array([pa.nulls(rows, kind)])
+    if len(parts) == 1 and parts[0].type.equals(kind):
+        return parts[0]
+    return pa.chunked_array([_join(field, [part.combine_chunks() for part in parts])], kind)
+
+
+def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
+    if len(parts) == 1 and parts[0].type.equals(field.to_arrow().type):
+        return parts[0]
+    children = []
+    for child in field.children:
+        held = [part for part in parts if part.type.get_field_index(child.name) >= 0]
+        if held:
+            children.append(_join(child, [part.field(child.name) for part in held]))
+        else:
+            children.append(pa.nulls(len(parts[0]), child.to_arrow().type))
+    fields = [child.to_arrow() for child in field.children]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=parts[0].is_null())
