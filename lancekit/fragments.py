@@ -12,7 +12,6 @@ from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.fragment import FragmentSource
-from lancekit.scan.scanner import plan_columns
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
 
@@ -109,10 +108,9 @@ class LanceFragment(PartOfPylance):
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
-        outputs = plan_columns(self._dataset.lance_schema, columns)
         alone = replace(self.source, first_row=0)
         positions = parse_positions(indices, self.metadata.num_rows)
-        return resolved(take_rows([alone], outputs, positions))
+        return resolved(take_rows([alone], columns, positions, self._dataset.lance_schema))
 
     @property
     def physical_schema(self) -> pa.Schema:

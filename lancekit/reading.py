@@ -14,7 +14,6 @@ from lancekit.format.extensions import resolved
 from lancekit.fragments import LanceFragment
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.fragment import fragment_sources
-from lancekit.scan.scanner import plan_columns
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
 from lancekit.sql import SqlQueryBuilder
@@ -83,8 +82,9 @@ class Reading(Facts):
         Parameters
         ----------
         columns
-            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, or SQL expressions
-            by the names of their results; all stored columns by default.
+            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested
+            fields (``s.x``), or SQL expressions by the names of their results; all stored columns
+            by default.
         filter
             SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
             is null are left out.
@@ -292,7 +292,7 @@ class Reading(Facts):
         indices
             Positions from 0; they may repeat.
         columns
-            As in `scanner`.
+            As in `scanner`; but a path ``s.x`` gives the column ``s``, with only ``x`` in it.
 
         Raises
         ------
@@ -307,10 +307,9 @@ class Reading(Facts):
         [30, 10]
         """
         manifest = self._snapshot.manifest
-        outputs = plan_columns(manifest.schema, columns)
         positions = parse_positions(indices, manifest.num_rows)
-        table = take_rows(fragment_sources(self._snapshot), outputs, positions)
-        if not outputs:
+        table = take_rows(fragment_sources(self._snapshot), columns, positions, manifest.schema)
+        if not table.num_columns:
             return table
         return resolved(table.replace_schema_metadata(dict(manifest.schema.metadata) or None))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -116,16 +116,25 @@ def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.Chunked
     return pc.struct_field(values, list(names)) if names else values
 
 
-def pruned(field: LanceField, paths: Iterable[Sequence[str]]) -> LanceField:
+def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     """Return a field with only what paths below it lead to; an empty path keeps all of it.
 
     The order is the schema's.  Lists and maps are walked through, too, by the names of their
     parts.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A path leads nowhere.
     """
     below: dict[str, list[Sequence[str]]] = {}
     for first, *rest in (path for path in paths if path):
         below.setdefault(first, []).append(rest)
     if not all(paths) or not below:
         return field
+    names = [child.name for child in field.children]
+    for name in below:
+        if name not in names:
+            raise column_not_found(f"{field.name}.{name}", names)
     kept = [pruned(child, below[child.name]) for child in field.children if child.name in below]
     return replace(field, children=tuple(kept))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, RowOutOfRangeError
+from lancekit.format.paths import parse_path, pruned, top_of
+from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import FragmentReader, FragmentSource, rows_without_columns
-from lancekit.scan.scanner import Output, project
+from lancekit.scan.scanner import Output, plan_columns, project
 
 __all__ = ["parse_positions", "take_rows"]
 
@@ -49,13 +52,39 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
 
 def take_rows(
     sources: Sequence[FragmentSource],
-    outputs: Sequence[Output],
+    columns: Sequence[str] | dict[str, str] | None,
     positions: npt.NDArray[np.int64],
+    schema: LanceSchema,
 ) -> pa.Table:
     """Return the rows at ``positions``, in that order, repeated ones repeated.
 
-    Only the pages and blocks that hold them are read.
+    Only the pages and blocks that hold them are read.  A path such as ``s.x`` gives the column
+    ``s`` with nothing but ``x`` in it, as in the reference (a scan gives a column ``s.x``).
     """
+    if isinstance(columns, dict) or columns is None:
+        outputs = plan_columns(schema, columns)
+    else:
+        schema = _narrowed(schema, list(columns))
+        outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, columns))))
+        sources = [replace(source, schema=schema) for source in sources]
+    return _take(sources, outputs, positions)
+
+
+def _narrowed(schema: LanceSchema, paths: Sequence[str]) -> LanceSchema:
+    """Return a schema whose columns hold only what the paths lead to."""
+    below: dict[str, list[tuple[str, ...]]] = {}
+    for path in paths:
+        top, *rest = parse_path(path)
+        below.setdefault(top, []).append(tuple(rest))
+    fields = [pruned(f, below[f.name]) if f.name in below else f for f in schema.fields]
+    return replace(schema, fields=tuple(fields))
+
+
+def _take(
+    sources: Sequence[FragmentSource],
+    outputs: Sequence[Output],
+    positions: npt.NDArray[np.int64],
+) -> pa.Table:
     schema = pa.schema([output.field for output in outputs])
     if not outputs:
         return rows_without_columns(len(positions))
