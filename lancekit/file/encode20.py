@@ -6,26 +6,65 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lancekit.errors import UnsupportedTypeError
 from lancekit.file import bits
+from lancekit.file.memory import starts_of
 from lancekit.file.plain import (
     Encoded,
     byte_width,
     fixed_bytes,
     is_variable,
+    null_flags,
     string_buffers,
     validity_bits,
 )
 from lancekit.format.pb import encodings_v20_pb2 as pb
 
-__all__ = ["encode_page"]
+__all__ = ["encode_lists", "encode_page", "encode_structs"]
+
+#: Strings become a dictionary if there are so many rows, and so few distinct ones among them.
+_DICTIONARY_ROWS = 100
+_DICTIONARY_ITEMS = 100
 
 
 def encode_page(array: pa.Array) -> Encoded:
-    """Encode at least one row; extension types already unwrapped."""
+    """Encode rows of a leaf; extension types already unwrapped."""
     buffers: list[Any] = []
-    message = _strings(array, buffers) if is_variable(array.type) else _nullable(array, buffers)
-    return Encoded(len(array), message, tuple(buffers))
+    return Encoded(len(array), _any(array, buffers), tuple(buffers))
+
+
+def encode_structs(array: pa.Array) -> Encoded:
+    """Encode that there are structs, of which nothing but their number is stored."""
+    return Encoded(len(array), pb.ArrayEncoding(struct=pb.SimpleStruct()))
+
+
+def encode_lists(lengths: pa.Array) -> Encoded:
+    """Encode the lengths of lists, null for null lists; their items are in the next column."""
+    buffers: list[Any] = []
+    null = null_flags(lengths)
+    counts = fixed_bytes(lengths).view(np.int64)
+    if null is not None:
+        counts = np.where(null, 0, counts)
+    ends = starts_of(counts)[1:].astype(np.uint64)
+    items = int(ends[-1]) if len(ends) else 0
+    if null is not None:
+        ends[null] += np.uint64(items + 1)
+    offsets = _no_nulls(_flat(64, ends, buffers))
+    lists = pb.List(offsets=offsets, null_offset_adjustment=items + 1, num_items=items)
+    return Encoded(len(lengths), pb.ArrayEncoding(list=lists), tuple(buffers))
+
+
+def _any(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return _user_dictionary(array, buffers)
+    if pa.types.is_struct(kind):
+        return _packed(array, buffers)
+    if not is_variable(kind):
+        return _nullable(array, buffers)
+    return _few_strings(array, buffers) or _strings(array, buffers)
 
 
 def _flat(bits_per_value: int, data: Any, buffers: list[Any]) -> pb.ArrayEncoding:
@@ -57,6 +96,63 @@ def _values(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
         return pb.ArrayEncoding(fixed_size_list=lists)
     width = byte_width(array.type)
     return _flat(1 if width is None else width * 8, fixed_bytes(array), buffers)
+
+
+def _packed(array: pa.StructArray, buffers: list[Any]) -> pb.ArrayEncoding:
+    """Encode the rows of a packed struct; no field of it has nulls.
+
+    The fields share one buffer: each names the first of the page.
+    """
+    place = pb.Buffer(buffer_index=len(buffers))
+    inner, columns = [], []
+    for index in range(array.type.num_fields):
+        parts: list[Any] = []
+        encoding = _no_nulls(_values(array.field(index), parts))
+        inner.append(encoding)
+        columns.append(parts[0].reshape(len(array), -1))
+    buffers.append(np.hstack(columns))
+    return pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=inner, buffer=place))
+
+
+def _few_strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding | None:
+    """Encode few distinct strings as codes from 1 on; 0 is null."""
+    if not pa.types.is_string(array.type) or len(array) < _DICTIONARY_ROWS:
+        return None
+    if pc.count_distinct(array.slice(0, 1024)).as_py() >= _DICTIONARY_ITEMS:
+        return None
+    coded = array.dictionary_encode()
+    items = coded.dictionary
+    if not 0 < len(items) < _DICTIONARY_ITEMS:
+        return None
+    codes = fixed_bytes(coded.indices.fill_null(-1)).view(np.int32) + 1
+    return _dictionary(codes.astype(np.uint8), items, buffers)
+
+
+def _user_dictionary(array: pa.DictionaryArray, buffers: list[Any]) -> pb.ArrayEncoding:
+    """Encode an Arrow dictionary; nulls are an item more."""
+    indices, items = array.indices, array.dictionary
+    dtype = np.dtype(array.type.index_type.to_pandas_dtype())
+    null = null_flags(indices)
+    codes = fixed_bytes(indices).view(dtype)
+    if null is not None:
+        if len(items) > np.iinfo(dtype).max:
+            raise UnsupportedTypeError(
+                f"A dictionary of {len(items)} items leaves no {array.type.index_type} for nulls, "
+                "as files of version 2.0 need it.",
+                hint="Use wider indices, or data_storage_version 2.1 or later.",
+                type=str(array.type),
+            )
+        codes = np.where(null, dtype.type(len(items)), codes)
+        items = pa.concat_arrays([items, pa.nulls(1, items.type)])
+    return _dictionary(codes, items, buffers)
+
+
+def _dictionary(codes: Any, items: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+    indices = _no_nulls(_flat(codes.itemsize * 8, codes, buffers))
+    encoding = _strings(items, buffers) if is_variable(items.type) else _nullable(items, buffers)
+    return pb.ArrayEncoding(
+        dictionary=pb.Dictionary(indices=indices, items=encoding, num_dictionary_items=len(items))
+    )
 
 
 def _strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:

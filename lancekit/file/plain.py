@@ -20,6 +20,8 @@ __all__ = [
     "byte_width",
     "fixed_bytes",
     "is_variable",
+    "list_offsets",
+    "null_flags",
     "packed_rows",
     "string_buffers",
     "taken_apart",
@@ -60,8 +62,32 @@ def validity_bits(array: pa.Array) -> Bytes | None:
     """Return the validity bitmap moved to bit 0; ``None`` if there are no nulls."""
     if array.null_count == 0:
         return None
+    if pa.types.is_null(array.type):
+        return np.zeros(-(-len(array) // 8), np.uint8)
     bitmap = np.frombuffer(array.buffers()[0], np.uint8)
     return _ending_clean(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
+
+
+def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
+    """Return which values are null; ``None`` if there are none."""
+    if array.null_count == 0:
+        return None
+    if pa.types.is_null(array.type):
+        return np.ones(len(array), bool)
+    bitmap = np.frombuffer(array.buffers()[0], np.uint8)
+    flags: NDArray[np.bool_] = (
+        bits.unpack(bits.slice_bits(bitmap, array.offset, len(array)), len(array)) == 0
+    )
+    return flags
+
+
+def list_offsets(array: pa.Array) -> NDArray[Any]:
+    """Return the offsets of lists into their values, one more than lists."""
+    dtype = np.int64 if pa.types.is_large_list(array.type) else np.int32
+    stored = array.buffers()[1]
+    if stored is None or stored.size == 0:
+        return np.zeros(1, dtype)
+    return np.frombuffer(stored, dtype)[array.offset : array.offset + len(array) + 1]
 
 
 def fixed_bytes(array: pa.Array) -> Bytes:

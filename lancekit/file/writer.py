@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from google.protobuf.any_pb2 import Any as AnyMessage
 
-from lancekit.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedTypeError
-from lancekit.file import encode20, encode21
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.file import blobs, encode20, encode21
 from lancekit.file.columns import owning_fields
-from lancekit.file.container import (
-    ALIGNMENT,
-    ARRAY_ENCODING,
-    COLUMN_ENCODING,
-    FOOTER,
-    MAGIC,
-    PAGE_LAYOUT,
+from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
+from lancekit.file.leaves import (
+    Leaf,
+    columns_of_20,
+    is_whole,
+    leaves_of,
+    nulls_where_forbidden,
+    plain_type,
+    pruned,
+    stored,
 )
-from lancekit.file.plain import Encoded, byte_width, is_variable
-from lancekit.file.raw import storage_type
-from lancekit.format.pb import encodings_v20_pb2, file2_pb2, schema_pb2
-from lancekit.format.schema import LanceSchema, schema_to_pb
+from lancekit.file.pending import Pages, Waiting
+from lancekit.file.plain import Encoded
+from lancekit.file.writable import check_field, check_packed
+from lancekit.format.pb import schema_pb2
+from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.storage.base import Sink
 
 __all__ = ["DEFAULT_VERSION", "FileSummary", "LanceFileWriter"]
@@ -36,24 +38,24 @@ DEFAULT_VERSION = "2.2"
 #: Arrow bytes of a column that make a page.
 _PAGE_BYTES = 8 << 20
 
-#: The widest row of booleans of which eight still fit into a chunk of 2.1.
-_MAX_BOOLEANS = 8192
-
 
 @dataclass(frozen=True, slots=True)
 class _Format:
-    """How one version is written: footer and manifest numbers, page message, page encoder."""
+    """How one version is written: footer and manifest numbers, and the message of a page."""
 
+    name: str
     footer: tuple[int, int]
     manifest: tuple[int, int]
     type_url: str
-    encode: Callable[[pa.Array], Encoded]
 
 
 _FORMATS = {
-    "2.0": _Format((0, 3), (2, 0), ARRAY_ENCODING, encode20.encode_page),
-    "2.1": _Format((2, 1), (2, 1), PAGE_LAYOUT, partial(encode21.encode_page, large=False)),
-    "2.2": _Format((2, 2), (2, 2), PAGE_LAYOUT, partial(encode21.encode_page, large=True)),
+    known.name: known
+    for known in (
+        _Format("2.0", (0, 3), (2, 0), ARRAY_ENCODING),
+        _Format("2.1", (2, 1), (2, 1), PAGE_LAYOUT),
+        _Format("2.2", (2, 2), (2, 2), PAGE_LAYOUT),
+    )
 }
 
 
@@ -116,14 +118,46 @@ class LanceFileWriter:
             schema = LanceSchema.from_arrow(schema)
         self._schema = schema
         self._arrow = schema.to_arrow()
-        for field in self._arrow:
-            _check_type(field)
+        for field in schema.fields:
+            check_field(field, version)
         self._format = known
         self._sink = sink
         self._position = 0
         self._num_rows = 0
         self._open = True
-        self._columns = [_Column(max_page_bytes) for _ in self._arrow]
+        self._groups = [list(self._columns_of(field, max_page_bytes)) for field in schema.fields]
+        self._columns = [column for group in self._groups for column in group]
+
+    def _columns_of(self, top: LanceField, max_page_bytes: int) -> Iterator[_Column]:
+        """Yield the columns of a top-level field."""
+        known = self._format
+        old = known.name == "2.0"
+        leaves = (
+            (Leaf(owner, ()) for owner in owning_fields(top, known.manifest))
+            if old
+            else leaves_of(top)
+        )
+        for leaf in leaves:
+            owner = leaf.field
+            blob = blobs.is_blob(owner)
+            struct = owner.logical_type == "struct" and not blob
+            encode = _encoder_20(owner) if old else _encoder_21(leaf, known)
+            if blob:
+                encode = _blob_encoder(leaf, known, self._write_aligned)
+            yield _Column(
+                owner=owner,
+                path=leaf.path,
+                leaf=blobs.unified if blobs.is_blob_v2(owner) else stored,
+                packed=struct and (is_whole(owner) or not (old or owner.children)),
+                encode=encode,
+                waiting=Waiting(max_page_bytes),
+                pages=Pages(
+                    known.type_url,
+                    items_per_row=leaf.items_per_row,
+                    ranked=not old,
+                    blobs=blob and old,
+                ),
+            )
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.
@@ -141,18 +175,23 @@ class LanceFileWriter:
         if batch.num_rows == 0:
             return
         self._num_rows += batch.num_rows
-        for column, array in zip(self._columns, arrays, strict=True):
-            for page in column.add(array):
-                self._write_page(column, page)
+        parts = [
+            part
+            for array, field, group in zip(arrays, self._schema.fields, self._groups, strict=True)
+            for part in self._parts(array, field, group)
+        ]
+        for column, part in zip(self._columns, parts, strict=True):
+            self._write_pages(column, column.waiting.add(part))
 
     def finish(self) -> FileSummary:
         """Write what is left, the schema and the footer; make the file visible."""
         self._check_open()
         for column in self._columns:
-            for page in column.rest():
-                self._write_page(column, page)
+            self._write_pages(column, column.waiting.rest())
+            if self._num_rows and not len(column.pages):  # of lists without a single item
+                self._note(column, encode20.encode_page(pa.nulls(0)))
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
-        descriptor.schema.fields.extend(schema_to_pb(self._schema))
+        descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema)))
         for key, value in self._schema.metadata.items():
             descriptor.schema.metadata[key] = value.encode()
         stored = descriptor.SerializeToString()
@@ -161,7 +200,7 @@ class LanceFileWriter:
         columns_at = self._position
         places = []
         for column in self._columns:
-            metadata = column.metadata().SerializeToString()
+            metadata = column.pages.metadata()
             places.append((self._position, len(metadata)))
             self._write(metadata)
         table_at = self._position
@@ -172,17 +211,12 @@ class LanceFileWriter:
         self._write(FOOTER.pack(*numbers, *self._format.footer, MAGIC))
         self._sink.close()
         self._open = False
-        owners = [
-            owner.id
-            for field in self._schema.fields
-            for owner in owning_fields(field, self._format.manifest)
-        ]
         return FileSummary(
             num_rows=self._num_rows,
             size_bytes=self._position,
             version=self._format.manifest,
-            field_ids=tuple(owners),
-            column_indices=tuple(range(len(owners))),
+            field_ids=tuple(column.owner.id for column in self._columns),
+            column_indices=tuple(range(len(self._columns))),
         )
 
     def abort(self) -> None:
@@ -201,9 +235,10 @@ class LanceFileWriter:
         if place < 0:
             raise SchemaMismatchError(f"Column {field.name!r} is missing.", column=field.name)
         array = batch.column(place)
-        if isinstance(array, pa.ExtensionArray):
-            array = array.storage
-        if not array.type.equals(field.type):
+        blob = blobs.is_blob_v2(self._schema.fields[index])
+        if blob and plain_type(array.type) == pa.large_binary():
+            return array
+        if array.type != field.type and plain_type(array.type) != plain_type(field.type):
             raise SchemaMismatchError(
                 f"Column {field.name!r} is {array.type}, not {field.type}.", column=field.name
             )
@@ -212,13 +247,35 @@ class LanceFileWriter:
                 f"Column {field.name!r} must not hold nulls, and has {array.null_count}.",
                 column=field.name,
             )
+        if nulls_where_forbidden(array, field.type):
+            raise SchemaMismatchError(
+                f"Column {field.name!r} holds nulls in a part that must not: {field.type}.",
+                column=field.name,
+            )
         return array
 
-    def _write_page(self, column: _Column, array: pa.Array) -> None:
-        encoded = self._format.encode(array)
+    def _parts(
+        self, array: pa.Array, field: LanceField, group: list[_Column]
+    ) -> Iterator[pa.Array]:
+        """Yield what goes to each column of a field, after a look for what it cannot hold."""
+        if self._format.name == "2.0":
+            parts = columns_of_20(array, field)
+        else:
+            parts = (pruned(array, column.path, column.leaf) for column in group)
+        for column, part in zip(group, parts, strict=True):
+            if column.packed:
+                check_packed(part, len(column.path), column.owner, self._format.name)
+            yield part
+
+    def _write_pages(self, column: _Column, arrays: Iterable[pa.Array]) -> None:
+        for array in arrays:
+            for encoded in column.encode(array):
+                self._note(column, encoded)
+
+    def _note(self, column: _Column, encoded: Encoded) -> None:
         places = [self._write_aligned(buffer) for buffer in encoded.buffers]
         sizes = [memoryview(buffer).nbytes for buffer in encoded.buffers]
-        column.wrote(encoded, self._format.type_url, places, sizes)
+        column.pages.add(encoded, places, sizes)
 
     def _write_aligned(self, data: Any) -> int:
         """Write one buffer; return where it starts."""
@@ -234,80 +291,54 @@ class LanceFileWriter:
             self._position += view.nbytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """Rows of one column that wait for a page, and the pages written so far."""
+    """One physical column: its field, the way to it, and its rows on their way out."""
 
-    def __init__(self, max_page_bytes: int) -> None:
-        self._max = max_page_bytes
-        self._waiting: list[pa.Array] = []
-        self._bytes = 0
-        self._rows = 0
-        self._pages: list[file2_pb2.Page] = []
-
-    def add(self, array: pa.Array) -> list[pa.Array]:
-        """Take rows; return what fills pages now."""
-        self._waiting.append(array)
-        self._bytes += array.nbytes
-        return self.rest() if self._bytes >= self._max else []
-
-    def rest(self) -> list[pa.Array]:
-        """Return everything that waits, in pages."""
-        if not self._waiting:
-            return []
-        one = len(self._waiting) == 1
-        array = self._waiting[0] if one else pa.concat_arrays(self._waiting)
-        count = min(len(array), max(1, round(self._bytes / self._max)))
-        self._waiting, self._bytes = [], 0
-        borders = [len(array) * i // count for i in range(count + 1)]
-        return [array.slice(a, b - a) for a, b in pairwise(borders)]
-
-    def wrote(self, encoded: Encoded, type_url: str, places: list[int], sizes: list[int]) -> None:
-        """Note a page that has been written."""
-        self._pages.append(
-            file2_pb2.Page(
-                buffer_offsets=places,
-                buffer_sizes=sizes,
-                length=encoded.rows,
-                encoding=_wrap(type_url, encoded.message),
-                priority=0 if type_url == ARRAY_ENCODING else self._rows,
-            )
-        )
-        self._rows += encoded.rows
-
-    def metadata(self) -> file2_pb2.ColumnMetadata:
-        """Return the column's entry in the file."""
-        values = encodings_v20_pb2.ColumnEncoding(values=encodings_v20_pb2.Nothing())
-        encoding = _wrap(COLUMN_ENCODING, values)
-        return file2_pb2.ColumnMetadata(encoding=encoding, pages=self._pages)
+    owner: LanceField
+    path: tuple[int, ...]
+    leaf: Callable[[pa.Array], pa.Array]
+    packed: bool
+    encode: Callable[[pa.Array], Iterable[Encoded]]
+    waiting: Waiting
+    pages: Pages
 
 
-def _wrap(type_url: str, message: Any) -> file2_pb2.Encoding:
-    wrapped = AnyMessage(type_url=type_url, value=message.SerializeToString())
-    return file2_pb2.Encoding(direct=file2_pb2.Direct(encoding=wrapped.SerializeToString()))
+def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
+    encode: Callable[[pa.Array], Encoded] = encode20.encode_page
+    if owner.logical_type == "struct" and not is_whole(owner):
+        encode = encode20.encode_structs
+    elif owner.children and not is_whole(owner):
+        encode = encode20.encode_lists
+    return lambda array: [encode(array)]
 
 
-def _check_type(field: pa.Field) -> None:
-    """Raise unless columns of this field can be written."""
-    kind = storage_type(field.type)
-    metadata = field.metadata or {}
-    if metadata.get(b"lance-encoding:blob") == b"true":
-        problem = "blob columns"
-    elif pa.types.is_fixed_size_list(kind):
-        item = kind.value_type
-        booleans = pa.types.is_boolean(item) and kind.list_size <= _MAX_BOOLEANS
-        if kind.list_size > 0 and (booleans or byte_width(item)):
-            return
-        problem = str(field.type)
-    elif (
-        pa.types.is_null(kind) or pa.types.is_boolean(kind) or is_variable(kind) or byte_width(kind)
-    ):
-        return
-    else:
-        problem = str(field.type)
-    raise UnsupportedTypeError(
-        f"Column {field.name!r}: writing {problem} is not supported.",
-        hint="Supported are null, booleans, numbers, decimals, dates, times, timestamps, "
-        "durations, strings, binary, and fixed-size lists of numbers or booleans.",
-        column=field.name,
-        type=str(field.type),
+def _encoder_21(leaf: Leaf, known: _Format) -> Callable[[pa.Array], Iterable[Encoded]]:
+    return partial(
+        encode21.encode_pages,
+        depth=len(leaf.path),
+        large=known.name == "2.2",
+        options=leaf.field.metadata,
     )
+
+
+def _blob_encoder(
+    leaf: Leaf, known: _Format, place: Callable[[Any], int]
+) -> Callable[[pa.Array], Iterable[Encoded]]:
+    if known.name == "2.0":
+        return partial(blobs.encode_blobs_20, place=place)
+    depth = len(leaf.path)
+    if blobs.is_blob_v2(leaf.field):
+        return partial(blobs.encode_blobs_v2, depth=depth, place=place)
+    return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
+
+
+def _as_stored(schema: LanceSchema) -> LanceSchema:
+    """Return the schema with the descriptors that stand for blobs."""
+
+    def walk(field: LanceField) -> LanceField:
+        if blobs.is_blob_v2(field):
+            return blobs.descriptor_field(field)
+        return replace(field, children=tuple(map(walk, field.children)))
+
+    return replace(schema, fields=tuple(map(walk, schema.fields)))

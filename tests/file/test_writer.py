@@ -15,31 +15,100 @@ from tests.file.columns import VERSIONS, assert_same
 from tests.file.lance_io import open_ours, write_ours
 from tests.support.memory_file import MemorySink
 
+_PACKED = {"lance-encoding:packed": "true"}
+_BLOB = {"lance-encoding:blob": "true"}
+_STRUCT = pa.struct([("x", pa.int32())])
+_VECTORS = pa.list_(_STRUCT, 3)
+_REFUSED = [
+    ("2.0 2.1", pa.map_(pa.string(), pa.int32()), None, "map<string, int32"),
+    ("2.0 2.1", _VECTORS, None, "fixed_size_list"),
+    ("2.0 2.1 2.2", pa.binary(0), None, "fixed_size_binary"),
+    ("2.0 2.1 2.2", pa.list_(pa.float32(), 0), None, "without items"),
+    ("2.1", pa.list_(pa.bool_(), 8193), None, "8193 booleans"),
+    ("2.2", pa.list_(pa.struct([("l", pa.list_(pa.int8()))]), 2), None, "lists inside"),
+    ("2.2", pa.list_(_VECTORS), None, "nullable fixed-size lists"),
+    ("2.1 2.2", pa.list_(pa.struct([])), None, "without fields"),
+    ("2.0 2.1 2.2", pa.struct([]), _PACKED, "without fields"),
+    ("2.0 2.1 2.2", pa.struct([("f", pa.bool_())]), _PACKED, "packed structs with bool"),
+    ("2.0 2.1", pa.struct([("f", pa.string())]), _PACKED, "packed structs with string"),
+    ("2.1", pa.struct([("f", pa.list_(pa.int8(), 2))]), _PACKED, "packed structs with fixed"),
+    ("2.0 2.1 2.2", pa.string(), _BLOB, "blobs of type string"),
+    (
+        "2.1 2.2",
+        pa.list_(pa.field("item", pa.large_binary(), metadata=_BLOB)),
+        None,
+        "blobs inside of lists",
+    ),
+]
+
+
+@pytest.mark.parametrize(("versions", "kind", "metadata", "problem"), _REFUSED, ids=str)
+def test_what_no_reader_could_read_is_refused_before_anything_is_written(
+    versions: str, kind: pa.DataType, metadata: dict[str, str] | None, problem: str
+) -> None:
+    schema = pa.schema([("fine", pa.int32()), pa.field("odd", kind, metadata=metadata)])
+    for version in versions.split():
+        sink = MemorySink()
+        with pytest.raises(UnsupportedTypeError, match=problem) as info:
+            LanceFileWriter(sink, schema, version=version)
+        assert info.value.context["version"] == version
+        assert version in str(info.value)
+        assert sink.tell() == 0
+
+
+_NULL_STRUCTS = pa.array([{"x": 1}, None], _STRUCT)
+_NULL_FIELDS = pa.array([{"x": 1}, {"x": None}], _STRUCT)
+_EMPTY = pa.array([{}, None], pa.struct([]))
+
 
 @pytest.mark.parametrize(
-    "kind",
+    ("versions", "array", "metadata", "problem"),
     [
-        pa.struct([("x", pa.int32())]),
-        pa.list_(pa.int32()),
-        pa.map_(pa.string(), pa.int32()),
-        pa.dictionary(pa.int32(), pa.string()),
-        pa.list_(pa.list_(pa.int8(), 2), 2),
-        pa.binary(0),
+        ("2.0", _NULL_STRUCTS, None, "null structs"),
+        ("2.0", pa.array([[{"x": 1}, None]], pa.list_(_STRUCT)), None, "null structs"),
+        ("2.0", _NULL_STRUCTS, _PACKED, "null structs"),
+        ("2.0 2.1 2.2", _NULL_FIELDS, _PACKED, "nulls in fields of packed structs"),
+        ("2.0 2.1 2.2", _EMPTY, None, "null structs"),
     ],
     ids=str,
 )
-def test_types_out_of_scope_are_refused_before_anything_is_written(kind: pa.DataType) -> None:
-    sink = MemorySink()
-    with pytest.raises(UnsupportedTypeError, match="Column 'odd'") as info:
-        LanceFileWriter(sink, pa.schema([("fine", pa.int32()), ("odd", kind)]))
-    assert info.value.context == {"column": "odd", "type": str(kind)}
-    assert sink.tell() == 0
+def test_values_that_a_version_cannot_hold_are_refused(
+    versions: str, array: pa.Array, metadata: dict[str, str] | None, problem: str
+) -> None:
+    schema = pa.schema([pa.field("odd", array.type, metadata=metadata)])
+    for version in versions.split():
+        writer = LanceFileWriter(MemorySink(), schema, version=version)
+        with pytest.raises(UnsupportedTypeError, match=problem) as info:
+            writer.write(pa.record_batch([array], schema=schema))
+        assert info.value.context["version"] == version
 
 
-def test_blob_columns_are_refused() -> None:
-    field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
-    with pytest.raises(UnsupportedTypeError, match="blob"):
-        LanceFileWriter(MemorySink(), pa.schema([field]))
+def test_null_parts_are_refused_where_the_schema_has_none() -> None:
+    part = pa.field("x", pa.int32(), nullable=False)
+    cases = {
+        pa.struct([part]): [{"x": 1}, {"x": None}],
+        pa.list_(pa.field("item", pa.int32(), nullable=False)): [[1], [None]],
+        pa.list_(pa.struct([part])): [[{"x": 1}], [{"x": None}]],
+        pa.list_(pa.struct([part]), 1): [[{"x": 1}], [{"x": None}]],
+        pa.map_(pa.string(), part): [[("k", 1)], [("k", None)]],
+    }
+    for kind, rows in cases.items():
+        writer = LanceFileWriter(MemorySink(), pa.schema([("c", kind)]))
+        loose = pa.array(rows, _nullable(kind))
+        with pytest.raises(SchemaMismatchError, match="must not"):
+            writer.write(pa.record_batch({"c": loose}))
+        writer.write(pa.record_batch({"c": pa.array([None, rows[0]], _nullable(kind))}))
+
+
+def _nullable(kind: pa.DataType) -> pa.DataType:
+    """Return the type with everything nullable that may be."""
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _nullable(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, kind.item_type)
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(_nullable(kind.value_type), kind.list_size)
+    return pa.list_(_nullable(kind.value_type)) if pa.types.is_list(kind) else kind
 
 
 def test_unknown_version_and_page_size_are_refused() -> None:

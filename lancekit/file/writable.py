@@ -1,0 +1,133 @@
+"""What each version of the format cannot hold, found before anything is written.
+
+The limits are the readers': a file that none could read is refused (file format, sections 4, 16).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lancekit.errors import UnsupportedTypeError
+from lancekit.file.blobs import is_blob, is_blob_v2
+from lancekit.file.leaves import is_whole
+from lancekit.file.plain import byte_width, is_variable
+from lancekit.format.schema import LanceField
+
+__all__ = ["check_field", "check_packed"]
+
+#: The widest row of booleans of which eight still fit into a chunk of 2.1.
+_MAX_BOOLEANS = 8192
+
+_NEWER = "Use data_storage_version 2.2, or another type."
+
+
+def check_field(field: LanceField, version: str) -> None:
+    """Raise ``UnsupportedTypeError`` unless columns of a field can be written in a version."""
+    for problem, hint in _problems(field, version, ()):
+        raise UnsupportedTypeError(
+            f"Column {field.name!r}: {problem} cannot be written to files of version {version}.",
+            hint=hint,
+            column=field.name,
+            type=str(field.to_arrow().type),
+            version=version,
+        )
+
+
+def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a field below ``above``, and what helps."""
+    logical = field.logical_type
+    kind = field.to_arrow().type
+    if is_blob(field):
+        yield from _blob_problems(field, version, above)
+        return
+    if is_whole(field):
+        yield from _packed_problems(field, version)
+        return
+    new = logical == "map" or logical.startswith("fixed_size_list:struct:")
+    if new and version != "2.2":
+        yield str(kind), _NEWER
+    if logical.startswith("fixed_size_list:struct:"):
+        if "list" in above and field.nullable:
+            yield "nullable fixed-size lists of structs inside of lists", "Make them not nullable."
+    elif logical == "struct" and not field.children:
+        if "list" in above:
+            yield "structs without fields inside of lists", "Add a field."
+    elif not field.children:
+        yield from _leaf_problems(kind, version)
+    here = "vector" if logical.startswith("fixed_size_list:") else "list"
+    if here == "list" and logical != "struct" and field.children and "vector" in above:
+        yield "lists inside of fixed-size lists of structs", "Use a list instead of a fixed size."
+    for child in field.children:
+        yield from _problems(child, version, above if logical == "struct" else (*above, here))
+
+
+def _leaf_problems(kind: pa.DataType, version: str) -> Iterator[tuple[str, str]]:
+    count = 1
+    while pa.types.is_fixed_size_list(kind):
+        count *= kind.list_size
+        kind = kind.value_type
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+    if count == 0:
+        yield "fixed-size lists without items", "Use lists."
+    if pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0:
+        yield str(kind), "Use binary."
+    if pa.types.is_boolean(kind) and count > _MAX_BOOLEANS and version == "2.1":
+        yield f"lists of {count} booleans", "Use data_storage_version 2.2, or bytes."
+
+
+def _blob_problems(
+    field: LanceField, version: str, above: tuple[str, ...]
+) -> Iterator[tuple[str, str]]:
+    if is_blob_v2(field):
+        if version != "2.2":
+            yield "blobs of version 2", "Use data_storage_version 2.2, or legacy blobs."
+    elif field.logical_type != "large_binary":
+        yield f"blobs of type {field.logical_type}", "Blobs are large_binary."
+    if above and version != "2.0":
+        yield "blobs inside of lists", "Leave out the mark of the blob."
+
+
+def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str]]:
+    if not field.children:
+        yield "packed structs without fields", "Add a field, or leave out the mark."
+    for child in field.children:
+        kind = child.to_arrow().type
+        vector = pa.types.is_fixed_size_list(kind)
+        item = kind.value_type if vector else kind
+        if (is_variable(kind) and version != "2.2") or (vector and version == "2.1"):
+            yield f"packed structs with {kind}", _NEWER
+        elif not is_variable(kind) and byte_width(item) is None:
+            yield f"packed structs with {kind}", "Leave out the mark, or the field."
+
+
+def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -> None:
+    """Raise ``UnsupportedTypeError`` if packed or empty structs have nulls they cannot hold.
+
+    ``array`` is nested ``depth`` times above the structs.
+    """
+    for _ in range(depth):
+        if pa.types.is_struct(array.type):
+            if not field.children and array.null_count:
+                _refuse("structs without fields in null structs", array, field, version)
+            array = array.filter(array.is_valid()) if array.null_count else array
+            array = array.field(0)
+        else:
+            array = array.flatten()
+    if (not field.children or version == "2.0") and array.null_count:
+        _refuse("null structs", array, field, version)
+    valid = array.filter(array.is_valid()) if array.null_count else array
+    if any(valid.field(i).null_count for i in range(array.type.num_fields)):
+        _refuse("nulls in fields of packed structs", array, field, version)
+
+
+def _refuse(problem: str, array: pa.Array, field: LanceField, version: str) -> None:
+    raise UnsupportedTypeError(
+        f"Column {field.name!r} has {problem}, which files of version {version} cannot hold.",
+        hint="Fill the nulls, or change the type.",
+        column=field.name,
+        type=str(array.type),
+        version=version,
+    )
