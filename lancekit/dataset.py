@@ -26,6 +26,7 @@ from lancekit.operations.delete import delete_rows
 from lancekit.operations.restore import restore_version
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
+from lancekit.operations.validate import validate_version
 from lancekit.operations.write import STORAGE_VERSIONS, WriteSettings, write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
@@ -211,6 +212,28 @@ class LanceDataset(Reading, Displayed, PartOfPylance):
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
         self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def validate(self, *, deep: bool = False) -> None:
+        """Raise if something is wrong with this version.
+
+        Parameters
+        ----------
+        deep
+            Read every value, and compare the checksums of files that have them; else only the
+            manifest and the frame of each file.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file, and the column and page where there is one.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
+        >>> ds.validate(deep=True)
+        """
+        validate_version(self._snapshot, deep=deep)
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""
@@ -505,6 +528,7 @@ def write_dataset(
     table_id: list[str] | None = None,
     session: Any = None,
     primary_key: str | Iterable[str] | None = None,
+    checksums: bool | None = None,
 ) -> LanceDataset:
     """Write rows to a dataset, and return a handle at the new version.
 
@@ -533,6 +557,10 @@ def write_dataset(
         The columns that tell rows apart, in the key's order.  They are marked as such and made
         not nullable, after their values were checked.  A merge-insert on them guards the keys
         that it inserts against concurrent merges.
+    checksums
+        Write checksums into the data files, which other readers ignore: `LanceDataset.validate`
+        and reads under ``lk.options.verify_checksums`` compare them.  ``lk.options.checksums`` by
+        default.
 
     Returns
     -------
@@ -597,6 +625,7 @@ def write_dataset(
             else check_count("max_page_bytes", max_page_bytes, least=1)
         ),
         storage_version=_storage_version(data_storage_version),
+        checksums=checksums,
         message=commit_message,
         properties=dict(transaction_properties or {}),
     )

@@ -70,7 +70,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "migrate_manifest_paths_v2",
                 "optimize",
                 "tracked_files",
-                "validate",
             ],
             _CLEANUP,
         ),

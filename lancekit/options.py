@@ -77,6 +77,12 @@ class Options:
     fsync: bool = _option(
         True, _flag, "On a local disk, make every file durable before it is referred to."
     )
+    checksums: bool = _option(
+        False, _flag, "Write checksums into data files, which only lancekit looks at."
+    )
+    verify_checksums: bool = _option(
+        False, _flag, "Compare the checksums of the files read, where there are any."
+    )
     trusted_bases: tuple[str, ...] = _option(
         (), _uri_prefixes, "URI prefixes of other stores from which base paths may be opened."
     )

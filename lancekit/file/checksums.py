@@ -10,14 +10,16 @@ tables too.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
 from lancekit.file.faults import Damaged
 from lancekit.format.pb import schema_pb2
+from lancekit.storage.base import RandomAccess
 
 __all__ = ["KEY", "ChecksumWriter", "Checksums"]
 
@@ -97,7 +99,48 @@ class Checksums:
         if self.columns[column] != _of_buffers([metadata]):
             raise Damaged("the column's metadata do not fit their checksum")
 
-    def check_page(self, column: int, page: int, buffers: Iterable[Any]) -> None:
-        """Raise ``Damaged`` if a page's buffers are not what was written."""
-        if self.pages[column][page] != _of_buffers(buffers):
-            raise Damaged("the page does not fit its checksum")
+    def checked(
+        self,
+        source: RandomAccess,
+        column: int,
+        page: int,
+        places: Sequence[tuple[int, int]],
+    ) -> RandomAccess:
+        """Return a file that looks at all of a page's buffers before the first read of any.
+
+        A read raises ``Damaged`` if they are not what was written.
+        """
+
+        def check() -> None:
+            buffers = source.read_many([place for place in places if place[1]])
+            if self.pages[column][page] != _of_buffers(buffers):
+                raise Damaged("the page does not fit its checksum")
+
+        return _Checked(source, check)
+
+
+class _Checked:
+    """A file, and what to do before its first read."""
+
+    def __init__(self, source: RandomAccess, check: Callable[[], None]) -> None:
+        self._source = source
+        self._check: Callable[[], None] | None = check
+
+    def _once(self) -> RandomAccess:
+        if self._check is not None:
+            self._check()
+            self._check = None
+        return self._source
+
+    @property
+    def name(self) -> str:
+        return self._source.name
+
+    def size(self) -> int:
+        return self._source.size()
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        return self._once().read(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        return self._once().read_many(ranges)

@@ -10,10 +10,12 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.file.checksums import Checksums
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.page import Page
 from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2, schema_pb2
 from lancekit.format.wire import parse
+from lancekit.options import options
 from lancekit.storage.base import RandomAccess
 
 __all__ = [
@@ -67,6 +69,7 @@ class Container:
     descriptor: schema_pb2.FileDescriptor
     column_table: tuple[tuple[int, int], ...]
     tail: _Tail = field(repr=False)
+    checksums: Checksums | None = field(default=None, repr=False)
 
     def pages(self, column: int) -> list[StoredPage]:
         """Parse the metadata of one physical column.
@@ -78,10 +81,12 @@ class Container:
         """
         require(0 <= column < len(self.column_table), f"there is no physical column {column}")
         position, size = self.column_table[column]
-        metadata = file2_pb2.ColumnMetadata()
-        metadata.ParseFromString(bytes(self.tail.read(position, size)))
+        stored = bytes(self.tail.read(position, size))
+        if self.checksums is not None:
+            self.checksums.check_column(column, stored)
+        metadata = file2_pb2.ColumnMetadata.FromString(stored)
         self._check_column_encoding(metadata)
-        return [self._page(index, message) for index, message in enumerate(metadata.pages)]
+        return [self._page(column, index, page) for index, page in enumerate(metadata.pages)]
 
     def _check_column_encoding(self, metadata: file2_pb2.ColumnMetadata) -> None:
         encoding = encodings_v20_pb2.ColumnEncoding()
@@ -90,7 +95,7 @@ class Container:
         if kind != "values":
             raise Unsupported(f"column encoding {kind or 'unknown'!r}")
 
-    def _page(self, index: int, message: file2_pb2.Page) -> StoredPage:
+    def _page(self, column: int, index: int, message: file2_pb2.Page) -> StoredPage:
         positions, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
         require(len(positions) == len(sizes), f"page {index} has buffers without a size")
         for position, size in zip(positions, sizes, strict=True):
@@ -99,7 +104,11 @@ class Container:
                 self.version == (2, 0) or position % ALIGNMENT == 0,
                 f"page {index} has a buffer that is not aligned",
             )
-        page = Page(self.source, index, int(message.length), positions, sizes)
+        source = self.source
+        if self.checksums is not None:
+            places = list(zip(positions, sizes, strict=True))
+            source = self.checksums.checked(source, column, index, places)
+        page = Page(source, index, int(message.length), positions, sizes)
         encoding: Any
         if self.version == (2, 0):
             encoding = encodings_v20_pb2.ArrayEncoding()
@@ -177,7 +186,8 @@ def open_container(source: RandomAccess) -> Container:
     descriptor = parse(
         schema_pb2.FileDescriptor, tail.read(schema_at, schema_size), f"Schema of {source.name}"
     )
-    return Container(source, size, known[1], descriptor, columns, tail)
+    checksums = Checksums.of(descriptor) if options.verify_checksums else None
+    return Container(source, size, known[1], descriptor, columns, tail, checksums)
 
 
 def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:

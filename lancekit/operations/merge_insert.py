@@ -19,6 +19,7 @@ from lancekit.operations.delete import apply_deletions
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
@@ -137,6 +138,7 @@ def _write_task(snapshot: Snapshot) -> WriteTask:
         store=snapshot.store,
         schema=snapshot.manifest.schema,
         storage_version=snapshot.manifest.storage_version,
+        checksums=options.checksums,
     )
 
 

@@ -19,6 +19,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
 from lancekit.operations.landing import removed_unless_landed
+from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import (
@@ -49,6 +50,7 @@ class WriteSettings:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
     storage_version: str | None = None
+    checksums: bool | None = None
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -112,6 +114,7 @@ def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSett
         max_rows_per_file=settings.max_rows_per_file,
         max_bytes_per_file=settings.max_bytes_per_file,
         max_page_bytes=settings.max_page_bytes,
+        checksums=options.checksums if settings.checksums is None else settings.checksums,
     )
 
 

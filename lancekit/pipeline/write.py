@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -34,6 +35,7 @@ class WriteTask:
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
+    checksums: bool = False
 
 
 def write_fragments(batches: Iterable[pa.RecordBatch], task: WriteTask) -> list[Fragment]:
@@ -92,8 +94,10 @@ def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
     name = data_file_name(uuid.uuid4())
     sink = task.store.create(f"{DATA}/{name}")
     try:
-        options = {} if task.max_page_bytes is None else {"max_page_bytes": task.max_page_bytes}
-        writer = LanceFileWriter(sink, task.schema, version=task.storage_version, **options)
+        settings: dict[str, Any] = {"checksums": True} if task.checksums else {}
+        if task.max_page_bytes is not None:
+            settings["max_page_bytes"] = task.max_page_bytes
+        writer = LanceFileWriter(sink, task.schema, version=task.storage_version, **settings)
         left = task.max_rows_per_file
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)

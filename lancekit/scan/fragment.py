@@ -166,7 +166,7 @@ class FragmentReader:
     def _read_file(
         self, file_index: int, wanted: list[FileColumn], rows: Offsets | range
     ) -> Mapping[str, pa.ChunkedArray]:
-        reader = self._reader(file_index)
+        reader = self.file(file_index)
         if isinstance(rows, range):
             everything = rows == range(self.physical_rows)
             table = reader.read(wanted, None if everything else slice(rows.start, rows.stop))
@@ -193,7 +193,8 @@ class FragmentReader:
                 places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
                 yield _Part(field.name, file_index, FileColumn(held.to_arrow(), places))
 
-    def _reader(self, file_index: int) -> LanceFileReader:
+    def file(self, file_index: int) -> LanceFileReader:
+        """Return one of the fragment's files, opened; its number of rows is checked."""
         reader = self._open.get(file_index)
         if reader is None:
             location = self.source.files[file_index]

@@ -48,6 +48,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
     "LanceDataset.sample": "no further keywords",
     "LanceDataset.take": "a negative position is a `RowOutOfRangeError`",
+    "LanceDataset.validate": "`deep=True` reads every value and compares checksums",
     "LanceDataset.versions": "a sequence that reads each version when it is looked at",
     "LanceFragment.data_files": "`DataFile`s of lancekit's own",
     "LanceFragment.metadata": "a `Fragment` of lancekit's own",
@@ -73,6 +74,7 @@ DIFFERENCES: dict[str, str] = {
 OTHER_SIGNATURE = frozenset(
     {
         "LanceDataset.head",
+        "LanceDataset.validate",
         "LanceFragment.to_batches",
         "LanceFragment.to_pandas",
         "LanceFragment.to_table",
