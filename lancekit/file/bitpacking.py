@@ -7,6 +7,8 @@ little-endian bit string.
 
 from __future__ import annotations
 
+import functools
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -22,7 +24,7 @@ BLOCK = 1024
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
 #: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
-_TILE = 1 << 21
+_TILE = 1 << 20
 
 #: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
 _LANES = np.dtype("V128")
@@ -33,41 +35,111 @@ def bits_needed(largest: int) -> int:
     return int(largest).bit_length()
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to unpack one width.
+
+    Every row of the result comes from one *word row*: a row of words as stored, or, for a value
+    that two words share, one that is made of both.  `source` names the word row of each, in the
+    order of the values.  `left` multiplies a word so that its value ends at its highest bit; a
+    shift to the right by all unused bits then leaves the value alone.
+
+    Values of at most half a word (and a bit) that lie over a border are whole in the word that
+    starts in the middle of the first: `middle`.  Larger ones are joined: the word row `first`
+    shifted right by `down`, and the next one multiplied by `up`.
+    """
+
+    source: Ints
+    left: NDArray[Any]
+    middle: bool
+    first: Ints
+    down: NDArray[Any]
+    up: NDArray[Any]
+
+    @property
+    def made(self) -> int:
+        """The word rows that are not stored."""
+        return len(self.first)
+
+
+@functools.cache
+def _plan(bits: int, width: int) -> _Plan:
+    lanes, half = BLOCK // bits, bits // 2
+    dtype = np.dtype(f"u{bits // 8}")
+    row = np.arange(bits)
+    order = np.empty(bits, np.int64)
+    order[(16 * np.array(_ORDER)[row // 8] + 128 * (row % 8)) // lanes] = row
+    word, shift = np.divmod(order * width, bits)
+    over = shift + width > bits
+    middle = bits > 8 and width <= half + 1
+    first = np.arange(width - 1 if over.any() else 0) if middle else word[over]
+    start = shift[over]
+    if middle:
+        shift[over] -= half
+        word[over] += width
+    else:
+        shift[over] = bits - width
+        word[over] = width + np.arange(len(first))
+
+    def lanewise(numbers: Ints) -> NDArray[Any]:
+        return np.repeat(numbers.astype(dtype), lanes)
+
+    one = dtype.type(1)
+    return _Plan(
+        source=word,
+        left=one << lanewise(bits - width - shift),
+        middle=middle,
+        first=first,
+        down=lanewise(start + width - bits),
+        up=one << lanewise(2 * bits - width - start),
+    )
+
+
 def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
-    The word type is the unpacked type; ``width`` is not 0.
+    The word type is the unpacked type; ``width`` is not 0.  Only the words of a block need to be
+    contiguous.  All steps but the last stay in the cache: a tile is brought into the order of the
+    values first, a row of all lanes as one element, and then shifted as a whole.
     """
     dtype = packed.dtype
     bits = dtype.itemsize * 8
     lanes = BLOCK // bits
-    blocks = packed.shape[0]
-    out = scratch(blocks * BLOCK * dtype.itemsize).view(dtype).reshape(blocks, BLOCK)
-    mask = dtype.type((1 << width) - 1)
-    # rows whose bits start at the same place in a word are shifted together
-    groups = gcd(width, bits)
-    period, words = bits // groups, width // groups
-    tile = max(1, _TILE // (BLOCK * dtype.itemsize))
-    stored = np.ascontiguousarray(packed).view(_LANES)
-    targets = out.view(_LANES).reshape(blocks, 8, bits // 8)
+    blocks = len(packed)
+    plan = _plan(bits, width)
+    made = plan.made * lanes
+    stored = width * lanes
+    tile = max(1, min(blocks, _TILE // (BLOCK * dtype.itemsize)))
+    out = _table(blocks, BLOCK, dtype)
+    words, rows = _table(tile, stored + made, dtype), _table(tile, BLOCK, dtype)
+    unused = dtype.type(bits - width)
     for start in range(0, blocks, tile):
-        part = stored[start : start + tile]
+        part = packed[start : start + tile]
         count = len(part)
-        planes = np.ascontiguousarray(part.T).view(dtype).reshape(groups, words, count * lanes)
-        rows = np.empty((groups, period, count * lanes), dtype)
-        for row in range(period):
-            word, shift = divmod(row * width, bits)
-            target = rows[:, row]
-            np.right_shift(planes[:, word], dtype.type(shift), out=target)
-            if shift + width > bits:
-                target |= planes[:, word + 1] << dtype.type(bits - shift)
-        if width < bits:
-            rows &= mask
-        by_octet = rows.reshape(-1).view(_LANES).reshape(bits // 8, 8, count)
-        for octet in range(bits // 8):
-            place = 16 * _ORDER[octet] // lanes
-            targets[start : start + tile, :, place] = by_octet[octet].T
+        known, values = words[:count], rows[:count]
+        known[:, :stored] = part
+        if plan.made and plan.middle:
+            halves = np.dtype(f"u{dtype.itemsize // 2}")
+            between, of_part = known[:, stored:].view(halves), known[:, :stored].view(halves)
+            between[:, ::2] = of_part[:, 1 : -2 * lanes : 2]
+            between[:, 1::2] = of_part[:, 2 * lanes :: 2]
+        elif plan.made:
+            low = known.view(_LANES).take(plan.first, 1).view(dtype)
+            high = known.view(_LANES).take(plan.first + 1, 1).view(dtype)
+            low >>= plan.down
+            high *= plan.up
+            np.bitwise_or(low, high, out=known[:, stored:])
+        # "clip" keeps NumPy from buffering the result
+        np.take(known.view(_LANES), plan.source, 1, values.view(_LANES), "clip")
+        values *= plan.left
+        np.right_shift(values, unused, out=out[start : start + count])
     return out
+
+
+def _table(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
+    """Return an uninitialised table that starts on a multiple of 64 bytes."""
+    table: NDArray[Any] = scratch(rows * columns * dtype.itemsize).view(dtype)
+    return table.reshape(rows, columns)
 
 
 def pack_blocks(values: NDArray[Any], width: int) -> NDArray[Any]:

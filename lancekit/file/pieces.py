@@ -41,6 +41,20 @@ class Pieces:
         require((lengths <= self.lengths).all(), "a chunk's buffer is too short")
         return gather(self.data, self.starts, lengths)
 
+    def table(self, dtype: Any, count: int) -> NDArray[Any]:
+        """Return the first ``count`` words of every piece as a row each; no copy if it can be."""
+        size = np.dtype(dtype).itemsize
+        require((count * size <= self.lengths).all(), "a chunk's buffer is too short")
+        steps = np.diff(self.starts)
+        if len(self.starts) and (steps == steps[:1]).all() and (self.starts[:2] % size == 0).all():
+            return np.lib.stride_tricks.as_strided(
+                self.data[self.starts[0] : self.starts[0] + count * size].view(dtype),
+                (len(self.starts), count),
+                (int(steps[0]) if len(steps) else 0, size),
+                writeable=False,
+            )
+        return view(self.head(np.full(len(self.starts), count * size)), dtype).reshape(-1, count)
+
     def words(self, dtype: Any, at: Ints) -> NDArray[Any]:
         """Return the word of ``dtype`` at byte position ``at`` of every piece."""
         size = np.dtype(dtype).itemsize
@@ -113,8 +127,7 @@ def _unpack(pieces: Pieces, dtype: Any, width: int) -> NDArray[Any]:
     """Unpack one block of 1024 values from every piece."""
     if width == 0:
         return np.zeros((len(pieces.starts), BLOCK), dtype)
-    packed = pieces.head(np.full(len(pieces.starts), width * BLOCK // 8, np.int64))
-    return unpack_blocks(_blocks(packed, dtype, width), width)
+    return unpack_blocks(pieces.table(dtype, width * BLOCK // (dtype.itemsize * 8)), width)
 
 
 def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
