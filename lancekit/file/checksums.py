@@ -10,7 +10,7 @@ tables too.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,17 +49,20 @@ class ChecksumWriter:
 
     _pages: dict[int, list[str]] = field(default_factory=dict)
 
-    def add_page(self, column: int, buffers: Iterable[Any]) -> None:
-        """Note the next page of a physical column."""
-        self._pages.setdefault(column, []).append(_of_buffers(buffers))
+    def add_page(self, field_id: int, buffers: Iterable[Any]) -> None:
+        """Note the next page of the column that a field owns."""
+        self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
 
-    def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Sequence[bytes]) -> None:
-        """Put the checksums into the file's schema; ``columns`` are the columns' metadata."""
+    def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Mapping[int, bytes]) -> None:
+        """Put the checksums into the file's schema.
+
+        ``columns`` are the columns' serialised metadata in their order, by the owners' ids.
+        """
         found = {
             "algorithm": _ALGORITHM,
             "schema": _of_schema(descriptor),
-            "columns": [xxh3_64_hexdigest(column) for column in columns],
-            "pages": [self._pages.get(at, []) for at in range(len(columns))],
+            "columns": [xxh3_64_hexdigest(metadata) for metadata in columns.values()],
+            "pages": [self._pages.get(field_id, []) for field_id in columns],
         }
         text = json.dumps(found, separators=(",", ":")).encode()
         descriptor.schema.metadata[KEY] = xxh3_64_hexdigest(text).encode() + text

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file import blobs, encode20, encode21
+from lancekit.file.checksums import ChecksumWriter
 from lancekit.file.columns import owning_fields
 from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
 from lancekit.file.leaves import (
@@ -90,6 +91,8 @@ class LanceFileWriter:
         ``"2.0"``, ``"2.1"`` or ``"2.2"``.
     max_page_bytes
         Arrow bytes of one column that make a page.
+    checksums
+        Whether to write checksums, which other readers ignore.
 
     Raises
     ------
@@ -104,6 +107,7 @@ class LanceFileWriter:
         *,
         version: str = DEFAULT_VERSION,
         max_page_bytes: int = _PAGE_BYTES,
+        checksums: bool = False,
     ) -> None:
         known = _FORMATS.get(version)
         if known is None:
@@ -125,6 +129,7 @@ class LanceFileWriter:
         self._position = 0
         self._num_rows = 0
         self._open = True
+        self._checksums = ChecksumWriter() if checksums else None
         self._groups = [list(self._columns_of(field, max_page_bytes)) for field in schema.fields]
         self._columns = [column for group in self._groups for column in group]
 
@@ -194,13 +199,15 @@ class LanceFileWriter:
         descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema)))
         for key, value in self._schema.metadata.items():
             descriptor.schema.metadata[key] = value.encode()
+        columns = {column.owner.id: column.pages.metadata() for column in self._columns}
+        if self._checksums is not None:
+            self._checksums.finish(descriptor, columns)
         stored = descriptor.SerializeToString()
         global_buffers = [(self._write_aligned(stored), len(stored))]
 
         columns_at = self._position
         places = []
-        for column in self._columns:
-            metadata = column.pages.metadata()
+        for metadata in columns.values():
             places.append((self._position, len(metadata)))
             self._write(metadata)
         table_at = self._position
@@ -275,6 +282,8 @@ class LanceFileWriter:
     def _note(self, column: _Column, encoded: Encoded) -> None:
         places = [self._write_aligned(buffer) for buffer in encoded.buffers]
         sizes = [memoryview(buffer).nbytes for buffer in encoded.buffers]
+        if self._checksums is not None:
+            self._checksums.add_page(column.owner.id, encoded.buffers)
         column.pages.add(encoded, places, sizes)
 
     def _write_aligned(self, data: Any) -> int:
