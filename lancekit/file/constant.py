@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 
 from lancekit.file import raw
 from lancekit.file.faults import require
-from lancekit.file.memory import Bytes, starts_of, view
-from lancekit.file.page import Leaf, Page, item_layer
+from lancekit.file.levels import Layers, Levels, pick, rows_of
+from lancekit.file.memory import Bytes, Ints, starts_of, view
+from lancekit.file.packed import struct_array
+from lancekit.file.page import Leaf, Page
 from lancekit.file.pieces import decode_one
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -29,49 +31,71 @@ class ConstantPage:
     def __init__(self, page: Page, layout: pb.ConstantLayout, kind: pa.DataType) -> None:
         self._page = page
         self._layout = layout
-        self._kind = raw.storage_type(kind)
-        self._layers = tuple(layout.layers)
-        self._nullable = item_layer(self._layers)
+        self._kind = kind
+        self._layers = Layers.of(layout.layers)
         count = len(page.sizes)
-        self._has_scalar = layout.HasField("inline_value") or count in {1, 3}
         require(count <= 3, f"a constant page of {count} buffers")
+        self._has_scalar = layout.HasField("inline_value") or count in {1, 3}
+        nullable = self._layers.kinds[0] == pb.NULLABLE_ITEM
         require(
-            self._has_scalar or self._nullable or page.length == 0,
+            self._has_scalar or nullable or self._layers.lists or page.length == 0,
             "neither a value nor nulls",
         )
 
-    def read(self, rows: Selection) -> pa.Array:
-        """Return rows as an array of the column's type."""
-        return self.leaf(rows).to_array()
-
     def leaf(self, rows: Selection) -> Leaf:
         """Return rows with their levels."""
+        levels = self._levels
+        if not isinstance(rows, Span) or len(rows) != self._page.length:
+            levels, _ = pick(levels, self._layers, self._starts, rows)
+        shown = levels.visible(self._layers)
+        count = levels.count if shown is None else int(np.count_nonzero(shown))
+        return Leaf(self._values(count), self._layers, levels)
+
+    def _values(self, count: int) -> pa.Array:
+        if self._kind == pa.struct([]):  # of which there is only one value
+            return struct_array(self._kind, [], count)
         if not self._has_scalar:
-            return Leaf(pa.nulls(len(rows), self._kind), self._layers)
-        values = self._scalar.take(pa.array(np.zeros(len(rows), np.int8)))
-        definition = self._definition
-        if definition is not None:
-            part = slice(rows.start, rows.stop) if isinstance(rows, Span) else rows
-            definition = definition[part]
-        return Leaf(values, self._layers, definition)
+            return pa.nulls(count, self._kind)
+        return self._scalar.take(pa.array(np.zeros(count, np.int8)))
 
     @cached_property
-    def _definition(self) -> NDArray[np.uint16] | None:
+    def _levels(self) -> Levels:
+        layout = self._layout
         count = len(self._page.sizes)
-        if count < 2 or self._page.size(count - 1) == 0:
+        if count < 2:
+            require(not self._layers.lists, "lists without repetition levels")
+            return Levels(self._page.length)
+        repetition = self._stream(count - 2, layout, "rep_compression", int(layout.num_rep_values))
+        definition = self._stream(count - 1, layout, "def_compression", int(layout.num_def_values))
+        streams = [stream for stream in (repetition, definition) if stream is not None]
+        lengths = {len(stream) for stream in streams} or {self._page.length}
+        require(len(lengths) == 1, "repetition and definition levels differ in number")
+        (entries,) = lengths
+        require(
+            self._layers.lists or entries == self._page.length,
+            "the page's levels are not its rows",
+        )
+        return Levels(entries, repetition, definition)
+
+    @cached_property
+    def _starts(self) -> Ints | None:
+        """Where every row starts among the levels."""
+        if not self._layers.lists:
             return None
-        require(self._page.size(count - 2) == 0, "repetition levels in a flat column")
-        data = self._page.read(count - 1)
-        levels: NDArray[np.uint16]
-        if self._layout.HasField("def_compression"):
-            decoded = decode_one(
-                self._layout.def_compression, data, int(self._layout.num_def_values)
-            )
-            levels = raw.words_of(decoded, 2)
-        else:
-            levels = view(data, "<u2")
-        require(len(levels) == self._page.length, "the page's levels are not its rows")
-        return levels
+        starts = rows_of(self._levels, self._layers)
+        require(len(starts) == self._page.length + 1, "the page's levels are not its rows")
+        return starts
+
+    def _stream(
+        self, buffer: int, layout: pb.ConstantLayout, name: str, count: int
+    ) -> NDArray[np.uint16] | None:
+        """Return one of the two kinds of levels, raw or compressed."""
+        if self._page.size(buffer) == 0:
+            return None
+        data = self._page.read(buffer)
+        if layout.HasField(name):
+            return raw.words_of(decode_one(getattr(layout, name), data, count), 2)
+        return view(data, "<u2")
 
     @cached_property
     def _scalar(self) -> pa.Array:

@@ -92,6 +92,8 @@ class Container:
         encoding = encodings_v20_pb2.ColumnEncoding()
         _unwrap(metadata.encoding, COLUMN_ENCODING, encoding)
         kind = encoding.WhichOneof("column_encoding")
+        if kind == "blob":  # in 2.0; its pages say so too
+            kind = encoding.blob.inner.WhichOneof("column_encoding")
         if kind != "values":
             raise Unsupported(f"column encoding {kind or 'unknown'!r}")
 

@@ -10,10 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import raw
-from lancekit.file.faults import Unsupported, require
+from lancekit.file.faults import require
+from lancekit.file.levels import Layers, Levels, pick, rows_of
 from lancekit.file.memory import Bytes, Ints, starts_of, view
 from lancekit.file.minivalues import decode_values
-from lancekit.file.page import Leaf, Page, item_layer
+from lancekit.file.packed import values_to_arrow
+from lancekit.file.page import Leaf, Page
 from lancekit.file.pieces import Pieces, decode_blocks, decode_one
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -25,10 +27,45 @@ _MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Chunk borders of a page: bytes in the data buffer, and rows; one more than chunks."""
+    """Chunk borders of a page; one more than chunks, except for `ended`."""
 
+    #: bytes in the data buffer
     places: Ints
+    #: values before each chunk
+    values: Ints
+    #: the first row that starts in each chunk or behind it
     rows: Ints
+    #: rows that have ended at the end of each chunk
+    ended: Ints
+
+    def cover(self, rows: Selection) -> Ints:
+        """Return the chunks that hold any of the rows."""
+        if isinstance(rows, Span):
+            first = int(np.searchsorted(self.rows, rows.start, "right")) - 1
+            last = int(np.searchsorted(self.ended, rows.stop - 1, "right"))
+            return np.arange(first, last + 1)
+        count = len(self.ended)
+        begin = np.searchsorted(self.rows, rows, "right") - 1
+        end = np.searchsorted(self.ended, rows, "right")
+        marks = np.bincount(begin, minlength=count + 1) - np.bincount(end + 1, minlength=count + 1)
+        return np.flatnonzero(np.cumsum(marks))
+
+    def cut(self, wanted: Ints) -> NDArray[np.bool_]:
+        """Return which chunks begin inside of a row that began in a chunk not wanted."""
+        alone = np.append(True, wanted[1:] != wanted[:-1] + 1)
+        # a row has begun before the chunk and has not ended there
+        return alone & (self.rows[wanted] > np.append(0, self.ended)[wanted])
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """The buffers of several chunks."""
+
+    #: levels of each chunk
+    counts: Ints
+    repetition: Pieces | None
+    definition: Pieces | None
+    values: list[Pieces]
 
 
 def _align(sizes: Ints) -> Ints:
@@ -41,12 +78,16 @@ class MiniBlockPage:
     def __init__(self, page: Page, layout: pb.MiniBlockLayout, kind: pa.DataType) -> None:
         self._page = page
         self._layout = layout
-        self._kind = raw.storage_type(kind)
-        self._layers = tuple(layout.layers)
-        item_layer(self._layers)
-        if layout.HasField("rep_compression") or layout.repetition_index_depth:
-            raise Unsupported("a nested column")
-        require(layout.num_items == page.length, "the page's items are not its rows")
+        self._kind = kind
+        self._layers = Layers.of(layout.layers)
+        if self._layers.lists:
+            require(
+                layout.HasField("rep_compression") and layout.repetition_index_depth == 1,
+                "lists without repetition",
+            )
+        else:
+            require(not layout.HasField("rep_compression"), "repetition without lists")
+            require(layout.num_items == page.length, "the page's items are not its rows")
 
     @cached_property
     def _chunks(self) -> _Chunks:
@@ -57,11 +98,36 @@ class MiniBlockPage:
         require(len(words) > 0, "a page has no chunks")
         require((logs >= 1).all() and (logs <= _MAX_LOG).all(), "a chunk of impossible size")
         counts = np.left_shift(np.int64(1), logs)
-        last = self._page.length - int(counts.sum())
-        require(last >= 0, "the chunks hold more rows than the page")
+        last = int(self._layout.num_items) - int(counts.sum())
+        require(last >= 0, "the chunks hold more values than the page")
         places = starts_of(sizes)
         require(places[-1] <= self._page.size(1), "the chunks are longer than their buffer")
-        return _Chunks(places, starts_of(np.append(counts, last)))
+        values = starts_of(np.append(counts, last))
+        if not self._layers.lists:
+            return _Chunks(places, values, values, values[1:])
+        return self._with_lists(places, values)
+
+    def _with_lists(self, places: Ints, values: Ints) -> _Chunks:
+        """Add what the repetition index says: rows that end in each chunk, and what is left."""
+        buffer = 3 if self._layout.HasField("dictionary") else 2
+        index = view(self._page.read(buffer), "<u8").astype(np.int64)
+        require(
+            len(index) == 2 * (len(places) - 1), "the repetition index is not one of its chunks"
+        )
+        ends, rest = index[::2], index[1::2]
+        require(
+            (ends >= 0).all() and (ends <= self._page.length).all() and (rest >= 0).all(),
+            "the repetition index is out of order",
+        )
+        goes_on = (rest > 0).astype(np.int64)
+        starts = ends + goes_on
+        starts[1:] -= goes_on[:-1]
+        ended = np.cumsum(ends)
+        require(
+            (starts >= 0).all() and goes_on[-1] == 0 and ended[-1] == self._page.length,
+            "the repetition index does not add up to the page's rows",
+        )
+        return _Chunks(places, values, starts_of(starts), ended)
 
     @cached_property
     def _dictionary(self) -> pa.Array:
@@ -69,71 +135,98 @@ class MiniBlockPage:
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
         return raw.to_arrow(decode_one(self._layout.dictionary, self._page.read(2), count), kind)
 
-    def read(self, rows: Selection) -> pa.Array:
-        """Return rows as an array of the column's type."""
-        return self.leaf(rows).to_array()
-
     def leaf(self, rows: Selection) -> Leaf:
         """Return rows with their levels; only chunks that hold a wanted row are read."""
         chunks = self._chunks
-        if isinstance(rows, Span):
-            first = int(np.searchsorted(chunks.rows, rows.start, "right")) - 1
-            last = int(np.searchsorted(chunks.rows, rows.stop, "left"))
-            wanted = np.arange(first, last)
-        else:
-            of_row = np.searchsorted(chunks.rows, rows, "right") - 1
-            change = np.append(True, of_row[1:] != of_row[:-1])
-            wanted = of_row[change]
-        counts = (chunks.rows[1:] - chunks.rows[:-1])[wanted]
+        wanted = chunks.cover(rows)
         data, places = self._page.fetch(1, chunks.places[wanted], chunks.places[wanted + 1])
         sizes = chunks.places[wanted + 1] - chunks.places[wanted]
-
-        keep: slice | Ints | None
+        counts = chunks.values[wanted + 1] - chunks.values[wanted]
+        parts = self._parse_chunks(data, places, sizes, counts)
+        levels = self._levels(parts)
+        cut = chunks.cut(wanted)
+        first = chunks.rows[wanted]
+        # a row whose start was not read counts as one that starts where its chunk does
+        starting = starts_of(chunks.rows[wanted + 1] - first + cut)
         if isinstance(rows, Span):
-            skipped = int(chunks.rows[wanted[0]])
-            keep = slice(rows.start - skipped, rows.stop - skipped)
-            if keep == slice(0, int(counts.sum())):
-                keep = None
+            before = int(first[0] - cut[0])
+            local: Selection = Span(rows.start - before, rows.stop - before)
+            if local == Span(0, int(starting[-1])):
+                return self._decode(parts, counts, levels, None)
         else:
-            before = starts_of(counts)[:-1][np.cumsum(change) - 1]
-            keep = rows - chunks.rows[of_row] + before
-        return self._decode(data, places, sizes, counts, keep)
+            chunk = np.searchsorted(first, rows, "right") - 1
+            local = rows + (starting[:-1] + cut - first)[chunk]
+        starts = None
+        if self._layers.lists:
+            starts = self._row_starts(levels, parts.counts, cut, starting)
+        levels, keep = pick(levels, self._layers, starts, local)
+        return self._decode(parts, counts, levels, keep)
+
+    def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
+        """Return at which entry every row starts; the index must be right about each chunk."""
+        chunks = starts_of(counts)
+        starts = rows_of(levels, self._layers)
+        if cut.any():
+            starts = np.sort(np.concatenate((starts, chunks[:-1][cut])))
+        require(
+            (np.searchsorted(starts, chunks[:-1]) == rows[:-1]).all()
+            and len(starts) == rows[-1] + 1,
+            "the repetition index does not fit the levels",
+        )
+        return starts
+
+    def _levels(self, parts: _Parts) -> Levels:
+        layout = self._layout
+        repetition = definition = None
+        if parts.repetition is not None:
+            blocks = decode_blocks(layout.rep_compression, parts.repetition, parts.counts)
+            repetition = raw.words_of(blocks, 2)
+        if parts.definition is not None:
+            blocks = decode_blocks(layout.def_compression, parts.definition, parts.counts)
+            definition = raw.words_of(blocks, 2)
+        return Levels(int(parts.counts.sum()), repetition, definition)
 
     def _decode(
-        self, data: Bytes, places: Ints, sizes: Ints, counts: Ints, keep: slice | Ints | None
+        self, parts: _Parts, counts: Ints, levels: Levels, keep: slice | Ints | None
     ) -> Leaf:
-        levels, buffers = self._parse_chunks(data, places, sizes, counts)
-        definition = None if levels is None else self._definition(levels, counts)
-        if definition is not None and keep is not None:
-            definition = definition[keep]
         positions = keep if isinstance(keep, np.ndarray) else None
-        decoded = decode_values(self._layout.value_compression, buffers, counts, positions)
+        if positions is not None and len(positions):
+            require(positions[-1] < counts.sum(), "more entries than values")
+        decoded = decode_values(self._layout.value_compression, parts.values, counts, positions)
         if isinstance(keep, slice):
+            require(keep.stop <= decoded.count, "more entries than values")
             decoded = raw.select(decoded, keep)
         if self._layout.HasField("dictionary"):
-            values = self._look_up(decoded, definition)
+            values = self._look_up(decoded, levels)
         else:
-            values = raw.to_arrow(decoded, self._kind)
-        return Leaf(values, self._layers, definition)
+            values = values_to_arrow(decoded, self._kind)
+        return Leaf(values, self._layers, levels)
 
-    def _parse_chunks(
-        self, data: Bytes, places: Ints, sizes: Ints, counts: Ints
-    ) -> tuple[Pieces | None, list[Pieces]]:
-        """Parse the headers of all chunks; return the definition and the value buffers."""
+    def _parse_chunks(self, data: Bytes, places: Ints, sizes: Ints, values: Ints) -> _Parts:
+        """Parse the headers of all chunks."""
         layout = self._layout
         halves = view(data, "<u2")
         at = places // 2
-        has_levels = layout.HasField("def_compression")
+        has_repetition = layout.HasField("rep_compression")
+        has_definition = layout.HasField("def_compression")
         wide = layout.has_large_chunk
-        header = 2 + 2 * has_levels + (4 if wide else 2) * int(layout.num_buffers)
+        fields = 1 + has_repetition + has_definition
+        header = 2 * fields + (4 if wide else 2) * int(layout.num_buffers)
         require(header <= 4096 and (sizes >= header).all(), "a chunk is shorter than its header")
         part = places + -(-header // 8) * 8
         field = at + 1
-        levels = None
-        if has_levels:
-            require((halves[at] == counts).all(), "a chunk's levels are not its rows")
+        counts = values
+        if has_repetition or has_definition:
+            counts = halves[at].astype(np.int64)
+            if not self._layers.lists:
+                require((counts == values).all(), "a chunk's levels are not its rows")
+        pieces: list[Pieces | None] = []
+        for present in (has_repetition, has_definition):
+            if not present:
+                pieces.append(None)
+                continue
             length = halves[field].astype(np.int64)
-            levels = Pieces(data, part, length)
+            pieces.append(Pieces(data, part, length))
             part = part + _align(length)
             field = field + 1
         buffers = []
@@ -146,20 +239,17 @@ class MiniBlockPage:
             part = part + _align(length)
         # the padding of the last buffer may be missing
         require((part - 8 < places + sizes).all(), "a chunk's buffers are longer than the chunk")
-        return levels, buffers
+        return _Parts(counts, pieces[0], pieces[1], buffers)
 
-    def _definition(self, levels: Pieces, counts: Ints) -> NDArray[np.uint16]:
-        return raw.words_of(decode_blocks(self._layout.def_compression, levels, counts), 2)
-
-    def _look_up(self, decoded: raw.Raw, definition: NDArray[np.uint16] | None) -> pa.Array:
+    def _look_up(self, decoded: raw.Raw, levels: Levels) -> pa.Array:
         index = raw.words_of(decoded, 1, 2, 4, 8)
         items = self._dictionary
-        if definition is not None:  # null rows hold arbitrary indices
-            index = np.where(definition == 0, index, index.dtype.type(0))
+        if len(index) and int(index.max()) >= len(items):  # nulls hold arbitrary indices
+            wild = index >= len(items)
+            require(levels.nulls(self._layers)[wild].all(), "an index has no value")
+            index = np.where(wild, index.dtype.type(0), index)
         if len(items) == 0:
-            require(definition is not None and (definition != 0).all(), "an empty dictionary")
             return pa.nulls(len(index), self._kind)
-        require(len(index) == 0 or int(index.max()) < len(items), "an index has no value")
         if pa.types.is_dictionary(self._kind):
             keys = pa.array(index).cast(self._kind.index_type)
             return pa.DictionaryArray.from_arrays(keys, items, ordered=self._kind.ordered)

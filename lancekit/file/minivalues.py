@@ -209,6 +209,13 @@ def _fixed_size_list(
     return _narrow(Lists(size, validity, items, total), rows)
 
 
+def _packed_struct(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
+) -> Raw:
+    """Rows of the fields' bytes."""
+    return decode_values(encoding.packed_struct.values, buffers, counts, rows)
+
+
 def _constant(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
 ) -> Raw:
@@ -230,6 +237,7 @@ _VALUES: dict[str, Decoder] = {
     "byte_stream_split": _byte_stream_split,
     "general": _general,
     "fixed_size_list": _fixed_size_list,
+    "packed_struct": _packed_struct,
 }
 
 

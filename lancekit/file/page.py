@@ -7,17 +7,14 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from lancekit.file import bits
-from lancekit.file.faults import Unsupported, require
+from lancekit.file.faults import require
+from lancekit.file.levels import Layers, Levels
 from lancekit.file.memory import Bytes, Ints, as_bytes, fetch
-from lancekit.file.raw import with_validity
 from lancekit.file.selection import Selection
-from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Leaf", "Page", "PageDecoder", "item_layer"]
+__all__ = ["Leaf", "Page", "PageDecoder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,36 +45,23 @@ class Page:
         return fetch(self.source, self.positions[buffer], starts, stops)
 
 
-class PageDecoder(Protocol):
-    """Reads rows of one page; keeps what is needed again, such as the chunks' positions."""
-
-    def read(self, rows: Selection) -> pa.Array:
-        """Return the rows as an array of the column's type."""
-
-
 @dataclass(frozen=True, slots=True)
 class Leaf:
     """Decoded rows of a 2.1+ page before their levels become validity and lists.
 
-    `values` has no nulls of its own; `definition` is absent where every row is valid.
+    `values` are those of the visible entries and have no nulls of their own, unless all are null.
     """
 
     values: pa.Array
-    layers: tuple[int, ...]
-    definition: NDArray[np.uint16] | None = None
-
-    def to_array(self) -> pa.Array:
-        """Return the array of a column that is not nested."""
-        if self.definition is None:
-            return self.values
-        valid = self.definition == 0
-        if valid.all():
-            return self.values
-        return with_validity(self.values, bits.pack(valid))
+    layers: Layers
+    levels: Levels
 
 
-def item_layer(layers: tuple[int, ...]) -> bool:
-    """Return whether the only layer is nullable; `Unsupported` for nested columns."""
-    if len(layers) != 1 or layers[0] not in {pb.ALL_VALID_ITEM, pb.NULLABLE_ITEM}:
-        raise Unsupported("a nested column")
-    return layers[0] == pb.NULLABLE_ITEM
+class PageDecoder(Protocol):
+    """Reads rows of one 2.1+ page; keeps what is needed again, such as the chunks' positions.
+
+    Where there are lists, rows are those of the outermost; else entries.
+    """
+
+    def leaf(self, rows: Selection) -> Leaf:
+        """Return the rows."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import bits, raw
+from lancekit.file.blobpages import DESCRIPTOR, resolve
 from lancekit.file.compression import decompress
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
+from lancekit.file.packed import values_to_arrow, width_of
 from lancekit.file.page import Page
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v20_pb2 as pb
@@ -29,7 +32,7 @@ class ArrayPage:
     def __init__(self, page: Page, encoding: pb.ArrayEncoding, kind: pa.DataType) -> None:
         self._page = page
         self._encoding = encoding
-        self._kind = raw.storage_type(kind)
+        self._kind = kind
 
     def read(self, rows: Selection) -> pa.Array:
         """Return rows as an array of the column's type."""
@@ -39,8 +42,45 @@ class ArrayPage:
         if encoding.WhichOneof("array_encoding") == "dictionary":
             require(validity is None, "validity around a dictionary")
             return self._look_up(encoding.dictionary, rows)
+        if encoding.WhichOneof("array_encoding") == "packed_struct":
+            require(validity is None, "validity around a packed struct")
+            return self._packed(encoding.packed_struct, rows)
         values, inner = self._values(encoding, rows, 1)
         return raw.to_arrow(values, self._kind, validity if inner is None else inner)
+
+    def lists(self, rows: Selection) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """Return which items of the page each list holds, from and to, and which are null."""
+        encoding, validity = self._strip(self._encoding, rows, 1)
+        if encoding is None or encoding.WhichOneof("array_encoding") != "list":
+            raise Unsupported("a list column that is not made of offsets")
+        require(validity is None, "validity around a list")
+        message = encoding.list
+        begin, end, null = self._borders(message.offsets, int(message.null_offset_adjustment), rows)
+        require(len(end) == 0 or end[-1] <= int(message.num_items), "lists longer than their items")
+        return begin, end, null
+
+    @property
+    def num_items(self) -> int:
+        """How many items the page's lists hold together."""
+        encoding, _ = self._strip(self._encoding, Span(0, 0), 1)
+        return 0 if encoding is None else int(encoding.list.num_items)
+
+    def check_struct(self) -> None:
+        """Raise `Unsupported` unless the page says no more than that there are structs."""
+        if self._encoding.WhichOneof("array_encoding") != "struct":
+            raise Unsupported("a struct column that is not a plain header")
+
+    def _packed(self, message: pb.PackedStruct, rows: Selection) -> pa.Array:
+        """Read structs that lie row by row; a large binary is a blob that they describe."""
+        kind = DESCRIPTOR if pa.types.is_large_binary(self._kind) else self._kind
+        require(
+            pa.types.is_struct(kind) and kind.num_fields == len(message.inner),
+            f"packed structs of {len(message.inner)} fields in a column of {self._kind}",
+        )
+        width = sum(width_of(kind.field(place).type) for place in range(kind.num_fields))
+        flat = pb.Flat(bits_per_value=8 * width, buffer=message.buffer)
+        structs = values_to_arrow(self._flat(flat, rows, 1), kind)
+        return resolve(self._page.source, structs, self._kind) if kind == DESCRIPTOR else structs
 
     def _strip(
         self, encoding: pb.ArrayEncoding, rows: Selection, group: int
@@ -141,23 +181,29 @@ class ArrayPage:
             raise Damaged("nulls among offsets or indices")
         return raw.words_of(self._flat(inner.flat, rows, 1), 1, 2, 4, 8)
 
-    def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
-        adjustment = int(message.null_adjustment)
+    def _borders(
+        self, encoding: pb.ArrayEncoding, adjustment: int, rows: Selection
+    ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+        """Return where strings or lists begin and end, and which are null."""
         if isinstance(rows, Span):
             first = max(rows.start - 1, 0)
-            stored = self._entries(message.indices, Span(first, rows.stop))
+            stored = self._entries(encoding, Span(first, rows.stop))
             ends, null = _unadjust(stored, adjustment)
             borders = ends if rows.start else np.concatenate(([0], ends))
             null = null[len(null) - len(rows) :]
             begin, end = borders[:-1], borders[1:]
         else:
             needed = np.unique(np.concatenate((np.maximum(rows - 1, 0), rows)))
-            stored = self._entries(message.indices, needed)
+            stored = self._entries(encoding, needed)
             ends, nulls = _unadjust(stored, adjustment)
             place = np.searchsorted(needed, rows)
             end, null = ends[place], nulls[place]
             begin = np.where(rows == 0, 0, ends[np.maximum(place - 1, 0)])
-        require((begin >= 0).all() and (end >= begin).all(), "string offsets are out of order")
+        require((begin >= 0).all() and (end >= begin).all(), "offsets are out of order")
+        return begin, end, null
+
+    def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
+        begin, end, null = self._borders(message.indices, int(message.null_adjustment), rows)
         data, places = self._bytes(message.bytes, begin, end)
         validity = bits.pack(~null) if null.any() else None
         return raw.Variable(starts_of(end - begin), gather(data, places, end - begin)), validity
@@ -193,12 +239,22 @@ class ArrayPage:
         items = self._items
         if pa.types.is_dictionary(self._kind):  # null keys are keys of a null item
             require(len(codes) == 0 or int(codes.max()) < len(items), "an index has no value")
-            keys = pa.array(codes).cast(self._kind.index_type)
+            keys, items = _without_null_items(codes, items)
+            keys = keys.cast(self._kind.index_type)
             return pa.DictionaryArray.from_arrays(keys, items, ordered=self._kind.ordered)
         require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
         null = codes == 0
         index = codes.astype(np.int64) - 1
         return items.take(pa.array(index, mask=null if null.any() else None))
+
+
+def _without_null_items(codes: NDArray[Any], items: pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Return null keys instead of keys of null items, which Arrow cannot unify."""
+    if items.null_count == 0:
+        return pa.array(codes), items
+    valid = items.is_valid().to_numpy(zero_copy_only=False)
+    place = np.cumsum(valid) - 1
+    return pa.array(place[codes], mask=~valid[codes]), items.drop_null()
 
 
 def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:

@@ -174,7 +174,11 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
     if pa.types.is_dictionary(array.type):
         plain = pa.Array.from_buffers(array.type.index_type, len(array), buffers)
         return pa.DictionaryArray.from_arrays(plain, array.dictionary, safe=False)
-    children = [array.values] if pa.types.is_fixed_size_list(array.type) else []
+    children = []
+    if pa.types.is_fixed_size_list(array.type):
+        children = [array.values]
+    elif pa.types.is_struct(array.type):
+        children = [array.field(place) for place in range(array.type.num_fields)]
     return pa.Array.from_buffers(array.type, len(array), buffers, children=children or None)
 
 

@@ -2,91 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import UnsupportedTypeError
 from lancekit.file.columns import FileColumn, file_columns
-from lancekit.file.constant import ConstantPage
-from lancekit.file.container import Container, StoredPage, open_container
-from lancekit.file.faults import Unsupported, located, require
-from lancekit.file.fullzip import FullZipPage
-from lancekit.file.memory import starts_of
-from lancekit.file.miniblock import MiniBlockPage
-from lancekit.file.page import Page, PageDecoder
-from lancekit.file.pages20 import ArrayPage
-from lancekit.file.parallel import Piece, divide, run
-from lancekit.file.raw import storage_type
-from lancekit.file.selection import Rows, Selection, cut, parse_rows, split
-from lancekit.format.pb import encodings_v20_pb2
+from lancekit.file.container import Container, open_container
+from lancekit.file.faults import located
+from lancekit.file.fields import FieldReader
+from lancekit.file.parallel import run
+from lancekit.file.selection import Rows, Selection, cut, parse_rows
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
 
 __all__ = ["LanceFileReader"]
-
-_LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
-    "mini_block": MiniBlockPage,
-    "full_zip": FullZipPage,
-    "constant": ConstantPage,
-}
-
-
-def _decoder(stored: StoredPage, kind: pa.DataType) -> PageDecoder:
-    """Return the decoder of one page."""
-    encoding = stored.encoding
-    if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
-        return ArrayPage(stored.page, encoding, kind)
-    name = encoding.WhichOneof("layout") or "unknown"
-    make = _LAYOUTS.get(name)
-    if make is None:
-        raise Unsupported(f"page layout {name!r}")
-    return make(stored.page, getattr(encoding, name), kind)
-
-
-class _Column:
-    """One physical column as values of one type; pages keep what they learned for later reads."""
-
-    def __init__(self, container: Container, name: str, kind: pa.DataType, column: int) -> None:
-        self._file = container.source.name
-        self._name = name
-        self._kind = kind
-        self._storage = storage_type(kind)
-        with located(self._file, name):
-            self._stored = container.pages(column)
-            rows = int(container.descriptor.length)
-            lengths = [stored.page.length for stored in self._stored]
-            require(sum(lengths) == rows, f"its pages hold {sum(lengths)} rows, not {rows}")
-            self.firsts = starts_of(np.array(lengths, np.int64))
-        self._decoders: dict[int, PageDecoder] = {}
-
-    def read_page(self, index: int, rows: Selection) -> pa.Array:
-        """Decode rows of one page."""
-        with located(self._file, self._name, index):
-            decoder = self._decoders.get(index)
-            if decoder is None:
-                decoder = _decoder(self._stored[index], self._kind)
-                self._decoders[index] = decoder
-            array = decoder.read(rows)
-            require(
-                len(array) == len(rows) and array.type == self._storage,
-                f"it decodes to {len(array)} values of {array.type}, not {len(rows)}",
-            )
-        if self._storage is not self._kind:
-            return pa.ExtensionArray.from_storage(self._kind, array)
-        return array
-
-    def pieces(self, rows: Selection) -> list[Piece]:
-        """Return what to decode for some rows of all pages, in order."""
-        return [
-            piece
-            for page, part in split(rows, self.firsts)
-            for piece in divide(self._stored[page], page, part)
-        ]
 
 
 class LanceFileReader:
@@ -113,7 +43,7 @@ class LanceFileReader:
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self._columns: dict[tuple[int, str, pa.DataType], _Column] = {}
+        self._fields: dict[tuple[tuple[int, ...], pa.Field], FieldReader] = {}
         self._lance_schema: LanceSchema | None = None
 
     @classmethod
@@ -191,17 +121,12 @@ class LanceFileReader:
         schema = pa.schema([column.field for column in columns])
         if not columns:
             return _no_columns(len(selection))
-        work: list[tuple[int, Callable[[], pa.Array]]] = []
-        counts = []
-        for column in map(self._column, columns):
-            pieces = column.pieces(selection)
-            counts.append(len(pieces))
-            work += [(p.cost, partial(column.read_page, p.page, p.rows)) for p in pieces]
-        arrays = iter(run(work))
+        plans = [self._field(column).plan(selection) for column in columns]
+        results = iter(run([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [
-                pa.chunked_array(list(islice(arrays, count)), field.type)
-                for count, field in zip(counts, schema, strict=True)
+                pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), field.type)
+                for plan, field in zip(plans, schema, strict=True)
             ],
             schema=schema,
         )
@@ -222,36 +147,34 @@ class LanceFileReader:
             for start in range(0, len(selection), batch_size):
                 yield from _no_columns(len(cut(selection, start, start + batch_size))).to_batches()
             return
-        streams = [_Stream(self._column(column), selection) for column in columns]
+        streams = [_Stream(self._field(column), selection) for column in columns]
         for start in range(0, len(selection), batch_size):
             count = min(batch_size, len(selection) - start)
             yield pa.RecordBatch.from_arrays([s.next(count) for s in streams], schema=schema)
 
-    def _column(self, column: FileColumn) -> _Column:
-        kind = column.field.type
-        _check_type(self._container.source.name, column.field)
-        (physical,) = column.columns
-        key = (physical, column.field.name, kind)
-        known = self._columns.get(key)
+    def _field(self, column: FileColumn) -> FieldReader:
+        key = (column.columns, column.field)
+        known = self._fields.get(key)
         if known is None:
-            known = _Column(self._container, column.field.name, kind, physical)
-            self._columns[key] = known
+            known = FieldReader(self._container, column.field, column.columns)
+            self._fields[key] = known
         return known
 
 
 class _Stream:
-    """The rows of one column, page by page, handed out in any number."""
+    """The rows of one field, a part at a time, handed out in any number."""
 
-    def __init__(self, column: _Column, selection: Selection) -> None:
-        self._pages = split(selection, column.firsts)
-        self._column = column
+    def __init__(self, field: FieldReader, selection: Selection) -> None:
+        self._units = field.units(selection)
+        self._field = field
         self._rest: list[pa.Array] = []
         self._available = 0
 
     def next(self, count: int) -> pa.Array:
         while self._available < count:
-            page, rows = next(self._pages)
-            self._rest.append(self._column.read_page(page, rows))
+            rows = next(self._units)
+            plan = self._field.plan(rows)
+            self._rest += plan.finish(run(plan.work))
             self._available += len(rows)
         parts = []
         missing = count
@@ -266,24 +189,9 @@ class _Stream:
         self._available -= count
         if len(parts) == 1:
             return parts[0]
-        return pa.chunked_array(parts).combine_chunks()
+        return pa.concat_arrays(parts)
 
 
 def _no_columns(num_rows: int) -> pa.Table:
     """Return a table that has rows and no columns."""
     return pa.table({"": pa.nulls(num_rows)}).select([])
-
-
-def _check_type(file: str, field: pa.Field) -> None:
-    """Refuse nested types before anything is read."""
-    kind = storage_type(field.type)
-    while pa.types.is_fixed_size_list(kind):
-        kind = kind.value_type
-    if pa.types.is_nested(kind):
-        raise UnsupportedTypeError(
-            f"{file}, column {field.name!r}: reading {field.type} is not supported yet.",
-            hint="Leave the column out with `columns=`.",
-            file=file,
-            column=field.name,
-            type=str(field.type),
-        )

@@ -11,7 +11,7 @@ import numpy as np
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.file.memory import Ints
 
-__all__ = ["Rows", "Selection", "Span", "cut", "parse_rows", "split"]
+__all__ = ["Rows", "Selection", "Span", "cut", "grouped", "parse_rows", "split"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +98,12 @@ def cut(selection: Selection, start: int, stop: int) -> Selection:
     if isinstance(selection, Span):
         return Span(selection.start + start, min(selection.start + stop, selection.stop))
     return selection[start:stop]
+
+
+def grouped(selection: Selection, size: int) -> Selection:
+    """Return the entries of the selected rows, each of which has ``size`` of them."""
+    if size == 1:
+        return selection
+    if isinstance(selection, Span):
+        return Span(selection.start * size, selection.stop * size)
+    return (selection[:, None] * size + np.arange(size)).ravel()
