@@ -1,0 +1,111 @@
+"""Checksums: written when asked for, ignored by the reference, and nothing slips through them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+from lance.file import LanceFileReader as TheirReader
+
+import lancekit as lk
+from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.file.checksums import KEY
+
+VERSIONS = ["2.0", "2.1", "2.2"]
+
+
+def rows(count: int = 300) -> pa.Table:
+    rng = np.random.default_rng(7)
+    table = pa.table(
+        {
+            "id": np.arange(count),
+            "number": pa.array(rng.random(count), mask=rng.random(count) < 0.1),
+            "text": [f"row {n}" for n in range(count)],
+            "same": ["always"] * count,
+        }
+    )
+    return table.replace_schema_metadata({"made": "here"})
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / "data").iterdir())
+
+
+def has_checksums(file: Path) -> bool:
+    return KEY.encode() in TheirReader(str(file)).metadata().schema.metadata
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_way_of_writing_takes_the_option(tmp_path: Path, version: str) -> None:
+    ds = lk.write_dataset(rows(), tmp_path / "d", data_storage_version=version, checksums=True)
+    with lk.options(checksums=True):
+        ds.insert(rows())
+        merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute({**rows(3).to_pydict(), "id": [1000, 1001, 1002]})
+        lk.write_dataset(rows(), ds, mode="append")
+    assert len(files(tmp_path / "d")) == 4
+    assert all(map(has_checksums, files(tmp_path / "d")))
+    ds = lk.dataset(tmp_path / "d")
+    ds.validate(deep=True)
+    theirs = lance.dataset(tmp_path / "d")
+    theirs.validate()
+    assert theirs.to_table().equals(ds.to_table())
+    assert theirs.schema.metadata == ds.schema.metadata == {b"made": b"here"}
+    ds.insert(rows(), checksums=False)
+    lk.write_dataset(rows(), tmp_path / "off")
+    assert not any(map(has_checksums, files(tmp_path / "off")))
+    ds.validate(deep=True)  # files without them are read all the same
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_no_changed_value_goes_unnoticed(tmp_path: Path, version: str) -> None:
+    ds = lk.write_dataset(rows(), tmp_path / "d", data_storage_version=version, checksums=True)
+    wanted = ds.to_table()
+    (file,) = files(tmp_path / "d")
+    whole = file.read_bytes()
+    for at in range(0, len(whole), 13):
+        file.write_bytes(whole[:at] + bytes([whole[at] ^ 0x11]) + whole[at + 1 :])
+        # damage is named, or was to what lies between the values
+        with contextlib.suppress(LancekitError), lk.options(verify_checksums=True):
+            assert ds.to_table().equals(wanted), at
+
+
+def test_where_it_is_wrong(tmp_path: Path) -> None:
+    ds = lk.write_dataset(rows(), tmp_path / "d", checksums=True)
+    (file,) = files(tmp_path / "d")
+    whole = bytearray(file.read_bytes())
+    whole[200] ^= 1  # in the first page of the first column
+    file.write_bytes(whole)
+    assert ds.to_table().num_rows == 300  # a number has changed, and nobody looked
+    ds.validate()
+    with pytest.raises(CorruptFileError, match=r"column 'id', page 0 is damaged: .*checksum") as e:
+        ds.validate(deep=True)
+    assert (e.value.context["column"], e.value.context["page"]) == ("id", 0)
+    assert str(file.name) in e.value.context["file"]
+    with lk.options(verify_checksums=True):
+        assert ds.to_table(columns=["number"]).num_rows == 300  # what is not read is not checked
+        with pytest.raises(CorruptFileError, match="checksum"):
+            ds.take([200], columns=["id"])
+
+
+def test_validate_looks_at_manifest_and_files(tmp_path: Path) -> None:
+    ds = lk.write_dataset(rows(), tmp_path / "d", max_rows_per_file=100)
+    ds.delete("id < 10")
+    ds.validate()
+    ds.validate(deep=True)
+    lance.write_dataset(rows(), tmp_path / "theirs")
+    lk.dataset(tmp_path / "theirs").validate(deep=True)
+    first, second, third = files(tmp_path / "d")
+    first.write_bytes(first.read_bytes() + first.read_bytes()[-40:])
+    with pytest.raises(CorruptFileError):
+        ds.validate()
+    second.rename(first)
+    with pytest.raises(CorruptFileError, match="does not exist"):
+        ds.validate()
+    third.write_bytes(third.read_bytes()[:-1])
+    with pytest.raises(CorruptFileError):
+        ds.validate()
