@@ -1,12 +1,14 @@
-"""Decoding in threads: NumPy's and Arrow's kernels release the interpreter's lock."""
+"""Decoding and encoding in threads: NumPy's and Arrow's kernels release the interpreter's lock."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -14,7 +16,9 @@ from lancekit.file.container import StoredPage
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v20_pb2
 
-__all__ = ["Piece", "divide", "run"]
+__all__ = ["Piece", "ahead", "divide", "run"]
+
+T = TypeVar("T")
 
 #: More threads than this only compete for memory.
 _MAX_THREADS = 8
@@ -106,9 +110,33 @@ def run(work: Sequence[tuple[int, Callable[[], pa.Array]]]) -> list[pa.Array]:
                 future.cancel()
 
 
+def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, None]:
+    """Yield results in order while threads work on the next few; those hold no more than that.
+
+    Each piece of work says whether a thread may do it; if not, it is done when its result is due.
+    Closing the iterator, or an error, drops what has not begun.
+    """
+    threads = min(os.cpu_count() or 1, _MAX_THREADS)
+    pool = _pool(os.getpid())
+    running: deque[Future[T]] = deque()
+    try:
+        for threaded, do in work:
+            while len(running) >= (threads if threaded else 1):
+                yield running.popleft().result()
+            if threaded and threads > 1:
+                running.append(pool.submit(do))
+            else:
+                yield do()
+        while running:
+            yield running.popleft().result()
+    finally:
+        for future in running:
+            future.cancel()
+
+
 @functools.cache
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the threads of this process; those of its parent do not survive a fork."""
     del process
     threads = min(os.cpu_count() or 1, _MAX_THREADS)
-    return ThreadPoolExecutor(threads, thread_name_prefix="lancekit-decode")
+    return ThreadPoolExecutor(threads, thread_name_prefix="lancekit-file")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from lancekit.file.leaves import (
     pruned,
     stored,
 )
+from lancekit.file.parallel import ahead
 from lancekit.file.pending import Pages, Waiting
 from lancekit.file.plain import Encoded
 from lancekit.file.writable import check_field, check_packed
@@ -38,6 +40,9 @@ DEFAULT_VERSION = "2.2"
 
 #: Arrow bytes of a column that make a page.
 _PAGE_BYTES = 8 << 20
+
+#: Smaller pages are encoded sooner than a thread has begun.
+_THREADED_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,7 @@ class LanceFileWriter:
                 leaf=blobs.unified if blobs.is_blob_v2(owner) else stored,
                 packed=struct and (is_whole(owner) or not (old or owner.children)),
                 encode=encode,
+                threaded=not blob,
                 waiting=Waiting(max_page_bytes),
                 pages=Pages(
                     known.type_url,
@@ -185,14 +191,19 @@ class LanceFileWriter:
             for array, field, group in zip(arrays, self._schema.fields, self._groups, strict=True)
             for part in self._parts(array, field, group)
         ]
-        for column, part in zip(self._columns, parts, strict=True):
-            self._write_pages(column, column.waiting.add(part))
+        self._write_pages(
+            (column, page)
+            for column, part in zip(self._columns, parts, strict=True)
+            for page in column.waiting.add(part)
+        )
 
     def finish(self) -> FileSummary:
         """Write what is left, the schema and the footer; make the file visible."""
         self._check_open()
+        self._write_pages(
+            (column, page) for column in self._columns for page in column.waiting.rest()
+        )
         for column in self._columns:
-            self._write_pages(column, column.waiting.rest())
             if self._num_rows and not len(column.pages):  # of lists without a single item
                 self._note(column, encode20.encode_page(pa.nulls(0)))
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
@@ -274,10 +285,16 @@ class LanceFileWriter:
                 check_packed(part, len(column.path), column.owner, self._format.name)
             yield part
 
-    def _write_pages(self, column: _Column, arrays: Iterable[pa.Array]) -> None:
-        for array in arrays:
-            for encoded in column.encode(array):
-                self._note(column, encoded)
+    def _write_pages(self, pages: Iterable[tuple[_Column, pa.Array]]) -> None:
+        """Encode rows and write their pages, while threads encode the next."""
+        work = (
+            (column.threaded and array.nbytes >= _THREADED_BYTES, partial(_encoded, column, array))
+            for column, array in pages
+        )
+        with closing(ahead(work)) as done:
+            for column, parts in done:
+                for encoded in parts:
+                    self._note(column, encoded)
 
     def _note(self, column: _Column, encoded: Encoded) -> None:
         places = [self._write_aligned(buffer) for buffer in encoded.buffers]
@@ -302,15 +319,23 @@ class LanceFileWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Column:
-    """One physical column: its field, the way to it, and its rows on their way out."""
+    """One physical column: its field, the way to it, and its rows on their way out.
+
+    The pages of blobs are not encoded in threads, because their values go to the file meanwhile.
+    """
 
     owner: LanceField
     path: tuple[int, ...]
     leaf: Callable[[pa.Array], pa.Array]
     packed: bool
     encode: Callable[[pa.Array], Iterable[Encoded]]
+    threaded: bool
     waiting: Waiting
     pages: Pages
+
+
+def _encoded(column: _Column, array: pa.Array) -> tuple[_Column, list[Encoded]]:
+    return column, list(column.encode(array))
 
 
 def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import parallel
+from lancekit.file.parallel import ahead
 from tests.file.lance_io import open_ours, write_reference
 
 ROWS = 9000
@@ -58,7 +60,7 @@ def test_same_rows(data: bytes, start: int, stop: int) -> None:
 @pytest.mark.parametrize(("costs", "threads"), [((1, 1), 2), ((0, 1), 0), ((1, 0, 1), 2)])
 def test_costly_work_runs_in_threads(costs: tuple[int, ...], threads: int) -> None:
     def where() -> pa.Array:
-        return pa.array([threading.current_thread().name.startswith("lancekit-decode")])
+        return pa.array([threading.current_thread().name.startswith("lancekit-file")])
 
     answers = parallel.run([(cost, where) for cost in costs])
     assert sum(answer[0].as_py() for answer in answers) == threads
@@ -94,3 +96,27 @@ def test_after_a_fork(data: bytes) -> None:
     child.start()
     assert answer.get(timeout=60) == ROWS
     child.join(60)
+
+
+def test_results_come_in_order_and_few_are_ahead() -> None:
+    begun: list[int] = []
+
+    def work(number: int) -> int:
+        begun.append(number)
+        return number
+
+    jobs = ((number % 5 != 0, partial(work, number)) for number in range(40))
+    for position, result in enumerate(ahead(jobs)):
+        assert result == position
+        assert len(begun) <= position + 1 + 8
+    assert sorted(begun) == list(range(40))
+
+
+def test_an_error_comes_in_its_turn() -> None:
+    def fail() -> int:
+        raise ValueError("third")
+
+    results = ahead([(True, lambda: 1), (False, lambda: 2), (True, fail), (True, lambda: 4)])
+    assert [next(results), next(results)] == [1, 2]
+    with pytest.raises(ValueError, match="third"):
+        next(results)
