@@ -11,16 +11,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.faults import require
-from lancekit.file.memory import Bytes, scratch
+from lancekit.file.memory import Bytes, Ints, scratch
 from lancekit.file.raw import Variable
 
 __all__ = ["SymbolTable", "symbol_table"]
 
 _ESCAPE = 255
 _MAGIC = 0x46535354
+_CROSSES = "an FSST escape crosses a value"
+
+#: A length that no symbol has.
+_NEVER = 255
 
 #: Codes decoded at a time, an even number.
-_BLOCK = 1 << 20
+_BLOCK = 1 << 21
 
 #: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
 _MANY = 1 << 18
@@ -75,6 +79,13 @@ class SymbolTable:
         every_second = np.frombuffer(borders, np.int32)[::2].copy()
         return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
 
+    @cached_property
+    def _firsts(self) -> NDArray[np.uint8]:
+        """How many bytes the first code of every pair stands for; `_NEVER` for an escape."""
+        lengths = self._lengths[:256].copy()
+        lengths[_ESCAPE] = _NEVER
+        return np.concatenate((np.tile(lengths, 256), np.ones(1 << 16, np.uint8)))
+
     def decode(self, codes: Variable) -> Variable:
         """Return the strings behind the codes."""
         if not self.compressed or codes.count == 0:
@@ -82,63 +93,60 @@ class SymbolTable:
         begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
         data = codes.data[begin:end]
         offsets = codes.offsets - begin if begin else codes.offsets
-        literal = _literals(data)
-        if literal is not None:
-            # an escape as the last code of a value would swallow the next value's first
-            require(
-                not (literal[offsets[:-1][offsets[:-1] < data.size]]).any()
-                and not (data[-1] == _ESCAPE and not literal[-1]),
-                "an FSST escape crosses a value",
-            )
+        literals = _literals(data)
+        require(not literals.size or literals[-1] < data.size, _CROSSES)
         if self._count < _ESCAPE:
-            unknown = (data >= self._count) & (data < _ESCAPE)
-            if literal is not None:  # literal bytes may be anything
-                unknown &= ~literal
-            require(not unknown.any(), "a code has no symbol")
+            unknown = np.flatnonzero((data >= self._count) & (data < _ESCAPE))
+            # literal bytes may be anything
+            require(not unknown.size or np.isin(unknown, literals).all(), "a code has no symbol")
+        # a code stands for 8 bytes at most
+        places = np.zeros(len(offsets), np.int32 if data.size < 1 << 28 else np.int64)
         if data.size == 0:
-            return Variable(np.zeros(codes.count + 1, np.int32), data)
+            return Variable(places, data)
         decode = self._in_pairs if data.size >= _MANY else self._singly
-        places = np.empty(len(offsets), np.int64)
         parts = []
         size = 0
-        starts = np.arange(0, data.size, _BLOCK).astype(offsets.dtype)
-        borders_of = np.append(np.searchsorted(offsets, starts), len(offsets)).tolist()
-        for start, (first, last) in zip(starts.tolist(), pairwise(borders_of), strict=True):
-            stop = min(start + _BLOCK, data.size)
-            marks = None if literal is None else literal[start:stop]
+        starts = np.arange(0, data.size + _BLOCK, _BLOCK).astype(offsets.dtype)
+        starts[-1] = data.size
+        borders_of = [*np.searchsorted(offsets, starts[:-1]).tolist(), len(offsets)]
+        marks_of = np.searchsorted(literals, starts)
+        for block, (start, stop) in enumerate(pairwise(starts.tolist())):
+            first, last = borders_of[block : block + 2]
+            marks = literals[marks_of[block] : marks_of[block + 1]] - start
             part, borders = decode(data[start:stop], marks, offsets[first:last] - start)
-            np.add(borders, size, out=places[first:last])
+            np.add(borders, size, out=places[first:last], casting="same_kind")
             size += part.size
             parts.append(part)
         return Variable(places, _join(parts, size))
 
-    def _singly(
-        self, data: Bytes, literal: NDArray[np.bool_] | None, offsets: NDArray[Any]
-    ) -> tuple[Bytes, NDArray[Any]]:
+    def _singly(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
         """Decode codes; return the bytes, and where in them the codes at ``offsets`` begin."""
         index = data.astype(np.uint16)
-        if literal is not None:
-            index += literal.astype(np.uint16) << 8
+        index[literals] |= 256
         part, borders = _taken(self._entries, index)
-        return part, borders[offsets]
+        # an escape as the last code of a value would swallow the next value's first
+        require((index.take(offsets, mode="clip")[offsets < data.size] < 256).all(), _CROSSES)
+        return part, borders.take(offsets)
 
-    def _in_pairs(
-        self, data: Bytes, literal: NDArray[np.bool_] | None, offsets: NDArray[Any]
-    ) -> tuple[Bytes, NDArray[Any]]:
+    def _in_pairs(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
         """Do the same by pairs of codes."""
-        if data.size % 2:
+        size = data.size
+        if size % 2:
             data = np.append(data, np.uint8(_ESCAPE))  # stands for nothing
-        index = data.view("<u2").astype(np.uint32)
-        if literal is not None:
-            index |= literal[::2].astype(np.uint32) << 16
+        index: NDArray[Any] = data.view("<u2")
+        if literals.size:
+            index = index.astype(np.uint32)
+            index[literals[literals % 2 == 0] >> 1] |= 1 << 16
+        elif not index.flags.aligned:
+            index = index.copy()
         part, borders = _taken(self._pairs, index)
+        pair, second = offsets >> 1, (offsets & 1).astype(np.uint8)
+        pairs = index.take(pair, mode="clip")
         # a value that begins with the second code of a pair begins behind the first
-        first = offsets & ~1
-        codes = data.take(first, mode="clip").astype(np.uint16)
-        if literal is not None:
-            codes += literal.take(first, mode="clip").astype(np.uint16) << 8
-        lengths = self._lengths.take(codes) * (offsets & 1).astype(np.uint8)
-        return part, borders.take(offsets >> 1) + lengths
+        before = self._firsts.take(pairs) * second
+        literal = (pairs >> 16 > second) & (offsets < size)
+        require(not ((before == _NEVER) | literal).any(), _CROSSES)
+        return part, borders.take(pair) + before
 
 
 def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
@@ -157,17 +165,16 @@ def _join(parts: list[Bytes], size: int) -> Bytes:
     return out
 
 
-def _literals(data: Bytes) -> Any:
-    """Return which codes are literal bytes: those behind an escape; `None` if there are none."""
-    escapes = np.flatnonzero(data == _ESCAPE)
+def _literals(data: Bytes) -> Ints:
+    """Return the places of literal bytes: those behind an escape."""
+    escapes: Ints = np.flatnonzero(data == _ESCAPE)
     if escapes.size == 0:
-        return None
+        return escapes
     # in a run of 255s every second one is a literal
     first = np.ones(escapes.size, bool)
     first[1:] = np.diff(escapes) != 1
+    if first.all():
+        return escapes + 1
     starts = np.flatnonzero(first)
     place = np.arange(escapes.size) - np.repeat(starts, np.diff(np.append(starts, escapes.size)))
-    marks = escapes[place % 2 == 0] + 1
-    literal = np.zeros(data.size + 1, bool)
-    literal[marks] = True
-    return literal[: data.size]
+    return escapes[place % 2 == 0] + 1
