@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lancekit.errors import FormatError
 from lancekit.file.assemble import Path, aligned, lists_over, merge, nest, struct_of, wrap
 from lancekit.file.blobpages import DESCRIPTOR, BlobPage
 from lancekit.file.constant import ConstantPage
@@ -25,12 +26,13 @@ from lancekit.file.faults import Unsupported, located, require
 from lancekit.file.fullzip import FullZipPage
 from lancekit.file.levels import Layers, ranges
 from lancekit.file.memory import Ints, starts_of
-from lancekit.file.miniblock import MiniBlockPage
+from lancekit.file.miniblock import MiniBlockPages
 from lancekit.file.nodes import Node, paths, tree
 from lancekit.file.packed import struct_array
 from lancekit.file.page import Page, PageDecoder
 from lancekit.file.pages20 import ArrayPage
 from lancekit.file.parallel import Piece, divide
+from lancekit.file.runs import runs_of
 from lancekit.file.selection import Selection, Span, cut, grouped, split
 
 __all__ = ["FieldReader", "Plan"]
@@ -61,7 +63,7 @@ class _Reader(Protocol):
 
 
 _LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
-    "mini_block": MiniBlockPage,
+    "mini_block": lambda page, layout, kind: MiniBlockPages([(page, layout)], kind),
     "full_zip": FullZipPage,
     "constant": ConstantPage,
 }
@@ -97,7 +99,8 @@ class _Column:
         self.is_20 = container.version == (2, 0)
         with located(self.file, self.name):
             self.stored = container.pages(column)
-            lengths = np.array([stored.page.length for stored in self.stored], np.int64)
+            self.runs = list(runs_of(self.stored))
+            lengths = np.array([run.length for run in self.runs], np.int64)
             require((lengths % group == 0).all(), "a page ends inside of a list of fixed size")
             total = int(lengths.sum()) // group
             require(total == rows, f"its pages hold {total} rows, not {rows}")
@@ -106,7 +109,7 @@ class _Column:
     @property
     def encoded_bytes(self) -> int:
         """The size of all pages."""
-        return sum(sum(stored.page.sizes) for stored in self.stored)
+        return sum(run.encoded_bytes for run in self.runs)
 
 
 class _Leaf:
@@ -126,31 +129,55 @@ class _Leaf:
     def plan(self, rows: Selection) -> Plan:
         pieces = [
             piece
-            for page, part in split(rows, self._column.firsts)
-            for piece in divide(self._column.stored[page], page, part)
+            for place, part in split(rows, self._column.firsts)
+            for piece in divide(self._column.runs[place].as_page(), place, part)
         ]
         return Plan([(p.cost, partial(self._read, p)) for p in pieces], list)
 
     def _read(self, piece: Piece) -> pa.Array:
-        """Decode rows of one page."""
+        """Decode rows of one run of pages."""
+        column = self._column
+        pages = column.runs[piece.page].pages
+        first = pages[0].page.index
+        if len(pages) == 1:
+            return self._decode(piece.page, pages, piece.rows)
+        try:
+            return self._decode(piece.page, pages, piece.rows)
+        except FormatError:
+            # one by one, the error names the page
+            borders = starts_of(np.array([stored.page.length for stored in pages]))
+            group = self._path.group
+            parts = [
+                self._decode(-1 - first - place, pages[place : place + 1], part)
+                for place, part in split(piece.rows, borders // group)
+            ]
+            return pa.concat_arrays(parts)
+
+    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Selection) -> pa.Array:
         column, kind = self._column, self._path.kinds[-1]
-        with located(column.file, column.name, piece.page):
-            decode = self._decoders.get(piece.page)
+        with located(column.file, column.name, pages[0].page.index):
+            decode = self._decoders.get(key)
             if decode is None:
-                decode = self._decode_page(column.stored[piece.page])
-                self._decoders[piece.page] = decode
-            array = decode(piece.rows)
+                decode = self._decoders[key] = self._decoder_of(pages)
+            array = decode(rows)
             require(
-                len(array) == len(piece.rows) and array.type == kind,
-                f"it decodes to {len(array)} values of {array.type}, not {len(piece.rows)}",
+                len(array) == len(rows) and array.type == kind,
+                f"it decodes to {len(array)} values of {array.type}, not {len(rows)}",
             )
         return array
 
-    def _decode_page(self, stored: StoredPage) -> Callable[[Selection], pa.Array]:
-        path = self._path
+    def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Selection], pa.Array]:
+        path, stored = self._path, pages[0]
+        kind = path.kinds[0]
         if self._column.is_20:
-            return _array_page(stored, path.kinds[0]).read
-        decoder = _decoder(stored.page, stored.encoding, path.kinds[0])
+            return _array_page(stored, kind).read
+        decoder: PageDecoder
+        if len(pages) == 1:
+            decoder = _decoder(stored.page, stored.encoding, kind)
+        else:
+            encodings: list[Any] = [stored.encoding for stored in pages]
+            layouts = [(p.page, e.mini_block) for p, e in zip(pages, encodings, strict=True)]
+            decoder = MiniBlockPages(layouts, kind)
         group = path.group
         return lambda rows: nest(decoder.leaf(grouped(rows, group)), path, len(rows))
 

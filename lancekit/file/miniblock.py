@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from lancekit.file import raw
 from lancekit.file.faults import require
 from lancekit.file.levels import Layers, Levels, pick, rows_of
-from lancekit.file.memory import Bytes, Ints, starts_of, view
+from lancekit.file.memory import Bytes, Ints, fetch, gather, starts_of, view
 from lancekit.file.minivalues import decode_values
 from lancekit.file.packed import values_to_arrow
 from lancekit.file.page import Leaf, Page
@@ -20,20 +22,20 @@ from lancekit.file.pieces import Pieces, decode_blocks, decode_one
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["MiniBlockPage"]
+__all__ = ["MiniBlockPages"]
 
 _MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
 
 
 @dataclass(frozen=True, slots=True)
 class _Chunks:
-    """Chunk borders of a page; one more than chunks, except for `ended`."""
+    """The chunks of all pages: bytes from `starts` to `stops` of the file."""
 
-    #: bytes in the data buffer
-    places: Ints
-    #: values before each chunk
+    starts: Ints
+    stops: Ints
+    #: values before each chunk, and all
     values: Ints
-    #: the first row that starts in each chunk or behind it
+    #: the first row that starts in each chunk or behind it, and their number
     rows: Ints
     #: rows that have ended at the end of each chunk
     ended: Ints
@@ -72,12 +74,16 @@ def _align(sizes: Ints) -> Ints:
     return (sizes + 7) // 8 * 8
 
 
-class MiniBlockPage:
-    """Decoder of one mini-block page."""
+class MiniBlockPages:
+    """Decoder of one mini-block page, or of several that are alike but for their number of items.
 
-    def __init__(self, page: Page, layout: pb.MiniBlockLayout, kind: pa.DataType) -> None:
-        self._page = page
-        self._layout = layout
+    Only a single page may have a dictionary.
+    """
+
+    def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
+        self._pages = [page for page, _ in pages]
+        self._counts = np.array([layout.num_items for _, layout in pages], np.int64)
+        self._layout = layout = pages[0][1]
         self._kind = kind
         self._layers = Layers.of(layout.layers)
         if self._layers.lists:
@@ -87,60 +93,85 @@ class MiniBlockPage:
             )
         else:
             require(not layout.HasField("rep_compression"), "repetition without lists")
-            require(layout.num_items == page.length, "the page's items are not its rows")
+            lengths = [page.length for page in self._pages]
+            require((self._counts == lengths).all(), "the page's items are not its rows")
 
     @cached_property
     def _chunks(self) -> _Chunks:
-        words = view(self._page.read(0), "<u4" if self._layout.has_large_chunk else "<u2")
+        pages = self._pages
+        words, each = self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
+        require((each > 0).all(), "a page has no chunks")
         words = words.astype(np.int64)
         sizes = ((words >> 4) + 1) * 8
-        logs = words[:-1] & 15
-        require(len(words) > 0, "a page has no chunks")
+        firsts = starts_of(each)
+        lasts = firsts[1:] - 1  # the last chunk of a page has the values that are left
+        logs = words & 15
+        logs[lasts] = 1
         require((logs >= 1).all() and (logs <= _MAX_LOG).all(), "a chunk of impossible size")
         counts = np.left_shift(np.int64(1), logs)
-        last = int(self._layout.num_items) - int(counts.sum())
-        require(last >= 0, "the chunks hold more values than the page")
+        counts[lasts] = 0
+        counts[lasts] = self._counts - np.add.reduceat(counts, firsts[:-1])
+        require((counts[lasts] >= 0).all(), "the chunks hold more values than the page")
         places = starts_of(sizes)
-        require(places[-1] <= self._page.size(1), "the chunks are longer than their buffer")
-        values = starts_of(np.append(counts, last))
-        if not self._layers.lists:
-            return _Chunks(places, values, values, values[1:])
-        return self._with_lists(places, values)
-
-    def _with_lists(self, places: Ints, values: Ints) -> _Chunks:
-        """Add what the repetition index says: rows that end in each chunk, and what is left."""
-        buffer = 3 if self._layout.HasField("dictionary") else 2
-        index = view(self._page.read(buffer), "<u8").astype(np.int64)
+        before = places[firsts[:-1]]
         require(
-            len(index) == 2 * (len(places) - 1), "the repetition index is not one of its chunks"
+            (np.diff(places[firsts]) <= [page.size(1) for page in pages]).all(),
+            "the chunks are longer than their buffer",
         )
-        ends, rest = index[::2], index[1::2]
+        places = places[:-1] + np.repeat([page.positions[1] for page in pages] - before, each)
+        values = starts_of(counts)
+        if not self._layers.lists:
+            return _Chunks(places, places + sizes, values, values, values[1:])
+        rows, ended = self._rows(firsts)
+        return _Chunks(places, places + sizes, values, rows, ended)
+
+    def _rows(self, firsts: Ints) -> tuple[Ints, Ints]:
+        """Return what the repetition index says: rows that start and that end in the chunks."""
+        index, each = self._metadata(3 if self._layout.HasField("dictionary") else 2, "<u8")
         require(
-            (ends >= 0).all() and (ends <= self._page.length).all() and (rest >= 0).all(),
+            (each == 2 * np.diff(firsts)).all(), "the repetition index is not one of its chunks"
+        )
+        index = index.astype(np.int64)
+        ends, rest = index[::2], index[1::2]
+        lengths = [page.length for page in self._pages]
+        require(
+            (ends >= 0).all() and (ends <= max(lengths)).all() and (rest >= 0).all(),
             "the repetition index is out of order",
         )
         goes_on = (rest > 0).astype(np.int64)
         starts = ends + goes_on
         starts[1:] -= goes_on[:-1]
-        ended = np.cumsum(ends)
         require(
-            (starts >= 0).all() and goes_on[-1] == 0 and ended[-1] == self._page.length,
+            (starts >= 0).all()
+            and not goes_on[firsts[1:] - 1].any()
+            and (np.add.reduceat(ends, firsts[:-1]) == lengths).all(),
             "the repetition index does not add up to the page's rows",
         )
-        return _Chunks(places, values, starts_of(starts), ended)
+        return starts_of(starts), np.cumsum(ends)
+
+    def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[Any], Ints]:
+        """Return one small buffer of all pages as numbers, and how many of each page."""
+        pages = self._pages
+        width = np.dtype(dtype).itemsize
+        sizes = np.array([page.size(buffer) for page in pages], np.int64) // width * width
+        starts = np.array([page.positions[buffer] for page in pages], np.int64)
+        data, places = fetch(pages[0].source, 0, starts, starts + sizes)
+        return view(gather(data, places, sizes), dtype), sizes // width
 
     @cached_property
     def _dictionary(self) -> pa.Array:
+        (page,) = self._pages
         count = int(self._layout.num_dictionary_items)
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
-        return raw.to_arrow(decode_one(self._layout.dictionary, self._page.read(2), count), kind)
+        return raw.to_arrow(decode_one(self._layout.dictionary, page.read(2), count), kind)
 
     def leaf(self, rows: Selection) -> Leaf:
         """Return rows with their levels; only chunks that hold a wanted row are read."""
         chunks = self._chunks
         wanted = chunks.cover(rows)
-        data, places = self._page.fetch(1, chunks.places[wanted], chunks.places[wanted + 1])
-        sizes = chunks.places[wanted + 1] - chunks.places[wanted]
+        starts, stops = chunks.starts[wanted], chunks.stops[wanted]
+        data, places = fetch(self._pages[0].source, 0, starts, stops)
+        sizes = stops - starts
         counts = chunks.values[wanted + 1] - chunks.values[wanted]
         parts = self._parse_chunks(data, places, sizes, counts)
         levels = self._levels(parts)
@@ -156,10 +187,10 @@ class MiniBlockPage:
         else:
             chunk = np.searchsorted(first, rows, "right") - 1
             local = rows + (starting[:-1] + cut - first)[chunk]
-        starts = None
+        entries = None
         if self._layers.lists:
-            starts = self._row_starts(levels, parts.counts, cut, starting)
-        levels, keep = pick(levels, self._layers, starts, local)
+            entries = self._row_starts(levels, parts.counts, cut, starting)
+        levels, keep = pick(levels, self._layers, entries, local)
         return self._decode(parts, counts, levels, keep)
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
