@@ -20,9 +20,10 @@ from lancekit.file.levels21 import (
     repetition_index,
     values_that_fit,
 )
+from lancekit.file.minipage import CHUNK, MiniValues
 from lancekit.file.plain import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.shred import Shredded, shred
-from lancekit.file.values21 import MiniValues, long_values, mini_values
+from lancekit.file.values21 import long_values, mini_values
 from lancekit.file.zip21 import full_zip
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -51,7 +52,7 @@ def encode_pages(
     page = shred(array, depth)
     encoded = encode_page_of(page, large=large, options=options)
     if encoded is None and len(array) == 1:
-        encoded = full_zip(page)
+        encoded = full_zip(page, options)
     if encoded is not None:
         yield encoded
         return
@@ -67,20 +68,24 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
     if values.null_count == len(values) or kind == _NO_FIELDS:
         return all_null_page(page, large=large)
     if pa.types.is_struct(kind) and not all(byte_width(field.type) for field in kind):
-        return full_zip(page)  # packed, with strings or vectors
+        return full_zip(page, options)  # packed, with strings or vectors
     if large:
         equal = equal_page(page)
         if equal is not None:
             return equal
     most = values_that_fit(page, large=large)
     mini: MiniValues | None = None
-    if _longest(values) < _LARGE:
+    asked = options.get("lance-encoding:structural-encoding")
+    longest = _longest(values)
+    if asked == "fullzip":
+        return full_zip(page, options)
+    if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:
             return None
         mini = mini_values(values, valid, large=large, max_values=most, options=options)
     elif is_variable(values.type) and most is not None:
         mini = long_values(values, valid, large=large, max_values=most, options=options)
-    return full_zip(page) if mini is None else mini_block(page, mini, large=large)
+    return full_zip(page, options) if mini is None else mini_block(page, mini, large=large)
 
 
 def _longest(values: pa.Array) -> int:

@@ -7,22 +7,24 @@ prefers, decodes and encodes at half the speed of LZ4 here; it is written on req
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.file import bits
 from lancekit.file.chunks import Part, chunk_counts
 from lancekit.file.compression import compressor
 from lancekit.file.fsst_encode import train
 from lancekit.file.memory import Bytes, starts_of
-from lancekit.file.messages21 import variable
+from lancekit.file.messages21 import general, variable
 from lancekit.file.minipage import CHUNK, MiniValues, Request, chunk_size, compressed
 from lancekit.file.plain import string_buffers
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["long_strings", "string_values"]
+__all__ = ["long_strings", "single_strings", "string_values"]
 
 #: Pages of fewer bytes stay plain.
 _MIN_BYTES = 32 << 10
@@ -40,6 +42,10 @@ _LZ4_SAVES = 0.5
 #: Bytes of a compressed chunk before compression, by version; long strings need more.
 _COMPRESSED_CHUNK = {False: 12_000, True: 16_384}
 _LONG_CHUNK = {False: 12_000, True: 32_768}
+#: Strings of so many bytes on average are compressed one by one where chunks do not hold them,
+#: if that saves enough.
+_SINGLE_BYTES = 4096
+_WORTH = 0.8
 _MAX_LONG_CHUNK = {False: 24_000, True: 256 << 10}
 
 
@@ -158,3 +164,49 @@ def _fsst(offsets: NDArray[Any], data: Bytes, request: Request) -> MiniValues:
         fsst=pb.Fsst(symbol_table=encoder.table(), values=stored.encoding)
     )
     return MiniValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
+
+
+def single_strings(
+    values: pa.Array, valid: Bytes | None, options: Mapping[str, str]
+) -> tuple[NDArray[Any], Bytes, pb.CompressiveEncoding]:
+    """Encode strings one by one, for full-zip pages.
+
+    Returns
+    -------
+    The offsets of the encoded strings, their bytes, and what describes them.
+    """
+    request = Request(large=True, options=options)
+    offsets, data = string_buffers(values)
+    encoding = variable(offsets.itemsize * 8)
+    if data.size < _MIN_BYTES or request.option("compression") == "none":
+        return offsets, data, encoding
+    if request.option("compression") == "fsst":
+        encoder = train(data, offsets)
+        codes, borders = encoder.encode(data, offsets)
+        table = pb.Fsst(symbol_table=encoder.table(), values=encoding)
+        return borders.astype(offsets.dtype), codes, pb.CompressiveEncoding(fsst=table)
+    # the reference takes Zstd here whatever the scheme, so any reader knows it
+    level = request.scheme[1] if request.scheme else 1
+    present = np.ones(len(values), bool) if valid is None else bits.unpack(valid, len(values)) == 1
+    rows = np.flatnonzero(present)
+    if request.scheme is None and data.size < _SINGLE_BYTES * len(rows):
+        return offsets, data, encoding
+    compress = compressor("zstd", level)
+    whole = pa.py_buffer(data)
+
+    def unit(row: int) -> bytes:
+        start = int(offsets[row])
+        return compress(whole.slice(start, int(offsets[row + 1]) - start))
+
+    if request.scheme is None:
+        sample = rows[:: max(1, len(rows) // _PIECES)]
+        before = int((offsets[sample + 1] - offsets[sample]).sum())
+        if sum(len(unit(row)) for row in sample.tolist()) > _WORTH * before:
+            return offsets, data, encoding
+    units = [unit(row) for row in rows.tolist()]
+    lengths = np.zeros(len(values), np.int64)
+    lengths[rows] = [len(part) for part in units]
+    borders = starts_of(lengths)
+    encoded = np.frombuffer(b"".join(units), np.uint8)
+    kind = np.dtype(np.int64) if borders[-1] >= 2**31 else offsets.dtype
+    return borders.astype(kind), encoded, general("zstd", level, variable(kind.itemsize * 8))

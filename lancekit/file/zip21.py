@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,18 +23,17 @@ from lancekit.file.plain import (
     taken_apart,
 )
 from lancekit.file.shred import Shredded
+from lancekit.file.strings21 import single_strings
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["full_zip"]
 
 
-def full_zip(page: Shredded) -> Encoded:
-    """Encode a page value by value."""
+def full_zip(page: Shredded, options: Mapping[str, str]) -> Encoded:
+    """Encode a page value by value; ``options`` is the column's metadata."""
     values = page.values
     if is_variable(values.type):
-        offsets, data = string_buffers(values)
-        bits_per_offset = offsets.itemsize * 8
-        return _variable_page(page, offsets, data, variable(bits_per_offset))
+        return _variable_page(page, *single_strings(values, page.valid, options))
     if pa.types.is_fixed_size_list(values.type):
         return _fixed_page(page, *_list_table(values))
     if pa.types.is_struct(values.type):

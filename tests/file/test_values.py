@@ -183,3 +183,59 @@ def test_encodings_asked_for(
     assert _encoding(reader)[0] == wanted
     assert_same(reader.read(reader.columns)["c"], array, name)
     assert_same(read_reference(data, tmp_path / "a")["c"], array, name)
+
+
+def _blobs(kind: str, rows: int) -> pa.Array:
+    """Return long values: text that shrinks, or noise that does not."""
+    words = np.array([b"wind ", b"rain ", b"sunshine ", b"fog in the valley "], object)
+    make = {
+        "text": lambda: b"".join(words[_RNG.integers(0, 4, 8000)]),
+        "noise": lambda: _RNG.bytes(40_000),
+    }[kind]
+    values = [make() for _ in range(rows)]
+    values[1:3] = [b"", b"x"]
+    return pa.array(values, pa.binary())
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("nulls", ["none", "some"])
+@pytest.mark.parametrize(
+    ("kind", "scheme", "wanted"),
+    [
+        ("text", None, "general"),
+        ("noise", None, "variable"),
+        ("text", "fsst", "fsst"),
+        ("text", "lz4", "general"),
+        ("text", "none", "variable"),
+    ],
+)
+def test_values_in_full_zip_pages(
+    tmp_path: Path, kind: str, scheme: str | None, wanted: str, nulls: str, version: str
+) -> None:
+    array = with_nulls(_blobs(kind, 40), nulls)
+    metadata = {"lance-encoding:compression": scheme} if scheme else {}
+    metadata["lance-encoding:structural-encoding"] = "fullzip"
+    schema = pa.schema([pa.field("c", array.type, metadata=metadata)])
+    data = write_ours(pa.table([array], schema=schema), version)
+    reader = open_ours(data)
+    assert _encoding(reader) == (wanted, False)
+    assert_same(reader.read(reader.columns)["c"], array, kind)
+    assert_same(reader.read(reader.columns, np.array([1, 2, 7]))["c"], array.take([1, 2, 7]), kind)
+    assert_same(read_reference(data, tmp_path / "a")["c"], array, kind)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("structure", ["miniblock", "fullzip"])
+@pytest.mark.parametrize("name", _CHOICES)
+def test_structure_asked_for(tmp_path: Path, name: str, structure: str, version: str) -> None:
+    array = with_nulls(_CHOICES[name][0].slice(0, 3000), "some")
+    metadata = {"lance-encoding:structural-encoding": structure}
+    schema = pa.schema([pa.field("c", array.type, metadata=metadata)])
+    data = write_ours(pa.table([array], schema=schema), version)
+    reader = open_ours(data)
+    assert_same(reader.read(reader.columns)["c"], array, name)
+    assert_same(read_reference(data, tmp_path / "a")["c"], array, name)
+    layout: Any = reader._container.pages(0)[0].encoding
+    assert (
+        layout.WhichOneof("layout") == {"miniblock": "mini_block", "fullzip": "full_zip"}[structure]
+    )
