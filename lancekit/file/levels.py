@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.file import bits
-from lancekit.file.faults import Unsupported, require
+from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.memory import Bytes, Ints, starts_of
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -134,10 +134,19 @@ def ranges(starts: Ints, lengths: Ints) -> Ints:
     return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
 
 
-def rows_of(levels: Levels, layers: Layers) -> Ints:
-    """Return at which entry every row of lists starts, and the number of entries behind them."""
-    require(levels.repetition is not None, "lists without repetition levels")
-    return np.append(np.flatnonzero(levels.repetition == layers.lists), levels.count)
+def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
+    """Return at which entry every row of lists starts, and the number of entries behind them.
+
+    ``others`` are entries that count as the start of a row too.
+    """
+    if levels.repetition is None:
+        raise Damaged("lists without repetition levels")
+    starts = np.empty(levels.count + 1, bool)
+    np.equal(levels.repetition, layers.lists, out=starts[:-1])
+    starts[-1] = True
+    if others is not None:
+        starts[others] = True
+    return np.flatnonzero(starts)
 
 
 def pick(
@@ -202,7 +211,7 @@ def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()
         items = layers.kinds[first:layer]
         visible = done + sum(_NUMBERS[kind] for kind in items)
         above = visible + _NUMBERS[layers.kinds[layer]]
-        places = np.flatnonzero(repetition)
+        places = np.flatnonzero(repetition != 0)
         at = None if definition is None else definition[places]
         special = None
         shown = definition

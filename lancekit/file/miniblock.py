@@ -196,9 +196,7 @@ class MiniBlockPages:
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
         """Return at which entry every row starts; the index must be right about each chunk."""
         chunks = starts_of(counts)
-        starts = rows_of(levels, self._layers)
-        if cut.any():
-            starts = np.sort(np.concatenate((starts, chunks[:-1][cut])))
+        starts = rows_of(levels, self._layers, chunks[:-1][cut])
         require(
             (np.searchsorted(starts, chunks[:-1]) == rows[:-1]).all()
             and len(starts) == rows[-1] + 1,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits
 from lancekit.file.bitpacking import BLOCK, unpack_blocks
+from lancekit.file.chunks import Part, interleave
 from lancekit.file.compression import SCHEMES, ZSTD_MAGIC, decompress, decompress_all
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.memory import Bytes, Ints, gather, starts_of, view
@@ -175,17 +176,11 @@ def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, cou
     tails = Pieces(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths).head(lengths)
     if not raw_tail[:-1].any():
         return Fixed(size, np.concatenate((joined.view(np.uint8), tails)), total)
-    out = np.empty(total, dtype)
-    firsts = starts_of(counts)[:-1]
-    out[_spread(firsts, from_blocks)] = joined
-    out[_spread((firsts + from_blocks)[raw_tail], tail[raw_tail])] = view(tails, dtype)
-    return Fixed(size, out.view(np.uint8), total)
-
-
-def _spread(starts: Ints, lengths: Ints) -> Ints:
-    """Return every position of the ranges."""
-    before = starts_of(lengths)
-    return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
+    parts = (
+        Part(joined.view(np.uint8), from_blocks * size),
+        Part(tails, np.where(raw_tail, tail * size, 0)),
+    )
+    return Fixed(size, interleave(parts), total)
 
 
 def rle(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
