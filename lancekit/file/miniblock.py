@@ -280,6 +280,11 @@ class MiniBlockPages:
         if len(items) == 0:
             return pa.nulls(len(index), self._kind)
         if pa.types.is_dictionary(self._kind):
-            keys = pa.array(index).cast(self._kind.index_type)
-            return pa.DictionaryArray.from_arrays(keys, items, ordered=self._kind.ordered)
+            keys = np.dtype(self._kind.index_type.to_pandas_dtype())
+            require(len(items) - 1 <= np.iinfo(keys).max, "an index is larger than its type")
+            same = index.dtype.itemsize == keys.itemsize
+            index = index.view(keys) if same else index.astype(keys)
+            return pa.DictionaryArray.from_arrays(
+                pa.array(index), items, ordered=self._kind.ordered, safe=False
+            )
         return items.take(pa.array(index))
