@@ -3,14 +3,17 @@
 Knows nothing of tables, versions or deletions.
 
 `reader` and `writer` are the two doors.  `container` is the frame of a file: footer, tables, column
-metadata.  A page is decoded by one class for each layout: `miniblock`, `fullzip`, `constant`
-(2.1 and later), `pages20` (2.0); `parallel` decides what is decoded in threads.  The layouts take
-their values apart with `minivalues` and `pieces`, over the kernels `bitpacking`, `fsst`,
+metadata.  `fields` reads one field from its columns, which `nodes` finds by the field's type;
+`assemble` joins them, with `levels` for lists and nulls.  A page is decoded by one class for each
+layout: `miniblock`, `fullzip`, `constant`, `blobpages` (2.1 and later), `pages20` (2.0); `runs` are
+pages decoded together, `parallel` decides what is decoded in threads.  The layouts take their
+values apart with `minivalues`, `zipvalues` and `pieces`, over the kernels `bitpacking`, `fsst`,
 `compression`, `bits`; decoded values are `raw` until they get their Arrow type.  `encode21`, with
 `chunks`, and `encode20` write pages from arrays that `plain` takes apart.  Nothing below the reader
 knows a file's name: kernels raise the two exceptions of `faults`, which names the place.
 """
 
+from lancekit.file.blobpages import as_descriptors
 from lancekit.file.columns import FileColumn, file_columns
 from lancekit.file.reader import LanceFileReader
 from lancekit.file.selection import Rows
@@ -23,5 +26,6 @@ __all__ = [
     "LanceFileReader",
     "LanceFileWriter",
     "Rows",
+    "as_descriptors",
     "file_columns",
 ]

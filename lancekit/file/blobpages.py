@@ -7,6 +7,7 @@ and needs nothing special.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -29,15 +30,15 @@ DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
 _BLOB = b"lance-encoding:blob"
 
 
-def is_blob(field: pa.Field) -> bool:
+def is_blob(metadata: Mapping[bytes, bytes] | None) -> bool:
     """Return whether a field's metadata says that its values are blobs."""
-    return bool((field.metadata or {}).get(_BLOB, b"").lower() == b"true")
+    return (metadata or {}).get(_BLOB, b"").lower() == b"true"
 
 
 def as_descriptors(field: pa.Field) -> pa.Field:
     """Return the field to ask for in order to get descriptors instead of bytes, at any depth."""
     kind = field.type
-    if is_blob(field) and pa.types.is_large_binary(storage_type(kind)):
+    if is_blob(field.metadata) and pa.types.is_large_binary(storage_type(kind)):
         return field.with_type(DESCRIPTOR)
     if pa.types.is_struct(kind):
         children = [kind.field(place) for place in range(kind.num_fields)]

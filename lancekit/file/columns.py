@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancekit.file.blobpages import is_blob
+from lancekit.file.nodes import is_packed
 from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = ["FileColumn", "file_columns", "owning_fields"]
@@ -16,7 +18,12 @@ __all__ = ["FileColumn", "file_columns", "owning_fields"]
 class FileColumn:
     """A top-level field to read, and the physical columns of the file that hold it.
 
-    Every type that is not nested has exactly one.
+    Children that are not wanted are left out of the field's type, and so are their columns.  The
+    order is depth-first; in files of 2.0 structs and lists have a column of their own, before
+    those of their children.  Every type that is not nested has exactly one.
+
+    The type decides how blobs (``large_binary`` fields with ``lance-encoding:blob``) are read: as
+    bytes, or as the descriptors that `as_descriptors` asks for.
     """
 
     field: pa.Field
@@ -29,16 +36,19 @@ def owning_fields(field: LanceField, version: tuple[int, int]) -> Iterator[Lance
     In 2.0 structs and lists own one too; from 2.1 on only leaves do.  The children of packed
     structs and blobs never do.
     """
-    whole = {"lance-encoding:packed", "lance-encoding:blob", "packed"} & set(field.metadata)
-    if whole or not field.children or field.logical_type.startswith("fixed_size_list:"):
-        nested_items = field.children and not whole and version != (2, 0)
-        if not nested_items:
+    if field.children and not _shares_a_column(field):
+        if version == (2, 0):
             yield field
-            return
-    elif version == (2, 0):
+        for child in field.children:
+            yield from owning_fields(child, version)
+    else:
         yield field
-    for child in field.children:
-        yield from owning_fields(child, version)
+
+
+def _shares_a_column(field: LanceField) -> bool:
+    """Return whether a field's children lie in its own column."""
+    metadata = {key.encode(): value.encode() for key, value in field.metadata.items()}
+    return is_blob(metadata) or (field.logical_type == "struct" and is_packed(metadata))
 
 
 def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileColumn, ...]:

@@ -183,7 +183,8 @@ def pick(
     if isinstance(index, slice):
         before = int(np.count_nonzero(shown[: index.start]))
         return picked, slice(before, before + int(np.count_nonzero(shown[index])))
-    return picked, (np.cumsum(shown) - 1)[index[shown[index]]]
+    kept = index[shown[index]]
+    return picked, kept - np.searchsorted(np.flatnonzero(~shown), kept)
 
 
 def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()) -> list[Shape]:
@@ -219,10 +220,9 @@ def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()
             special = at > visible
             hidden = int(np.count_nonzero(special))
             count -= hidden
+            require(hidden, "an empty list goes on")
             shown = None
-            if hidden == 0:
-                shown = definition
-            elif pb.NULLABLE_ITEM in items:
+            if pb.NULLABLE_ITEM in items:
                 shown = definition[definition <= visible]
                 require(len(shown) == count, "an empty list goes on")
         shapes += _items(items, sizes[first:layer], shown, count, done)
