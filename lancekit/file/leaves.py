@@ -195,6 +195,8 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
 
 def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     """Return whether parts of a nested array that must not be null are, where they count."""
+    if not _has_required_parts(kind):
+        return False
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if isinstance(kind, pa.BaseExtensionType):
@@ -204,18 +206,33 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
             array = array.filter(array.is_valid())
         parts = [(array.field(i), kind.field(i)) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
-        entries = pa.list_(array.values.type)
-        array = pa.Array.from_buffers(
-            entries, len(array), array.buffers()[:2], offset=array.offset, children=[array.values]
+        entries = pa.Array.from_buffers(
+            pa.list_(array.values.type),
+            len(array),
+            array.buffers()[:2],
+            offset=array.offset,
+            children=[array.values],
         )
-        parts = [(array.flatten().field(1), kind.item_field)]
-    elif (
-        pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
-    ):
-        parts = [(array.flatten(), kind.value_field)]
+        parts = [(entries.flatten().field(1), kind.item_field)]
     else:
-        return False
+        parts = [(array.flatten(), kind.value_field)]
     return any(
         (not field.nullable and part.null_count > 0) or nulls_where_forbidden(part, field.type)
         for part, field in parts
     )
+
+
+@lru_cache(maxsize=4096)
+def _has_required_parts(kind: pa.DataType) -> bool:
+    """Return whether some part of a type must not be null; the keys of maps never are."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_map(kind):
+        parts = [kind.item_field]
+    elif pa.types.is_struct(kind):
+        parts = list(kind)
+    elif pa.types.is_nested(kind):
+        parts = [kind.value_field]
+    else:
+        return False
+    return any(not part.nullable or _has_required_parts(part.type) for part in parts)

@@ -161,6 +161,7 @@ class LanceFileWriter:
                 packed=struct and (is_whole(owner) or not (old or owner.children)),
                 encode=encode,
                 threaded=not blob,
+                nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
                 waiting=Waiting(max_page_bytes),
                 pages=Pages(
                     known.type_url,
@@ -205,7 +206,8 @@ class LanceFileWriter:
         )
         for column in self._columns:
             if self._num_rows and not len(column.pages):  # of lists without a single item
-                self._note(column, encode20.encode_page(pa.nulls(0)))
+                for encoded in column.encode(column.nothing):
+                    self._note(column, encoded)
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
         descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema)))
         for key, value in self._schema.metadata.items():
@@ -330,6 +332,7 @@ class _Column:
     packed: bool
     encode: Callable[[pa.Array], Iterable[Encoded]]
     threaded: bool
+    nothing: pa.Array
     waiting: Waiting
     pages: Pages
 
