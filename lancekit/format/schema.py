@@ -325,7 +325,7 @@ def schema_from_pb(
     Raises
     ------
     CorruptFileError
-        A field names a parent that is not listed before it.
+        A field names a parent that is not listed before it, or has the id of another.
     """
     children: dict[int, list[pb.Field]] = {-1: []}
     last = -1
@@ -341,8 +341,13 @@ def schema_from_pb(
             )
         siblings.append(message)
         if message.id != _NO_ID:
+            if message.id in children:  # one below itself would never end
+                raise CorruptFileError(
+                    f"Field {message.name!r} has id {message.id}, and so has another.",
+                    field=message.name,
+                )
             last = message.id
-            children.setdefault(message.id, [])
+            children[message.id] = []
 
     def build(message: pb.Field) -> LanceField:
         below = [] if message.id == _NO_ID else children.get(message.id, [])
