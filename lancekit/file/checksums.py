@@ -139,6 +139,10 @@ class _Checked:
     def name(self) -> str:
         return self._source.name
 
+    @property
+    def gap(self) -> int:
+        return self._source.gap
+
     def size(self) -> int:
         return self._source.size()
 

@@ -177,4 +177,5 @@ def _literals(data: Bytes) -> Ints:
         return escapes + 1
     starts = np.flatnonzero(first)
     place = np.arange(escapes.size) - np.repeat(starts, np.diff(np.append(starts, escapes.size)))
-    return escapes[place % 2 == 0] + 1
+    marks: Ints = escapes[place % 2 == 0] + 1
+    return marks

@@ -68,7 +68,7 @@ class FullZipPage:
             table = data[start : start + len(rows) * stride].reshape(len(rows), stride)
         else:
             data, places = self._page.fetch(0, rows * stride, (rows + 1) * stride)
-            table = data[places[:, None] + np.arange(stride)]
+            table = gather(data, places, np.full(len(rows), stride)).reshape(-1, stride)
         _, definition = self._form.levels(table[:, : self._form.control])
         levels = Levels(len(rows), None, definition)
         return self._fixed_leaf(table[:, self._form.control :], levels)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,6 @@ __all__ = ["Bytes", "Ints", "as_bytes", "fetch", "gather", "scratch", "starts_of
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
-
-#: Ranges closer than this are read as one: a request costs more than bytes that are not needed.
-_GAP = 1 << 16
 
 
 def scratch(size: int) -> Bytes:
@@ -98,9 +94,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
     return np.frombuffer(joined, np.uint8)[: int(lengths.sum())]
 
 
-def fetch(
-    source: RandomAccess, base: int, starts: Ints, stops: Ints, gap: int = _GAP
-) -> tuple[Bytes, Ints]:
+def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
     """Read ascending byte ranges, relative to ``base``, with nearby ones merged.
 
     Returns
@@ -111,15 +105,15 @@ def fetch(
     if len(starts) == 0:
         return np.empty(0, np.uint8), np.empty(0, np.int64)
     begins = starts & ~np.int64(7)
+    # bytes at odd places are copied, so no more of them than must be
+    gap = source.gap if base % 8 == 0 else 0
     breaks = np.flatnonzero(begins[1:] - stops[:-1] > gap) + 1
-    first = begins[np.concatenate(([0], breaks))]
-    last = stops[np.concatenate((breaks - 1, [len(stops) - 1]))]
-    parts: Sequence[Any]
-    if len(first) == 1:
-        parts = [source.read(base + int(first[0]), int(last[0] - first[0]))]
-        return as_bytes(parts[0]), starts - first[0]
-    lengths = last - first
-    parts = source.read_many(list(zip((base + first).tolist(), lengths.tolist(), strict=True)))
+    if len(breaks) == 0:
+        first = int(begins[0])
+        return as_bytes(source.read(base + first, int(stops[-1]) - first)), starts - first
+    firsts = begins[np.concatenate(([0], breaks))]
+    lengths = stops[np.concatenate((breaks - 1, [len(stops) - 1]))] - firsts
+    parts = source.read_many(list(zip((base + firsts).tolist(), lengths.tolist(), strict=True)))
     places = starts_of(-(-lengths // 8) * 8)
     out = scratch(int(places[-1]))
     for place, part in zip(places.tolist(), parts, strict=False):
@@ -127,4 +121,4 @@ def fetch(
     merged = np.zeros(len(starts), np.int64)
     merged[breaks] = 1
     group = np.cumsum(merged)
-    return out, starts - first[group] + places[:-1][group]
+    return out, starts - firsts[group] + places[:-1][group]

@@ -45,6 +45,10 @@ class RandomAccess(Protocol):
     def name(self) -> str:
         """The full path or URI, for messages."""
 
+    @property
+    def gap(self) -> int:
+        """Bytes between two wanted ranges that cost no more than reading the ranges apart."""
+
     def size(self) -> int:
         """Return the object's size in bytes."""
 

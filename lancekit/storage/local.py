@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -40,6 +41,11 @@ class MappedFile:
     def name(self) -> str:
         """The full path."""
         return self._path
+
+    @property
+    def gap(self) -> int:
+        """Any number of bytes: what is not looked at is not read."""
+        return sys.maxsize
 
     def size(self) -> int:
         """Return the file's size in bytes."""

@@ -64,6 +64,11 @@ class ObjectReader:
         """The full URI."""
         return self._uri
 
+    @property
+    def gap(self) -> int:
+        """The gap over which ranges share a request anyhow."""
+        return MERGED_GAP_BYTES
+
     def size(self) -> int:
         """Return the object's size in bytes, asked for once."""
         if self._size is None:

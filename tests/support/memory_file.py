@@ -12,6 +12,8 @@ from lancekit.errors import CorruptFileError
 class MemoryFile:
     """A `RandomAccess` over bytes that counts what is read."""
 
+    gap = 1 << 16
+
     def __init__(self, data: bytes, name: str = "memory.lance") -> None:
         self._data = pa.py_buffer(data)
         self.name = name
