@@ -98,7 +98,8 @@ def shred(array: pa.Array, depth: int) -> Shredded:
         if _is_list(kind):
             array = entries.add_lists(array)
             continue
-        entries.add_items(array)
+        # the reference cannot read a column whose pages differ in whether structs of lists are null
+        entries.add_items(array, declared=entries.lists_left > 0)
         if pa.types.is_struct(kind):
             array = array.field(0)
         else:
@@ -144,18 +145,28 @@ class _Entries:
 
     def definition(self) -> Bytes | None:
         """Return the definition levels."""
-        if self.codes is None or self._stops < 2:
+        if self.codes is None:
+            return np.zeros(self.count, np.uint8) if self._stops else None
+        if self._stops < 2:
             return self.codes
         numbers = np.arange(self._stops + 1, 0, -1, dtype=np.uint8)
         numbers[0] = 0
         return numbers[self.codes]
 
-    def add_items(self, array: pa.Array) -> None:
-        """Add the validity of structs, of fixed-size lists or of values."""
+    @property
+    def lists_left(self) -> int:
+        """The levels of lists that are still to come."""
+        return self.lists - self._lists_seen
+
+    def add_items(self, array: pa.Array, *, declared: bool = False) -> None:
+        """Add the validity of structs, of fixed-size lists or of values.
+
+        A ``declared`` layer is one of nullable items, even if none is null.
+        """
         null = null_flags(array)
         if null is not None and self.codes is not None:
             null &= self._codes_of_slots() == 0
-        if null is None or not null.any():
+        if not declared and (null is None or not null.any()):
             self.layers.append(pb.ALL_VALID_ITEM)
             return
         self.layers.append(pb.NULLABLE_ITEM)
@@ -236,7 +247,7 @@ class _Entries:
 
     def _expand(self, lengths: NDArray[Any]) -> None:
         """Give every slot an entry for each item, or one without a slot if there are none."""
-        number = self.lists - self._lists_seen
+        number = self.lists_left
         self._lists_seen += 1
         repeats = np.maximum(lengths, 1) if self.codes is not None else lengths
         if self.slots is not None:
