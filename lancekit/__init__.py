@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from lancekit import errors
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
+from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
 from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.fragments import LanceFragment
 from lancekit.history import History, Version
@@ -25,6 +26,9 @@ if _TYPE_CHECKING:
     from lancekit.notebook import plot_history
 
 __all__ = [
+    "Blob",
+    "BlobFile",
+    "BlobType",
     "Branches",
     "ColumnOrdering",
     "DeleteResult",
@@ -38,6 +42,8 @@ __all__ = [
     "Tags",
     "Version",
     "__version__",
+    "blob_array",
+    "blob_field",
     "dataset",
     "errors",
     "options",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lancekit.blobs import register_blob_type
 from lancekit.display import register_display
 from lancekit.pipeline.runner import Runner, register_spark
 
@@ -48,6 +49,7 @@ def _html(value: object) -> str:
 
 
 def connect() -> None:
-    """Register Spark and the cards."""
+    """Register Spark, the cards and the type of blobs."""
+    register_blob_type()
     register_spark(_Spark())
     register_display(_text, _html)

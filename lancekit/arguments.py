@@ -20,7 +20,6 @@ REFUSED: Mapping[str, str] = {
     "row_addr_allowlist": "use a filter on _rowaddr instead",
     "row_addr_blocklist": "use a filter on _rowaddr instead",
     "strict_batch_size": "batches hold at most batch_size rows, the last of each block fewer",
-    "blob_handling": "blob columns come with a later release",
     "commit_lock": "commits are atomic on every store that lancekit offers",
     "progress": "progress is not reported by fragment",
     "use_legacy_format": "data files of format 0.1 are not written",
@@ -31,9 +30,8 @@ REFUSED: Mapping[str, str] = {
     "target_bases": "new data goes to the dataset's own folder",
     "target_all_bases": "new data goes to the dataset's own folder",
     "base_store_params": "base paths use the dataset's own storage options",
-    "external_blob_mode": "blob columns come with a later release",
-    "allow_external_blob_outside_bases": "blob columns come with a later release",
-    "blob_pack_file_size_threshold": "blob columns come with a later release",
+    "external_blob_mode": "files outside of the dataset are referred to, not copied",
+    "blob_pack_file_size_threshold": "blobs are written into the data file",
     "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
     "table_id": "namespaces are not offered; pass the dataset's path or URI",
     "session": "there is no cache to share",
@@ -41,7 +39,6 @@ REFUSED: Mapping[str, str] = {
     "serialized_manifest": "open the dataset by its path or URI",
     "enable_v2_manifest_paths": "new datasets always use the newer manifest names",
     "data_storage_version": "rows are written in the dataset's own file version",
-    "blob_mode": "blob columns come with a later release",
 }
 
 

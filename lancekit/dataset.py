@@ -557,6 +557,8 @@ def write_dataset(
         The columns that tell rows apart, in the key's order.  They are marked as such and made
         not nullable, after their values were checked.  A merge-insert on them guards the keys
         that it inserts against concurrent merges.
+    allow_external_blob_outside_bases
+        Whether blobs may stay where their URIs say, outside of the dataset.
     checksums
         Write checksums into the data files, which other readers ignore: `LanceDataset.validate`
         and reads under ``lk.options.verify_checksums`` compare them.  ``lk.options.checksums`` by
@@ -601,7 +603,6 @@ def write_dataset(
         target_all_bases=target_all_bases,
         base_store_params=base_store_params,
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
-        allow_external_blob_outside_bases=allow_external_blob_outside_bases or None,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
         namespace_client=namespace_client,
         table_id=table_id,
@@ -626,6 +627,7 @@ def write_dataset(
         ),
         storage_version=_storage_version(data_storage_version),
         checksums=checksums,
+        external_blobs=allow_external_blob_outside_bases,
         message=commit_message,
         properties=dict(transaction_properties or {}),
     )

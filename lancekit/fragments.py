@@ -11,6 +11,7 @@ import pyarrow as pa
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.not_offered import PartOfPylance
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentSource
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
@@ -108,9 +109,10 @@ class LanceFragment(PartOfPylance):
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
-        alone = replace(self.source, first_row=0)
+        schema = blob_view(self._dataset.lance_schema)
+        alone = replace(self.source, first_row=0, schema=schema)
         positions = parse_positions(indices, self.metadata.num_rows)
-        return resolved(take_rows([alone], columns, positions, self._dataset.lance_schema))
+        return resolved(take_rows([alone], columns, positions, schema))
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -17,7 +17,6 @@ _CONFIG = "changing config and metadata comes with a later release"
 _ROWS = "comes with the later release on row operations"
 _INDEX = "lancekit reads past indices and does not build or search them"
 _CLEANUP = "comes with the later release on maintenance"
-_BLOB = "blob columns come with a later release"
 _MEMWAL = "MemWAL comes with a later release"
 _COMMIT = "committing hand-made operations comes with the later release on transactions"
 _SESSION = "there is no cache or session object"
@@ -74,7 +73,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _CLEANUP,
         ),
         **dict.fromkeys(["commit", "commit_batch"], _COMMIT),
-        **dict.fromkeys(["read_blob_ranges", "read_blobs", "take_blobs"], _BLOB),
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [
@@ -111,7 +109,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _INDEX,
         ),
-        "blob_handling": _BLOB,
         "disable_scoring_autoprojection": "there are no scores to project",
         "include_deleted_rows": "deleted rows stay hidden",
         "row_addr_prefilter": "use a filter on _rowaddr",

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count, refuse
+from lancekit.blob_reading import BlobReading
 from lancekit.errors import InvalidArgumentError
-from lancekit.facts import Facts
 from lancekit.format.extensions import resolved
 from lancekit.fragments import LanceFragment
 from lancekit.pipeline.runner import spark_engine
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
@@ -26,7 +27,7 @@ __all__ = ["Reading"]
 _NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
 
 
-class Reading(Facts):
+class Reading(BlobReading):
     """Scans, positions, samples and SQL over the handle's version."""
 
     _scan_defaults: dict[str, Any]
@@ -96,6 +97,9 @@ class Reading(Facts):
             Read only these fragments.
         with_row_id, with_row_address
             Append ``_rowid`` or ``_rowaddr``.
+        blob_handling
+            How to show blobs: where they are (``"blobs_descriptions"``, the default), or their
+            bytes (``"all_binary"``).
         order_by
             Column names, or objects with ``column_name`` and ``ascending``; the whole result is
             sorted in memory.
@@ -119,7 +123,6 @@ class Reading(Facts):
             index_segments=index_segments,
             full_text_query=full_text_query,
             fast_search=fast_search or None,
-            blob_handling=blob_handling,
             include_deleted_rows=include_deleted_rows or None,
             scan_stats_callback=scan_stats_callback,
             strict_batch_size=strict_batch_size or None,
@@ -135,6 +138,7 @@ class Reading(Facts):
             batch_size=batch_size,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
+            blob_handling=blob_handling,
             sources=None if fragments is None else _sources_of(fragments),
         )
         return LanceScanner(scan, self._snapshot.manifest.schema, order_by)
@@ -241,7 +245,10 @@ class Reading(Facts):
         disable_scoring_autoprojection: bool | None = None,
         **kwargs: Any,
     ) -> pd.DataFrame:
-        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
+        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+
+        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        """
         arguments = {**locals(), "kwargs": {}}
         return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
 
@@ -308,7 +315,9 @@ class Reading(Facts):
         """
         manifest = self._snapshot.manifest
         positions = parse_positions(indices, manifest.num_rows)
-        table = take_rows(fragment_sources(self._snapshot), columns, positions, manifest.schema)
+        schema = blob_view(manifest.schema)
+        sources = fragment_sources(self._snapshot, schema)
+        table = take_rows(sources, columns, positions, schema)
         if not table.num_columns:
             return table
         return resolved(table.replace_schema_metadata(dict(manifest.schema.metadata) or None))

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count, refuse
+from lancekit.arguments import check_count
+from lancekit.blobs import BlobFile
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
+from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
+from lancekit.scan.rows import blob_places
+from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,10 +40,13 @@ def make_scan(
     batch_size: int | None = None,
     with_row_id: bool | None = None,
     with_row_address: bool | None = None,
+    blob_handling: str | None = None,
     sources: Iterable[FragmentSource] | None = None,
 ) -> Scan:
     """Plan a scan of a version; names and types are checked, nothing is read."""
-    schema = snapshot.manifest.schema
+    schema = blob_view(snapshot.manifest.schema, blob_handling)
+    if sources is not None:
+        sources = [replace(source, schema=schema) for source in sources]
     if isinstance(columns, str):
         raise InvalidTypeError(
             f"columns is the string {columns!r}.", hint=f"Pass a list: [{columns!r}]."
@@ -58,11 +64,30 @@ def make_scan(
         metadata=tuple(schema.metadata.items()),
     )
     return Scan(
-        sources=tuple(fragment_sources(snapshot) if sources is None else sources),
+        sources=tuple(fragment_sources(snapshot, schema) if sources is None else sources),
         request=request,
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),
     )
+
+
+def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
+    return [None if place is None else BlobFile(place) for place in places]
+
+
+#: what a blob becomes in pandas
+_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]] | None] = {
+    "lazy": _as_files,
+    "bytes": read_blobs,
+    "descriptions": None,
+}
+
+
+def _is_blob(output: Output) -> bool:
+    """Tell whether a column of the result describes blobs."""
+    marks = output.field.metadata or {}
+    described = output.expression is None and pa.types.is_struct(output.field.type)
+    return bool(described and marks.get(b"lance-encoding:blob") == b"true")
 
 
 class LanceScanner(PartOfPylance):
@@ -125,11 +150,40 @@ class LanceScanner(PartOfPylance):
         return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
-        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`."""
-        if blob_mode != "lazy":
-            refuse("to_pandas", blob_mode=blob_mode)
-        frame: pd.DataFrame = self.to_table().to_pandas(**kwargs)
+        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+
+        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        """
+        if blob_mode not in _BLOB_MODES:
+            raise InvalidArgumentError(
+                f"blob_mode is {blob_mode!r}.",
+                hint="Choose " + ", ".join(map(repr, _BLOB_MODES)) + ".",
+            )
+        blobs = {
+            output.field.name: output for output in self._scan.request.outputs if _is_blob(output)
+        }
+        make = _BLOB_MODES[blob_mode]
+        frame: pd.DataFrame
+        if make is None or not blobs:
+            frame = self.to_table().to_pandas(**kwargs)
+            return frame
+        table = self._with_addresses()
+        addresses = table.column("_rowaddr").to_numpy()
+        names = self.projected_schema.names
+        frame = table.select([name for name in names if name not in blobs]).to_pandas(**kwargs)
+        for place, name in enumerate(names):
+            if name in blobs:
+                places = blob_places(self._scan.sources, blobs[name].column, addresses)
+                frame.insert(place, name, make(places))
         return frame
+
+    def _with_addresses(self) -> pa.Table:
+        request = self._scan.request
+        outputs = request.outputs
+        if "_rowaddr" not in request.schema.names:
+            outputs += plan_columns(self._dataset_schema, ["_rowaddr"])
+        scan = replace(self._scan, request=replace(request, outputs=outputs))
+        return LanceScanner(scan, self._dataset_schema, self._order).to_table()
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows of the result."""
@@ -236,6 +290,10 @@ class ScannerBuilder(PartOfPylance):
     def late_materialization(self, late_materialization: bool | list[str]) -> ScannerBuilder:
         """Set ``late_materialization`` of `LanceDataset.scanner`."""
         return self._set("late_materialization", late_materialization)
+
+    def blob_handling(self, blob_handling: str) -> ScannerBuilder:
+        """Set ``blob_handling`` of `LanceDataset.scanner`."""
+        return self._set("blob_handling", blob_handling)
 
     def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
         """Set ``io_buffer_size`` of `LanceDataset.scanner`."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count, refuse
+from lancekit.arguments import check_count
 from lancekit.errors import NotOfferedError, PredicateError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ class SqlQueryBuilder:
         self._table = "dataset"
         self._hidden: dict[str, bool] = {}
         self._batch_rows: int | None = None
+        self._blobs: str | None = None
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
         """Set the name by which the query knows the dataset; ``dataset`` by default."""
@@ -50,14 +51,16 @@ class SqlQueryBuilder:
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
-        """Refuse: there are no blob columns to handle."""
-        refuse("sql", blob_handling=blob_handling)
+        """Set how the query sees blobs, as in `LanceDataset.scanner`."""
+        self._blobs = blob_handling
         return self
 
     def build(self) -> SqlQuery:
         """Return the query; it is checked, and its columns are read, when it runs."""
         hidden = [name for name, wanted in self._hidden.items() if wanted]
-        return SqlQuery(self._dataset, self._sql, self._table, hidden, self._batch_rows)
+        return SqlQuery(
+            self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
+        )
 
 
 class SqlQuery:
@@ -70,12 +73,14 @@ class SqlQuery:
         table: str,
         hidden: list[str],
         batch_rows: int | None,
+        blobs: str | None,
     ) -> None:
         self._dataset = dataset
         self._sql = sql
         self._table = table
         self._hidden = hidden
         self._batch_rows = batch_rows
+        self._blobs = blobs
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
         """Run the query and return its result.
@@ -89,7 +94,7 @@ class SqlQuery:
         """
         session = _session(self._batch_rows)
         columns = self._columns()
-        table = self._dataset.to_table(columns=[*columns, *self._hidden])
+        table = self._dataset.to_table(columns=[*columns, *self._hidden], blob_handling=self._blobs)
         session.from_arrow(table, name=self._table)
         try:
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()

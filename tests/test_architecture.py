@@ -23,6 +23,8 @@ FLOORS = [
         "references",
         "scanner",
         "arguments",
+        "blob_reading",
+        "blobs",
         "not_offered",
         "sql",
         "delta",

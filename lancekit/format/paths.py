@@ -116,10 +116,14 @@ def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.Chunked
     return pc.struct_field(values, list(names)) if names else values
 
 
+#: marks of structs that are one column of a file, and are read as a whole
+_ONE_COLUMN = {"lance-encoding:packed", "packed", "lance-encoding:blob"}
+
+
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     """Return a field with only what paths below it lead to; an empty path keeps all of it.
 
-    The order is the schema's.  Lists and maps are walked through, too, by the names of their
+    The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked through, too, by the names of their
     parts.
 
     Raises
@@ -130,7 +134,7 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     below: dict[str, list[Sequence[str]]] = {}
     for first, *rest in (path for path in paths if path):
         below.setdefault(first, []).append(rest)
-    if not all(paths) or not below:
+    if not all(paths) or not below or _ONE_COLUMN & field.metadata.keys():
         return field
     names = [child.name for child in field.children]
     for name in below:

@@ -21,6 +21,7 @@ from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.runner import choose_runner
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.predicate import Predicate
 
@@ -51,8 +52,9 @@ def delete_rows(
 
     def attempt(current: Snapshot) -> tuple[Snapshot, int]:
         check_writable(current)
-        parsed = Predicate.parse(predicate, current.manifest.schema.to_arrow())
-        tasks = [MarkTask(source=s, predicate=parsed) for s in fragment_sources(current)]
+        schema = blob_view(current.manifest.schema)
+        parsed = Predicate.parse(predicate, schema.to_arrow())
+        tasks = [MarkTask(source=s, predicate=parsed) for s in fragment_sources(current, schema)]
         marked = [found for found in runner.map(find_rows, tasks) if found.rows]
         updated, removed = apply_deletions(current, marked)
         operation = Delete(

@@ -20,7 +20,7 @@ from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.options import options
-from lancekit.pipeline.casts import normalise_new_schema, plan_cast
+from lancekit.pipeline.casts import normalise_new_schema, plan_cast, with_new_blobs
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import (
     MAX_BYTES_PER_FILE,
@@ -51,6 +51,7 @@ class WriteSettings:
     max_page_bytes: int | None = None
     storage_version: str | None = None
     checksums: bool | None = None
+    external_blobs: bool = False
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
@@ -97,8 +98,9 @@ def _current(line: Line) -> Snapshot | None:
     return latest_snapshot(line) if dataset_exists(line) else None
 
 
-def _new_schema(source: Source, key: Sequence[str]) -> LanceSchema:
-    schema = LanceSchema.from_arrow(normalise_new_schema(source.schema))
+def _new_schema(source: Source, key: Sequence[str], version: str) -> LanceSchema:
+    new = normalise_new_schema(source.schema)
+    schema = LanceSchema.from_arrow(with_new_blobs(new) if version == "2.2" else new)
     for name in key:
         check_key_type(schema.field(name))
     if len(set(key)) != len(key):
@@ -115,12 +117,13 @@ def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSett
         max_bytes_per_file=settings.max_bytes_per_file,
         max_page_bytes=settings.max_page_bytes,
         checksums=options.checksums if settings.checksums is None else settings.checksums,
+        external_blobs=settings.external_blobs,
     )
 
 
 def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
-    schema = _new_schema(source, settings.primary_key)
     version = settings.storage_version or _DEFAULT_STORAGE_VERSION
+    schema = _new_schema(source, settings.primary_key, version)
     task = _task(line, schema, version, settings)
     fragments = _write(source, task, allow_missing=False)
     operation = Overwrite(fragments=tuple(fragments), schema=schema)
@@ -139,8 +142,8 @@ def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Snaps
 
 
 def _overwrite(source: Source, current: Snapshot, settings: WriteSettings) -> Snapshot:
-    schema = _new_schema(source, settings.primary_key)
     version = settings.storage_version or current.manifest.storage_version
+    schema = _new_schema(source, settings.primary_key, version)
     task = _task(current.line, schema, version, settings)
     fragments = _write(source, task, allow_missing=False)
     operation = Overwrite(fragments=tuple(fragments), schema=schema)

@@ -16,17 +16,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-__all__ = ["RULES", "LossError", "Rule", "cast_array", "find_rule"]
+from lancekit.pipeline._value_casts import (
+    BLOB_STRUCT,
+    LossError,
+    bytes_to_blobs,
+    cast_blobs,
+    exact,
+    first,
+    float_to_integer,
+    integer_to_decimal,
+    is_blob_struct,
+    plain_cast,
+    to_fixed_binary,
+    to_midnight,
+)
 
-
-class LossError(Exception):
-    """A value that a cast would change: where it is in the array, what it is, why not."""
-
-    def __init__(self, index: int, value: Any, reason: str) -> None:
-        super().__init__(index, value, reason)
-        self.index = index
-        self.value = value
-        self.reason = reason
+__all__ = ["BLOB_STRUCT", "RULES", "LossError", "Rule", "cast_array", "find_rule"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,87 +75,6 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     return find_rule(source, target) is not None
 
 
-# ---- checks of values
-
-
-def _first(condition: Any) -> int | None:
-    """Return the position of the first true value; null counts as false."""
-    position = pc.index(pc.fill_null(condition, False), True).as_py()
-    return position if position >= 0 else None
-
-
-def _plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
-    try:
-        return values.cast(target)
-    except pa.ArrowInvalid as error:
-        raise LossError(0, None, str(error).splitlines()[0]) from error
-
-
-def _exact(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast and cast back: every value has to come back as it was."""
-    try:
-        result = values.cast(target)
-        if not pt.is_floating(target) or _widens(values.type, target):
-            return result
-    except pa.ArrowInvalid as error:
-        at = _first_that_fails(values, target)
-        raise LossError(at, values[at].as_py(), f"does not fit {target} exactly") from error
-    back = result.cast(values.type, safe=False)
-    changed = pc.not_equal(back, values)
-    if pt.is_floating(values.type):
-        changed = pc.and_not(changed, pc.and_(pc.is_nan(back), pc.is_nan(values)))
-    index = _first(changed)
-    if index is not None:
-        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
-    return result
-
-
-def _widens(source: pa.DataType, target: pa.DataType) -> bool:
-    return bool(pt.is_floating(source) and source.bit_width <= target.bit_width)
-
-
-def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
-    """Find the first value that a checked cast refuses, by halving."""
-    low, high = 0, len(values)
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            values.slice(low, middle - low).cast(target)
-        except pa.ArrowInvalid:
-            high = middle
-        else:
-            low = middle
-    return low
-
-
-def _integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
-    # Arrow refuses a narrow decimal by the integer's type alone, whatever the values are.
-    return _exact(values.cast(pa.decimal128(20)), target)
-
-
-def _float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
-    index = _first(pc.invert(pc.is_finite(values)))
-    if index is not None:
-        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
-    return _exact(values, target)
-
-
-def _to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
-    days = values.cast(pa.date32(), safe=False)
-    index = _first(pc.not_equal(days.cast(values.type, safe=False), values))
-    if index is not None:
-        raise LossError(index, values[index].as_py(), "is not at midnight")
-    return days.cast(target)
-
-
-def _to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
-    plain = values.cast(pa.large_binary())
-    index = _first(pc.not_equal(pc.binary_length(plain), target.byte_width))
-    if index is not None:
-        raise LossError(index, values[index].as_py(), f"is not of {target.byte_width} bytes")
-    return plain.cast(target)
-
-
 # ---- dictionaries and nested types
 
 
@@ -182,7 +106,7 @@ def _encode(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _no_nulls(values: pa.Array, field: pa.Field) -> None:
     if not field.nullable and values.null_count:
-        index = _first(values.is_null())
+        index = first(values.is_null())
         raise LossError(index or 0, None, f"is null in {field.name!r}, which is not nullable")
 
 
@@ -213,7 +137,7 @@ def _take_apart(values: pa.Array, element: pa.Field) -> tuple[Any, pa.Array, pa.
 
 
 def _starts(lengths: Any, kind: pa.DataType) -> pa.Array:
-    return _plain_cast(pa.array(np.concatenate([[0], np.cumsum(lengths)])), kind)
+    return plain_cast(pa.array(np.concatenate([[0], np.cumsum(lengths)])), kind)
 
 
 def _fixed_lists(
@@ -347,126 +271,126 @@ RULES: tuple[Rule, ...] = (
         target="string, large_string, string_view",
         condition=ALWAYS,
         accepts=_between(*_TEXT),
-        cast=_plain_cast,
+        cast=plain_cast,
     ),
     Rule(
         source="binary, large_binary, binary_view",
         target="binary, large_binary, binary_view",
         condition=ALWAYS,
         accepts=_between(*_BYTES),
-        cast=_plain_cast,
+        cast=plain_cast,
     ),
     Rule(
         source="fixed_size_binary",
         target="binary, large_binary",
         condition=ALWAYS,
         accepts=_from_to(pt.is_fixed_size_binary, _is(pt.is_binary, pt.is_large_binary)),
-        cast=_plain_cast,
+        cast=plain_cast,
     ),
     Rule(
         source="binary, large_binary, binary_view",
         target="fixed_size_binary",
         condition="when every value has that many bytes",
         accepts=_from_to(_is(*_BYTES), pt.is_fixed_size_binary),
-        cast=_to_fixed_binary,
+        cast=to_fixed_binary,
     ),
     Rule(
         source="integer",
         target="integer",
         condition=EXACT,
         accepts=_between(pt.is_integer),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="float",
         target="float",
         condition=EXACT,
         accepts=_between(pt.is_floating),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="integer",
         target="float",
         condition=EXACT,
         accepts=_from_to(pt.is_integer, pt.is_floating),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="float",
         target="integer",
         condition=EXACT,
         accepts=_from_to(pt.is_floating, pt.is_integer),
-        cast=_float_to_integer,
+        cast=float_to_integer,
     ),
     Rule(
         source="integer",
         target="decimal",
         condition=EXACT,
         accepts=_from_to(pt.is_integer, pt.is_decimal),
-        cast=_integer_to_decimal,
+        cast=integer_to_decimal,
     ),
     Rule(
         source="decimal",
         target="decimal",
         condition=EXACT,
         accepts=_between(pt.is_decimal),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="decimal",
         target="integer",
         condition=EXACT,
         accepts=_from_to(pt.is_decimal, pt.is_integer),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="date32",
         target="date64",
         condition=ALWAYS,
         accepts=_from_to(pt.is_date32, pt.is_date64),
-        cast=_plain_cast,
+        cast=plain_cast,
     ),
     Rule(
         source="date64, timestamp without a time zone",
         target="date32, date64",
         condition="when every value is at midnight",
         accepts=_from_to(_is(pt.is_date64, _naive), pt.is_date),
-        cast=_to_midnight,
+        cast=to_midnight,
     ),
     Rule(
         source="date32, date64",
         target="timestamp without a time zone",
         condition="as midnight; when in the range of the unit",
         accepts=_from_to(pt.is_date, _naive),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="timestamp without a time zone",
         target="timestamp without a time zone, another unit",
         condition=EXACT,
         accepts=_between(_naive),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="timestamp with a time zone",
         target="timestamp with a time zone, another zone or unit",
         condition="when every value stays exactly the same instant",
         accepts=_between(_aware),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="time32, time64",
         target="time32, time64",
         condition=EXACT,
         accepts=_between(pt.is_time),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="duration",
         target="duration",
         condition=EXACT,
         accepts=_between(pt.is_duration),
-        cast=_exact,
+        cast=exact,
     ),
     Rule(
         source="list, large_list, fixed_size_list, list_view, whatever the element is called",
@@ -487,6 +411,20 @@ RULES: tuple[Rule, ...] = (
             _is(*_LISTS)(s) and pt.is_fixed_size_list(t) and _castable(s.value_type, t.value_type)
         ),
         cast=_cast_lists,
+    ),
+    Rule(
+        source="binary, large_binary, binary_view",
+        target="blob",
+        condition=ALWAYS,
+        accepts=_from_to(_is(*_BYTES), is_blob_struct),
+        cast=bytes_to_blobs,
+    ),
+    Rule(
+        source="blob",
+        target="blob, with or without ranges of files",
+        condition="when no range is lost",
+        accepts=_between(is_blob_struct),
+        cast=cast_blobs,
     ),
     Rule(
         source="struct",

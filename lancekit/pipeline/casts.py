@@ -18,9 +18,10 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline._cast_rules import RULES, LossError, cast_array, find_rule
+from lancekit.format.extensions import EXTENSION_NAME
+from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, LossError, cast_array, find_rule
 
-__all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast"]
+__all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast", "with_new_blobs"]
 
 
 def _show(field: pa.Field) -> str:
@@ -270,6 +271,24 @@ def normalise_new_schema(schema: pa.Schema) -> pa.Schema:
     """
     metadata = {k: v for k, v in (schema.metadata or {}).items() if k != b"pandas"}
     return pa.schema([_stored_field(field) for field in schema], metadata=metadata or None)
+
+
+def with_new_blobs(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with legacy blobs as those of 2.2, as in the reference."""
+    return pa.schema([_new_blob(field) for field in schema], schema.metadata)
+
+
+def _new_blob(field: pa.Field) -> pa.Field:
+    metadata = dict(field.metadata or {})
+    if pt.is_large_binary(field.type) and metadata.pop(_BLOB, b"") == b"true":
+        metadata[EXTENSION_NAME] = b"lance.blob.v2"
+        return field.with_type(BLOB_STRUCT).with_metadata(metadata)
+    if pt.is_struct(field.type):
+        return field.with_type(pa.struct([_new_blob(child) for child in field.type]))
+    return field
+
+
+_BLOB = b"lance-encoding:blob"
 
 
 # ---- documentation

@@ -6,7 +6,7 @@ Only the join differs between engines; what it finds is a `MergeWork` either way
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from lancekit.pipeline.probe import (
     show_keys,
 )
 from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.predicate import Predicate
 
@@ -265,5 +266,7 @@ def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
         return BitMap()
     if not task.delete_by_source:
         return BitMap(range(reader.physical_rows)) - reader.deleted
-    predicate = Predicate.parse(task.delete_by_source, task.source.schema.to_arrow())
-    return find_rows(MarkTask(source=task.source, predicate=predicate)).rows
+    schema = blob_view(task.source.schema)
+    predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
+    source = replace(task.source, schema=schema)
+    return find_rows(MarkTask(source=source, predicate=predicate)).rows

@@ -9,7 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.errors import InvalidArgumentError
 from lancekit.file import FileSummary, LanceFileWriter
+from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
@@ -36,6 +38,7 @@ class WriteTask:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
     checksums: bool = False
+    external_blobs: bool = True
 
 
 def write_fragments(batches: Iterable[pa.RecordBatch], task: WriteTask) -> list[Fragment]:
@@ -101,6 +104,8 @@ def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
         left = task.max_rows_per_file
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)
+            if not task.external_blobs:
+                _refuse_external(batch)
             writer.write(batch)
             left -= batch.num_rows
         summary = writer.finish()
@@ -108,6 +113,22 @@ def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
         sink.abort()
         raise
     return _fragment(name, summary)
+
+
+def _refuse_external(batch: pa.RecordBatch) -> None:
+    """Raise if blobs are to stay outside of the dataset, where nothing keeps them."""
+    for field, values in zip(batch.schema, batch.columns, strict=True):
+        is_blob = (field.metadata or {}).get(EXTENSION_NAME) == b"lance.blob.v2"
+        if not is_blob or not pa.types.is_struct(values.type):
+            continue
+        uris = values.field("uri").drop_null()
+        if len(uris):
+            raise InvalidArgumentError(
+                f"Column {field.name!r} refers to {uris[0].as_py()}, outside of the dataset.",
+                hint="Pass allow_external_blob_outside_bases=True if it will stay there.",
+                column=field.name,
+                uri=uris[0].as_py(),
+            )
 
 
 def _fragment(name: str, summary: FileSummary) -> Fragment:

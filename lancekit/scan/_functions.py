@@ -77,26 +77,29 @@ def _left(value: Value, count: Value) -> Value:
 
 def _array_has(lists: Value, item: Value) -> Value:
     """Tell for each list whether it holds the item: look at all elements, then per list."""
-    if not isinstance(item, pa.Scalar):
-        raise pa.ArrowNotImplementedError("the item has to be a constant")
-    if not item.is_valid:
+    if isinstance(item, pa.Scalar) and not item.is_valid:
         return pa.scalar(None, pa.bool_())
-    elements = pc.list_flatten(lists)
-    hits = pc.fill_null(COMPARISONS["="](elements, item), False)
-    parents = pc.list_parent_indices(lists).filter(hits)
+    parents = pc.list_parent_indices(lists)
+    wanted = item if isinstance(item, pa.Scalar) else item.take(parents)
+    hits = pc.fill_null(COMPARISONS["="](pc.list_flatten(lists), wanted), False)
     found = np.zeros(len(lists), bool)
-    found[parents.to_numpy()] = True
-    return pc.if_else(pc.is_valid(lists), pa.array(found), pa.scalar(None, pa.bool_()))
+    found[parents.filter(hits).to_numpy()] = True
+    known = pc.and_(pc.is_valid(lists), pc.is_valid(item))
+    return pc.if_else(known, pa.array(found), pa.scalar(None, pa.bool_()))
 
 
 def _array_has_any(lists: Value, items: Value) -> Value:
     hits = [_array_has(lists, item) for item in _items(items)]
-    return reduce(pc.or_, hits, pc.and_(pc.is_null(lists), pa.scalar(None, pa.bool_())))
+    return reduce(pc.or_, hits, _where_valid(lists, False))
 
 
 def _array_has_all(lists: Value, items: Value) -> Value:
     hits = [_array_has(lists, item) for item in _items(items)]
-    return reduce(pc.and_, hits, pc.or_(pc.is_valid(lists), pa.scalar(None, pa.bool_())))
+    return reduce(pc.and_, hits, _where_valid(lists, True))
+
+
+def _where_valid(lists: Value, value: bool) -> Value:
+    return pc.if_else(pc.is_valid(lists), value, pa.scalar(None, pa.bool_()))
 
 
 def _items(items: Value) -> list[pa.Scalar]:

@@ -14,14 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.commit.line import Line
 from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, LanceFileReader
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
+from lancekit.format.manifest import BasePath
 from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import parse_row_ids, parse_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
 from lancekit.scan.parts import joined, stored_part
 
 __all__ = ["META_COLUMNS", "FragmentReader", "FragmentSource", "fragment_sources"]
@@ -36,7 +39,8 @@ _SCATTERED_SHARE = 1 / 16
 class FragmentSource:
     """A fragment of one version: its metadata and where its files lie.
 
-    `first_row` is the position of the fragment's first live row in the dataset.
+    `first_row` is the position of the fragment's first live row in the dataset.  `schema` is the
+    dataset's own, or one that shows its blobs in another form.
     """
 
     fragment: Fragment
@@ -46,6 +50,8 @@ class FragmentSource:
     stable_row_ids: bool
     first_row: int
     version: int
+    line: Line
+    base_paths: tuple[BasePath, ...]
 
     @property
     def where(self) -> str:
@@ -53,8 +59,8 @@ class FragmentSource:
         return f"fragment {self.fragment.id} of version {self.version}"
 
 
-def fragment_sources(snapshot: Snapshot) -> list[FragmentSource]:
-    """Return the fragments of a version, in row order."""
+def fragment_sources(snapshot: Snapshot, schema: LanceSchema | None = None) -> list[FragmentSource]:
+    """Return the fragments of a version, in row order; ``schema`` is what to see in them."""
     sources = []
     first_row = 0
     for fragment in snapshot.manifest.fragments:
@@ -63,10 +69,12 @@ def fragment_sources(snapshot: Snapshot) -> list[FragmentSource]:
                 fragment=fragment,
                 files=tuple(snapshot.data_file(file) for file in fragment.files),
                 deletion=snapshot.deletion_file(fragment),
-                schema=snapshot.manifest.schema,
+                schema=snapshot.manifest.schema if schema is None else schema,
                 stable_row_ids=snapshot.manifest.has_stable_row_ids,
                 first_row=first_row,
                 version=snapshot.version,
+                line=snapshot.line,
+                base_paths=snapshot.manifest.base_paths,
             )
         )
         first_row += fragment.num_rows
@@ -77,7 +85,7 @@ def fragment_sources(snapshot: Snapshot) -> list[FragmentSource]:
 class _Part:
     """What one file holds of a top-level field."""
 
-    name: str
+    held: LanceField
     file_index: int
     column: FileColumn
 
@@ -158,7 +166,10 @@ class FragmentReader:
         found: dict[str, pa.ChunkedArray] = {}
         for field in fields:
             arrays = [
-                read[part.file_index][field.name] for part in parts if part.name == field.name
+                resolve_blobs(part.held, read[index][field.name], self.source, index)
+                for part in parts
+                for index in [part.file_index]
+                if part.held.name == field.name
             ]
             found[field.name] = joined(field, arrays, len(rows))
         return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
@@ -191,7 +202,17 @@ class FragmentReader:
             held = stored_part(field, columns.keys())
             if held is not None:
                 places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
-                yield _Part(field.name, file_index, FileColumn(held.to_arrow(), places))
+                stored = stored_blobs(held).to_arrow()
+                yield _Part(held, file_index, FileColumn(stored, places))
+
+    def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
+        """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""
+        top, *rest = parse_path(path)
+        for part in self._parts(pruned(self.source.schema.field(top), [rest])):
+            stored = self._read_file(part.file_index, [part.column], rows)[top]
+            descriptors = pick(stored, rest).combine_chunks()
+            return list(find_blobs(descriptors, self.source, part.file_index))
+        return [None] * len(rows)
 
     def file(self, file_index: int) -> LanceFileReader:
         """Return one of the fragment's files, opened; its number of rows is checked."""

@@ -25,6 +25,7 @@ from lancekit.commit.refs import Reference, resolve
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions, version_as_of
 from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
@@ -149,13 +150,13 @@ def _plan(options: Mapping[str, str]) -> Scan:
         name.removeprefix(_STORAGE): options[name] for name in options if name.startswith(_STORAGE)
     }
     snapshot = _open(open_line(uri, settings or None), known)
-    schema = snapshot.manifest.schema
+    schema = blob_view(snapshot.manifest.schema)
     text = known.get("filter")
     request = ScanRequest(
         outputs=plan_columns(schema, _columns(known.get("columns"))),
         predicate=None if text is None else Predicate.parse(text, schema.to_arrow()),
     )
-    return Scan(sources=tuple(fragment_sources(snapshot)), request=request)
+    return Scan(sources=tuple(fragment_sources(snapshot, schema)), request=request)
 
 
 def _open(line: Line, options: Mapping[str, str]) -> Snapshot:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline._cast_rules import RULES, find_rule
+from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, find_rule
 from lancekit.pipeline.casts import CastPlan, document, normalise_new_schema, plan_cast
 
 UTC = pa.timestamp("us", "UTC")
@@ -104,9 +104,26 @@ def test_casts_that_lose_nothing(values, target):
         assert result.to_pylist() == values.to_pylist()
 
 
+RANGED = pa.struct([*BLOB_STRUCT, ("position", pa.uint64()), ("size", pa.uint64())])
+
+
+def test_blobs_come_as_bytes_or_as_places():
+    whole = [{"data": b"a", "uri": None}, None, {"data": None, "uri": "x"}]
+    assert column(array([b"a", None], pa.binary()), BLOB_STRUCT).to_pylist() == whole[:2]
+    empty = {"position": None, "size": None}
+    grown = column(array(whole, BLOB_STRUCT), RANGED)
+    assert grown.to_pylist() == [v and v | empty for v in whole]
+    assert column(grown, BLOB_STRUCT).to_pylist() == whole
+    part = array([None, {"data": None, "uri": "x", "position": 3, "size": 4}], RANGED)
+    with pytest.raises(SchemaMismatchError, match="row 1 is a part of a file"):
+        column(part, BLOB_STRUCT)
+
+
 def test_every_rule_of_the_table_is_tried():
     tried = {find_rule(values.type, target).accepts for values, target in LOSSLESS}
     others = {
+        find_rule(pa.binary(), BLOB_STRUCT).accepts,
+        find_rule(BLOB_STRUCT, RANGED).accepts,
         find_rule(pa.int8(), pa.int8()).accepts,
         find_rule(UTC, pa.timestamp("ns", "Asia/Tokyo")).accepts,
     }

@@ -62,8 +62,8 @@ DIFFERENCES: dict[str, str] = {
     "MergeInsertBuilder.use_index": "a hint that changes nothing",
     "LanceDataset.delete": "a `DeleteResult`, which answers to the dictionary's key",
     "LanceDataset.scanner": (
-        "index, vector, text-search and blob arguments are refused by name; a pyarrow expression "
-        "follows Arrow's rules for NaN and for null in `isin`"
+        "index, vector and text-search arguments are refused by name; a pyarrow expression "
+        "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null"
     ),
     "LanceDataset.to_batches": "as `scanner`",
     "LanceDataset.to_pandas": "as `scanner`",

@@ -1,0 +1,237 @@
+"""Blob columns of both kinds, written and read by lancekit and by the reference."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    RowOutOfRangeError,
+    UntrustedBaseError,
+)
+
+#: inline, null, empty, in a packed and in a dedicated file beside the data file
+VALUES = [b"a" * 10, None, b"", b"x" * 100_000, b"y" * (5 << 20)]
+LEGACY = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true", "k": "v"})
+WRITERS = {"lancekit": lk, "reference": lance}
+
+
+def rows(field: pa.Field, values: list[Any] = VALUES) -> pa.Table:
+    ids = pa.field("id", pa.int64())
+    column = pa.array(values, field.type) if field is LEGACY else lk.blob_array(values)
+    return pa.table([pa.array(range(len(values))), column], schema=pa.schema([ids, field]))
+
+
+def both(path: Path) -> tuple[Any, Any]:
+    return lance.dataset(path), lk.dataset(path)
+
+
+@pytest.fixture(params=["2.0", "2.1", "2.2", "2.2 new"])
+def kind(request) -> tuple[str, pa.Field]:
+    version, *new = request.param.split()
+    return version, lk.blob_field("b") if new else LEGACY
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_reads_as_the_reference_does(tmp_path: Path, writer: str, kind) -> None:
+    version, field = kind
+    WRITERS[writer].write_dataset(rows(field), tmp_path / "d", data_storage_version=version)
+    theirs, ours = both(tmp_path / "d")
+    assert ours.schema.equals(theirs.schema, check_metadata=True)
+
+    def same(read) -> None:
+        wanted = read(theirs)
+        found = read(ours)
+        if isinstance(wanted, pa.Table):
+            assert found.schema.equals(wanted.schema, check_metadata=True)
+            assert found.equals(wanted)
+        assert found == wanted
+
+    same(lambda ds: ds.to_table(blob_handling="all_binary"))
+    same(lambda ds: ds.to_table(blob_handling="all_binary", filter="id > 1", columns=["b"]))
+    same(lambda ds: ds.read_blobs("b", indices=[3, 1, 2, 3]))
+    same(lambda ds: ds.read_blobs("b", ids=[4]) + ds.read_blobs("b", addresses=pa.array([0])))
+    requests = [(3, 1, 5), (1, 0, 0), (0, 2, 3), (2, 0, 0)]
+    same(lambda ds: ds.read_blob_ranges("b", requests, selector="indices"))
+    same(lambda ds: [f and f.readall() for f in ds.to_pandas()["b"]])
+    same(lambda ds: ds.to_pandas(blob_mode="bytes", filter="id > 0", limit=2)["b"].tolist())
+    assert ours.count_rows("b IS NULL") == 1
+    assert ours.to_table(columns=["b.size"]).column(0).to_pylist() == [
+        value if value is None else len(value) for value in VALUES
+    ]
+    if version != "2.0":  # where the reference shows a null as a place that no blob has
+        same(lambda ds: ds.to_table())
+        same(lambda ds: ds.take([4, 0, 1]))
+        same(lambda ds: ds.to_table(filter="b IS NOT NULL", columns=["id"]))
+    ours.validate(deep=True)
+
+
+def test_rows_come_and_go(tmp_path: Path, kind) -> None:
+    version, field = kind
+    lance.write_dataset(rows(field), tmp_path / "d", data_storage_version=version)
+    ds = lk.dataset(tmp_path / "d")
+    ds.insert(rows(field))
+    ds.delete("id = 0 OR b IS NULL")
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute({"id": [7], "b": [b"seven"]})
+    theirs = lance.dataset(tmp_path / "d")
+    wanted = [*(VALUES[2:] * 2), b"seven"]
+    assert [data for _, data in ds.read_blobs("b", indices=range(7))] == wanted
+    assert [data for _, data in theirs.read_blobs("b", indices=list(range(7)))] == wanted
+    with pytest.raises(RowOutOfRangeError, match="no row with id 0"):
+        ds.take_blobs("b", ids=[0])
+    clone = ds.shallow_clone(tmp_path / "clone", ds.version)
+    assert clone.read_blobs("b", indices=[1]) == ds.read_blobs("b", indices=[1])
+
+
+def test_blobs_survive_the_rewriting_of_their_rows(tmp_path: Path, kind) -> None:
+    version, field = kind
+    table = rows(field).append_column("n", pa.array(range(5)))
+    lance.write_dataset(table, tmp_path / "d", data_storage_version=version)
+    ds = lk.dataset(tmp_path / "d")
+    ds.merge_insert("id").when_matched_update_all().execute({"id": [0, 1, 3], "n": [8, 8, 8]})
+    for source in both(tmp_path / "d"):
+        found = source.to_table(blob_handling="all_binary").sort_by("id")
+        assert found.column("b").to_pylist() == VALUES
+        assert found.column("n").to_pylist() == [8, 8, 2, 8, 4]
+
+
+def test_a_blob_is_a_file(tmp_path: Path) -> None:
+    ds = lk.write_dataset(rows(lk.blob_field("b"), [bytes(range(100)), b"", None]), tmp_path / "d")
+    whole, empty, missing = ds.take_blobs("b", indices=[0, 1, 2], buffer_size=16)
+    assert missing is None
+    assert (empty.size(), empty.read(), empty.read_range(0, 0)) == (0, b"", b"")
+    assert repr(whole) == "<BlobFile size=100>"
+    assert isinstance(whole, io.IOBase)
+    assert whole.readable()
+    assert whole.seekable()
+    with whole:
+        assert whole.read(3) == b"\0\1\2"
+        assert whole.tell() == 3
+        assert whole.read1(2) == b"\3\4"
+        assert whole.seek(-2, io.SEEK_END) == 98
+        assert whole.readall() == b"bc"
+        assert whole.read(5) == b""
+        assert whole.seek(10) == 10
+        assert whole.seek(5, io.SEEK_CUR) == 15
+        buffer = bytearray(40)
+        assert whole.readinto(buffer) == 40
+        assert bytes(buffer) == bytes(range(15, 55))
+        assert whole.read_ranges([(90, 10), (0, 1)]) == [bytes(range(90, 100)), b"\0"]
+        buffered = io.BufferedReader(whole)
+        assert buffered.read(1) == bytes([55])
+        assert buffered.detach() is whole
+        for wrong in (lambda: whole.seek(-1), lambda: whole.seek(0, 7)):
+            with pytest.raises(InvalidArgumentError):
+                wrong()
+        with pytest.raises(InvalidArgumentError, match="not inside of the blob's 100"):
+            whole.read_range(99, 2)
+    assert whole.closed
+    with pytest.raises(InvalidArgumentError, match="closed"):
+        whole.read()
+
+
+def test_files_outside_of_the_dataset(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "a file.bin").write_bytes(b"0123456789")
+    uri = (tmp_path / "out" / "a file.bin").as_uri()
+    values = [lk.Blob.from_uri(uri, 3, 5), uri, lk.Blob.from_bytes(b"in"), lk.Blob.empty(), None]
+    wanted = [b"34567", b"0123456789", b"in", b"", None]
+    table = rows(lk.blob_field("b"), values)
+    with pytest.raises(InvalidArgumentError, match="outside of the dataset"):
+        lk.write_dataset(table, tmp_path / "no")
+    lk.write_dataset(table, tmp_path / "ours", allow_external_blob_outside_bases=True)
+    lance.write_dataset(
+        table,
+        tmp_path / "theirs",
+        data_storage_version="2.2",
+        allow_external_blob_outside_bases=True,
+    )
+    for name in ("ours", "theirs"):
+        theirs, ours = both(tmp_path / name)
+        assert ours.to_table() == theirs.to_table()
+        for source in (theirs, ours):
+            found = source.read_blobs("b", indices=list(range(5)))
+            assert [data for _, data in found] == wanted
+        sizes = [f and f.size() for f in ours.take_blobs("b", indices=range(5))]
+        assert sizes == [5, 10, 2, 0, None]
+    ours = lk.dataset(tmp_path / "ours")
+    merge = ours.merge_insert("id").when_matched_update_all()
+    merge.execute(table.append_column("x", [[0] * 5]).select(["id", "b"]))
+    assert [data for _, data in ours.read_blobs("b", indices=range(5))] == wanted
+    (tmp_path / "out" / "a file.bin").unlink()
+    with pytest.raises(CorruptFileError, match="does not exist"):
+        ours.read_blobs("b", indices=[1])
+
+
+def test_a_uri_in_another_store_is_not_trusted(tmp_path: Path) -> None:
+    table = rows(lk.blob_field("b"), ["s3://somebody/else.bin"])
+    ds = lk.write_dataset(table, tmp_path / "d", allow_external_blob_outside_bases=True)
+    with pytest.raises(UntrustedBaseError):
+        ds.take_blobs("b", indices=[0])
+
+
+def test_base_paths(tmp_path: Path) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "f.bin").write_bytes(b"below a base")
+    base = lance.DatasetBasePath(str(tmp_path / "base"), is_dataset_root=False, id=1)
+    table = rows(lk.blob_field("b"), [(tmp_path / "base" / "f.bin").as_uri()])
+    lance.write_dataset(table, tmp_path / "d", data_storage_version="2.2", initial_bases=[base])
+    theirs, ours = both(tmp_path / "d")
+    assert ours.read_blobs("b", indices=[0]) == theirs.read_blobs("b", indices=[0])
+
+
+@pytest.mark.parametrize("writer", WRITERS)
+def test_in_structs(tmp_path: Path, writer: str) -> None:
+    fields = [lk.blob_field("b"), pa.field("q", pa.int64())]
+    parts = [lk.blob_array([b"abc", None]), pa.array([1, 2])]
+    table = pa.table({"s": pa.StructArray.from_arrays(parts, fields=fields)})
+    WRITERS[writer].write_dataset(table, tmp_path / "d", data_storage_version="2.2")
+    theirs, ours = both(tmp_path / "d")
+    assert ours.to_table() == theirs.to_table()
+    assert ours.read_blobs("s.b", indices=[1, 0]) == [(1, None), (0, b"abc")]
+    assert ours.to_table(blob_handling="all_binary").to_pylist() == [
+        {"s": {"b": b"abc", "q": 1}},
+        {"s": {"b": None, "q": 2}},
+    ]
+    assert ours.to_table(columns=["s.q", "s.b.size"]).to_pydict() == {
+        "s.q": [1, 2],
+        "s.b.size": [3, None],
+    }
+
+
+def test_what_is_wrong_is_named(tmp_path: Path) -> None:
+    ds = lk.write_dataset(rows(lk.blob_field("b"), [b"x"]), tmp_path / "d")
+    with pytest.raises(InvalidArgumentError, match="'id' of type int64 holds no blobs"):
+        ds.take_blobs("id", indices=[0])
+    with pytest.raises(InvalidArgumentError, match="2 of ids, addresses and indices"):
+        ds.take_blobs("b", indices=[0], ids=[0])
+    with pytest.raises(InvalidArgumentError, match="blob_handling is 'all'"):
+        ds.to_table(blob_handling="all")
+    with pytest.raises(InvalidArgumentError, match="blob_mode is 'all'"):
+        ds.to_pandas(blob_mode="all")
+    with pytest.raises(InvalidArgumentError, match="selector"):
+        ds.read_blob_ranges("b", [], selector="rows")
+    with pytest.raises(InvalidTypeError, match="5 is no blob"):
+        lk.blob_array([5])
+    for wrong in ({}, {"data": b"", "uri": "x"}, {"uri": "x", "position": 1}, {"uri": ""}):
+        with pytest.raises(InvalidArgumentError):
+            lk.Blob(**wrong)
+
+
+def test_the_older_release_reads_legacy_blobs(tmp_path: Path, pylance4) -> None:
+    lk.write_dataset(rows(LEGACY), tmp_path / "d", data_storage_version="2.1")
+    program = """
+found = lance.dataset(arguments["uri"]).take_blobs("b", indices=[0, 3])
+result = [len(blob.readall()) for blob in found]
+"""
+    assert pylance4(program, uri=str(tmp_path / "d")) == [10, 100_000]
