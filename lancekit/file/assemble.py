@@ -70,8 +70,9 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
     array = leaf.values
     require(len(array) == shapes[0].count, f"{len(array)} values for {shapes[0].count} entries")
     validity = shapes[0].validity
-    # the reference marks all empty structs as null, and reads them as `{}`
-    if validity is not None and kinds[0] != pa.struct([]):
+    # a page of nulls has no values that levels could call valid, and of empty structs, which the
+    # reference marks as null, it has no others
+    if validity is not None and not array.null_count and kinds[0] != pa.struct([]):
         array = with_validity(array, validity)
     for kind, shape in zip(kinds[1:], shapes[1:], strict=True):
         array = _enclose(kind, shape, array)
