@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.format.schema import LanceField
@@ -19,7 +21,7 @@ def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
     Raises
     ------
     UnsupportedFeatureError
-        A file holds a part of what is in a list.
+        A file holds a part of what is in a map.
     """
     if field.id in ids and (not field.children or all(f.id not in ids for f in _below(field))):
         return field  # a leaf, a packed struct or a blob
@@ -27,13 +29,17 @@ def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
     held = tuple(child for child in children if child is not None)
     if not held:
         return None
-    if field.logical_type != "struct" and held != field.children:
+    if field.logical_type not in _JOINED and held != field.children:
         raise UnsupportedFeatureError(
-            f"Column {field.name!r} of type {field.logical_type} has its items in several files.",
-            hint="Rewrite the dataset with pylance, or leave the column out.",
+            f"Column {field.name!r} of type {field.logical_type} has its parts in several files.",
+            hint="Leave the column out.",
             column=field.name,
         )
     return replace(field, children=held)
+
+
+#: the types whose parts can be put together again
+_JOINED = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct"})
 
 
 def _below(field: LanceField) -> list[LanceField]:
@@ -53,6 +59,8 @@ def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa
 def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
     if len(parts) == 1 and parts[0].type.equals(field.to_arrow().type):
         return parts[0]
+    if field.logical_type != "struct":
+        return _join_lists(field, parts)
     children = []
     for child in field.children:
         held = [part for part in parts if part.type.get_field_index(child.name) >= 0]
@@ -62,3 +70,16 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
             children.append(pa.nulls(len(parts[0]), child.to_arrow().type))
     fields = [child.to_arrow() for child in field.children]
     return pa.StructArray.from_arrays(children, fields=fields, mask=parts[0].is_null())
+
+
+def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
+    first, (item,) = parts[0], field.children
+    items = _join(item, [part.flatten() for part in parts])
+    lengths = pc.fill_null(pc.list_value_length(first), 0).to_numpy()
+    kind = field.to_arrow().type
+    large = pa.types.is_large_list(kind)
+    starts = pa.array(
+        np.concatenate([[0], np.cumsum(lengths)]), pa.int64() if large else pa.int32()
+    )
+    make = pa.LargeListArray if large else pa.ListArray
+    return make.from_arrays(starts, items, type=kind, mask=first.is_null())
