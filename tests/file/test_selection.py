@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.file import LanceFileReader
+from lancekit.file.selection import Span, grouped
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.support.memory_file import MemoryFile
@@ -121,6 +122,12 @@ def test_positions_are_checked(reader: LanceFileReader) -> None:
     for rows in (np.array([3, 3]), np.array([4, 2]), slice(0, 10, 2), np.array([[1]])):
         with pytest.raises(InvalidArgumentError):
             reader.read(reader.columns, rows)
+
+
+def test_entries_of_rows() -> None:
+    assert grouped(Span(2, 5), 3) == Span(6, 15)
+    assert np.asarray(grouped(np.array([0, 4]), 3)).tolist() == [0, 1, 2, 12, 13, 14]
+    assert grouped(Span(2, 5), 1) == Span(2, 5)
 
 
 def test_no_columns_have_rows(reader: LanceFileReader) -> None:
