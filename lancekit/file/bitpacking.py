@@ -24,7 +24,7 @@ BLOCK = 1024
 _ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
 #: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
-_TILE = 1 << 20
+_TILE = 1 << 19
 
 #: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
 _LANES = np.dtype("V128")

@@ -47,8 +47,9 @@ def view(data: Bytes, dtype: Any) -> NDArray[Any]:
 
 def starts_of(lengths: NDArray[Any]) -> Ints:
     """Return the running total with a leading zero: starts, and the end of the last."""
-    out = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=out[1:])
+    out = np.empty(len(lengths) + 1, np.int64)
+    out[0] = 0
+    np.add.accumulate(lengths, out=out[1:])
     return out
 
 
@@ -72,11 +73,9 @@ def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
     head = len(starts) - 1  # the last chunk of a page is shorter than the others
     size = int(lengths[0])
     stride = int(starts[1] - starts[0])
-    if (lengths[:head] == size).all() and (np.diff(starts[: head + 1]) == stride).all():
+    if (lengths[:head] == size).all() and (starts[1:] - starts[:-1] == stride).all():
         out = scratch(head * size + int(lengths[-1]))
-        rows = np.lib.stride_tricks.as_strided(
-            data[starts[0] :], (head, size), (stride, 1), writeable=False
-        )
+        rows: Bytes = np.ndarray((head, size), np.uint8, data, int(starts[0]), (stride, 1))
         out[: head * size].reshape(head, size)[:] = rows
         out[head * size :] = data[starts[-1] : stops[-1]]
         return out

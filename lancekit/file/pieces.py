@@ -31,9 +31,9 @@ class Pieces:
 
     def __post_init__(self) -> None:
         if len(self.starts):
-            ends = self.starts + self.lengths
-            require(
-                self.starts.min() >= 0 and self.lengths.min() >= 0 and ends.max() <= self.data.size,
+            left = self.data.size - self.starts - self.lengths
+            require(  # none of the three is negative
+                (self.starts | self.lengths | left).min() >= 0,
                 "a chunk's buffer reaches outside of its page",
             )
 
@@ -46,14 +46,12 @@ class Pieces:
         """Return the first ``count`` words of every piece as a row each; no copy if it can be."""
         size = np.dtype(dtype).itemsize
         require((count * size <= self.lengths).all(), "a chunk's buffer is too short")
-        steps = np.diff(self.starts)
-        if len(self.starts) and (steps == steps[:1]).all() and (self.starts[:2] % size == 0).all():
-            return np.lib.stride_tricks.as_strided(
-                self.data[self.starts[0] : self.starts[0] + count * size].view(dtype),
-                (len(self.starts), count),
-                (int(steps[0]) if len(steps) else 0, size),
-                writeable=False,
-            )
+        if len(self.starts):
+            steps = self.starts[1:] - self.starts[:-1]
+            first, step = int(self.starts[0]), int(steps[0]) if len(steps) else 0
+            if (first | step) % size == 0 and (steps == step).all():
+                shape = (len(self.starts), count)
+                return np.ndarray(shape, dtype, self.data, first, (step, size))
         return view(self.head(np.full(len(self.starts), count * size)), dtype).reshape(-1, count)
 
     def words(self, dtype: Any, at: Ints) -> NDArray[Any]:
@@ -109,9 +107,9 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     require((counts <= BLOCK).all(), "a bit-packed chunk of more than 1024 values")
     widths = pieces.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)
     require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
-    used = np.unique(widths).tolist()
-    blocks = np.arange(len(counts))
-    bodies = Pieces(pieces.data, pieces.starts + dtype.itemsize, pieces.lengths - dtype.itemsize)
+    size = dtype.itemsize
+    bodies = Pieces(pieces.data, pieces.starts + size, pieces.lengths - size)
+    used = np.flatnonzero(np.bincount(widths)).tolist()
     if len(used) == 1:
         out = _unpack(bodies, dtype, used[0])
     else:
@@ -119,9 +117,11 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
         for width in used:
             which = widths == width
             out[which] = _unpack(bodies.some(which), dtype, width)
-    size = dtype.itemsize  # levels of chunks may hold fewer values
-    values = gather(out.reshape(-1).view(np.uint8), blocks * BLOCK * size, counts * size)
-    return Fixed(size, values, total)
+    values = out.reshape(-1).view(np.uint8)
+    if (counts[:-1] == BLOCK).all():
+        return Fixed(size, values[: total * size], total)
+    # levels of chunks may hold fewer values
+    return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
 def _unpack(pieces: Pieces, dtype: Any, width: int) -> NDArray[Any]:
