@@ -187,8 +187,8 @@ class _Entries:
         if without_items is not None:
             empty &= ~without_items
         empties, nulls = bool(empty.any()), null is not None and bool(null.any())
-        if alive is not None and not alive.all():
-            nulls = True  # readers want lists under null structs to be of a nullable layer
+        # readers want lists under nullable structs to be nullable too
+        nulls |= pb.NULLABLE_ITEM in self.layers
         if empties:
             self._stop(empty)
         if nulls:
@@ -240,10 +240,8 @@ class _Entries:
             return
         if self.codes is None:
             self.codes = np.zeros(self.count, np.uint8)
-        if self.slots is None:
-            self.codes[flags] = self._stops
-        else:
-            self.codes[self.slots[flags]] = self._stops
+        places = np.flatnonzero(flags)
+        self.codes[places if self.slots is None else self.slots[places]] = self._stops
 
     def _expand(self, lengths: NDArray[Any]) -> None:
         """Give every slot an entry for each item, or one without a slot if there are none."""
@@ -282,6 +280,5 @@ def _items(array: pa.Array, offsets: NDArray[Any], lengths: NDArray[Any]) -> pa.
     first, total = int(offsets[0]), int(lengths.sum(dtype=np.int64))
     if total == int(offsets[-1]) - first:
         return array.values.slice(first, total)
-    before = starts_of(lengths)[:-1]
-    places = np.arange(total) + np.repeat(offsets[:-1] - before, lengths)
-    return array.values.take(pa.array(places))
+    whole = array.values.slice(first, int(offsets[-1]) - first)
+    return whole.filter(pa.array(np.repeat(lengths > 0, np.diff(offsets))))
