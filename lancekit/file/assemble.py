@@ -8,6 +8,7 @@ begin at different rows, so they are cut where any of them does; cutting copies 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.file import bits
-from lancekit.file.faults import Damaged, require
+from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.levels import Items, Lists, Shape, unravel
 from lancekit.file.memory import Ints, starts_of
 from lancekit.file.page import Leaf
@@ -25,7 +26,17 @@ from lancekit.file.raw import with_validity
 if TYPE_CHECKING:
     from lancekit.file.nodes import Node
 
-__all__ = ["Path", "aligned", "is_list", "lists_over", "merge", "nest", "struct_of", "wrap"]
+__all__ = [
+    "Path",
+    "aligned",
+    "is_list",
+    "joined",
+    "lists_over",
+    "merge",
+    "nest",
+    "struct_of",
+    "wrap",
+]
 
 #: Fewer bytes than this are copied into one chunk.
 _SMALL = 1 << 20
@@ -158,17 +169,26 @@ def lists_over(
     stops = np.cumsum(lengths)
     borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))
     require(borders[-1] == stops[-1], "lists without their items")
-    cuts = np.array([0, len(lengths)])
-    if sum(chunk.nbytes for chunk in items) > _SMALL:
-        whole = np.searchsorted(stops, borders[1:-1], "right")
-        cuts = np.unique(
-            np.concatenate((cuts, whole, whole + (stops[whole] - lengths[whole] < borders[1:-1])))
-        )
+    ends = np.array([0, len(lengths)])
+    if sum(chunk.nbytes for chunk in items) <= _SMALL:
+        with suppress(Unsupported):
+            return _cut_lists(kind, lengths, null, items, ends)
+    whole = np.searchsorted(stops, borders[1:-1], "right")
+    across = whole + (stops[whole] - lengths[whole] < borders[1:-1])
+    cuts = np.unique(np.concatenate((ends, whole, across)))
+    return _cut_lists(kind, lengths, null, items, cuts)
+
+
+def _cut_lists(
+    kind: pa.DataType, lengths: Ints, null: Any, items: list[pa.Array], cuts: Ints
+) -> list[pa.Array]:
+    """Return lists of ``kind``, a chunk between any two of ``cuts``."""
+    borders = starts_of(np.array([len(chunk) for chunk in items], np.int64))
+    before = starts_of(lengths)
     chunks = []
     for first, last in pairwise(cuts.tolist()):
         size, absent = lengths[first:last], null[first:last]
-        start = int(stops[first] - lengths[first])
-        part = _between(items, borders, start, int(stops[last - 1]), kind)
+        part = _between(items, borders, int(before[first]), int(before[last]), kind)
         validity = bits.pack(~absent) if absent.any() else None
         chunks.append(nested_in(kind, Lists(starts_of(size), validity), part))
     return chunks
@@ -188,7 +208,31 @@ def _between(
             parts.append(chunks[place].slice(begin, end - begin))
     if not parts:
         return pa.array([], kind.value_type)
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+    return joined(parts)
+
+
+def joined(parts: Sequence[pa.Array]) -> pa.Array:
+    """Return arrays of one type as one; dictionaries that differ are unified.
+
+    Raises
+    ------
+    Unsupported
+        There are more values than keys or offsets of the type can tell apart.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    kind = parts[0].type
+    try:
+        try:
+            return pa.concat_arrays(parts)
+        except pa.ArrowInvalid:
+            if not pa.types.is_dictionary(kind):
+                raise
+        # all values together are too many; those in use may not be
+        used = pa.concat_arrays([part.dictionary.take(part.indices) for part in parts])
+        return used.dictionary_encode().cast(kind)
+    except pa.ArrowInvalid as error:
+        raise Unsupported(f"an array of {kind} with so many values ({error})") from error
 
 
 def merge(node: Node, parts: Sequence[pa.Array]) -> pa.Array:
@@ -247,17 +291,12 @@ def wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
         ]
         return struct_of(kind, children, array)
     if pa.types.is_fixed_size_list(kind):
-        size = kind.list_size
-        items = array.values.slice(array.offset * size, len(array) * size)
-        mask = array.is_null() if array.null_count else None
-        return pa.FixedSizeListArray.from_arrays(wrap(items, kind.value_type), type=kind, mask=mask)
+        return _fixed_like(kind, wrap(_fixed_items(array), kind.value_type), array)
     offsets, items = shape_of(array)
+    item = kind.value_type
     if pa.types.is_map(kind):
-        entries = pa.struct([kind.key_field, kind.item_field])
-        items = wrap(items, entries)
-    else:
-        items = wrap(items, kind.value_type)
-    return lists_like(kind, offsets, items, array)
+        item = pa.struct([kind.key_field, kind.item_field])
+    return lists_like(kind, offsets, wrap(items, item), array)
 
 
 def lists_like(kind: pa.DataType, offsets: Any, items: pa.Array, like: pa.Array) -> pa.Array:

@@ -325,7 +325,7 @@ class FieldReader:
         self._file = container.source.name
         self._rows = int(container.descriptor.length)
         node = tree(field)
-        with located(self._file, field.name):
+        with located(self._file, self._field.name):
             if container.version == (2, 0):
                 _check_columns(node, sum(1 for _ in node.walk()), columns)
                 self._reader = _reader_20(container, node, iter(columns), self._rows)

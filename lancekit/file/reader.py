@@ -7,9 +7,10 @@ from itertools import islice
 
 import pyarrow as pa
 
+from lancekit.file.assemble import aligned, joined
 from lancekit.file.columns import FileColumn, file_columns
 from lancekit.file.container import Container, open_container
-from lancekit.file.faults import located
+from lancekit.file.faults import Unsupported, located
 from lancekit.file.fields import FieldReader
 from lancekit.file.parallel import run
 from lancekit.file.selection import Rows, Selection, cut, parse_rows
@@ -108,7 +109,8 @@ class LanceFileReader:
 
         Returns
         -------
-        A table of exactly the fields asked for, one or more chunks for each page touched.
+        A table of exactly the fields asked for, in chunks: small pages that are encoded alike
+        share one, a large page may have several.
 
         Raises
         ------
@@ -139,7 +141,8 @@ class LanceFileReader:
         Parameters
         ----------
         batch_size
-            Rows of every batch but the last.
+            Rows of every batch but the last, and but those that no array can hold together, such
+            as the values of more dictionaries than their keys can tell apart.
         """
         selection = parse_rows(rows, self.num_rows)
         schema = pa.schema([column.field for column in columns])
@@ -150,7 +153,13 @@ class LanceFileReader:
         streams = [_Stream(self._field(column), selection) for column in columns]
         for start in range(0, len(selection), batch_size):
             count = min(batch_size, len(selection) - start)
-            yield pa.RecordBatch.from_arrays([s.next(count) for s in streams], schema=schema)
+            parts = [stream.next(count) for stream in streams]
+            try:
+                batches = [[joined(arrays) for arrays in parts]]
+            except Unsupported:
+                batches = list(aligned(parts))
+            for arrays in batches:
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
     def _field(self, column: FileColumn) -> FieldReader:
         key = (column.columns, column.field)
@@ -170,7 +179,8 @@ class _Stream:
         self._rest: list[pa.Array] = []
         self._available = 0
 
-    def next(self, count: int) -> pa.Array:
+    def next(self, count: int) -> list[pa.Array]:
+        """Return the next rows, in pieces."""
         while self._available < count:
             rows = next(self._units)
             plan = self._field.plan(rows)
@@ -187,9 +197,7 @@ class _Stream:
                 self._rest[0] = array.slice(missing)
             missing -= len(parts[-1])
         self._available -= count
-        if len(parts) == 1:
-            return parts[0]
-        return pa.concat_arrays(parts)
+        return parts
 
 
 def _no_columns(num_rows: int) -> pa.Table:

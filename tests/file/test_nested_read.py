@@ -325,6 +325,31 @@ def test_dictionaries_of_several_pages(tmp_path: Path) -> None:
         assert batch.column("l").to_pylist() == lists
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_more_dictionaries_than_keys_can_tell_apart(tmp_path: Path, version: str) -> None:
+    kind = pa.dictionary(pa.int8(), pa.string())
+    schema = pa.schema([("d", kind), ("l", pa.list_(kind)), ("s", pa.struct([("d", kind)]))])
+    keys = pa.array(np.arange(200) % 100, pa.int8())
+    tables = []
+    with lance.file.LanceFileWriter(
+        str(tmp_path / "a.lance"), schema, version=version, data_cache_bytes=1
+    ) as writer:
+        for page in range(3):
+            items = pa.array([f"{page}-{item}" for item in range(100)])
+            plain = pa.DictionaryArray.from_arrays(keys, items)
+            arrays = [plain, lists_of(np.ones(200, int), None, plain), struct_of({"d": plain})]
+            tables.append(pa.table(arrays, schema=schema))
+            writer.write_batch(tables[-1])
+    reader = open_ours((tmp_path / "a.lance").read_bytes())
+    expected = pa.concat_tables(tables).to_pylist()
+    assert reader.read(reader.columns).to_pylist() == expected
+    batches = list(reader.read_batches(reader.columns, batch_size=170))
+    assert pa.Table.from_batches(batches).to_pylist() == expected
+    picked = np.arange(0, 600, 20)
+    (batch,) = reader.read_batches(reader.columns, picked)
+    assert batch.to_pylist() == [expected[row] for row in picked]
+
+
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("structure", ["fullzip", "miniblock"])
 def test_the_structure_that_metadata_ask_for(tmp_path: Path, version: str, structure: str) -> None:
