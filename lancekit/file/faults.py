@@ -7,8 +7,6 @@ Kernels know neither file nor column, so they raise `Damaged` or `Unsupported` w
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
@@ -33,40 +31,57 @@ def require(condition: object, message: str) -> None:
 
 
 # What NumPy, Arrow and protobuf raise when damaged bytes slip past the explicit checks.
-_SLIPPED = (ValueError, IndexError, OverflowError, MemoryError, TypeError, struct.error)
+_SLIPPED = ValueError | IndexError | OverflowError | MemoryError | TypeError | struct.error
 
 
-@contextmanager
-def located(file: str, column: str = "", page: int | None = None) -> Iterator[None]:
-    """Translate failures inside the block to public errors that name the place."""
-    place = f"{file}"
-    if column:
-        place += f", column {column!r}"
-    if page is not None:
-        place += f", page {page}"
-    context = {"file": file, "column": column, "page": page}
-    try:
-        yield
-    except FormatError as error:
-        if file in error.message:
-            raise
-        facts = {**context, **error.context}
-        raise type(error)(f"{place}: {error.message}", hint=error.hint, **facts) from error
-    except LancekitError:
-        raise
-    except Unsupported as error:
-        raise UnsupportedFeatureError(
-            f"{place}: {error} is not supported.",
-            hint="A newer release of lancekit may read it.",
-            **context,
-        ) from error
-    except Damaged as error:
-        raise CorruptFileError(
-            f"{place} is damaged: {error}.", hint="Restore the file from a copy.", **context
-        ) from error
-    except (*_SLIPPED, DecodeError, pa.ArrowException) as error:
-        raise CorruptFileError(
-            f"{place} is damaged: it does not decode ({error}).",
-            hint="Restore the file from a copy.",
-            **context,
-        ) from error
+class located:  # noqa: N801  # used as if it were a function
+    """Translate failures inside the block to public errors that name the place.
+
+    Entered for every page that is read, so it costs nothing until something fails.
+    """
+
+    __slots__ = ("_column", "_file", "_page")
+
+    def __init__(self, file: str, column: str = "", page: int | None = None) -> None:
+        self._file = file
+        self._column = column
+        self._page = page
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> None:
+        if error is None:
+            return
+        found = self._translated(error)
+        if found is not None:
+            raise found from error
+
+    def _translated(self, error: BaseException) -> FormatError | None:
+        place = f"{self._file}"
+        if self._column:
+            place += f", column {self._column!r}"
+        if self._page is not None:
+            place += f", page {self._page}"
+        context = {"file": self._file, "column": self._column, "page": self._page}
+        if isinstance(error, FormatError):
+            if self._file in error.message:
+                return None
+            facts = {**context, **error.context}
+            return type(error)(f"{place}: {error.message}", hint=error.hint, **facts)
+        if isinstance(error, LancekitError):
+            return None
+        if isinstance(error, Unsupported):
+            return UnsupportedFeatureError(
+                f"{place}: {error} is not supported.",
+                hint="A newer release of lancekit may read it.",
+                **context,
+            )
+        if isinstance(error, Damaged | DecodeError | pa.ArrowException | _SLIPPED):
+            what = error if isinstance(error, Damaged) else f"it does not decode ({error})"
+            return CorruptFileError(
+                f"{place} is damaged: {what}.", hint="Restore the file from a copy.", **context
+            )
+        return None

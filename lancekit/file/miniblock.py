@@ -152,6 +152,9 @@ class MiniBlockPages:
     def _metadata(self, buffer: int, dtype: str) -> tuple[NDArray[Any], Ints]:
         """Return one small buffer of all pages as numbers, and how many of each page."""
         pages = self._pages
+        if len(pages) == 1:
+            words = view(pages[0].read(buffer), dtype)
+            return words, np.array([len(words)])
         width = np.dtype(dtype).itemsize
         sizes = np.array([page.size(buffer) for page in pages], np.int64) // width * width
         starts = np.array([page.positions[buffer] for page in pages], np.int64)
@@ -175,7 +178,7 @@ class MiniBlockPages:
         counts = chunks.values[wanted + 1] - chunks.values[wanted]
         parts = self._parse_chunks(data, places, sizes, counts)
         levels = self._levels(parts)
-        cut = chunks.cut(wanted)
+        cut = chunks.cut(wanted) if self._layers.lists else np.zeros(len(wanted), bool)
         first = chunks.rows[wanted]
         # a row whose start was not read counts as one that starts where its chunk does
         starting = starts_of(chunks.rows[wanted + 1] - first + cut)

@@ -32,10 +32,10 @@ class MappedFile:
     # when the file shrinks under it) needs somebody who truncates a live file by hand.
 
     def __init__(self, path: str) -> None:
-        with reading("open", path):
-            self._file = pa.memory_map(path, "r")
+        with reading("open", path), pa.memory_map(path, "r") as file:
+            self._data = file.read_buffer()
         self._path = path
-        self._size = int(self._file.size())
+        self._size = int(self._data.size)
 
     @property
     def name(self) -> str:
@@ -62,8 +62,7 @@ class MappedFile:
                 length=length,
                 size=self._size,
             )
-        with reading("read", self._path):
-            return self._file.get_stream(start, length).read_buffer(length)
+        return self._data.slice(start, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """Return one view per ``(start, length)``."""
