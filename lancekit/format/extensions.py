@@ -28,6 +28,8 @@ __all__ = [
     "stored_batch",
     "stored_field",
     "stored_schema",
+    "text_batch",
+    "text_schema",
 ]
 
 EXTENSION_NAME = b"ARROW:extension:name"
@@ -119,7 +121,7 @@ def stored_schema(schema: pa.Schema) -> pa.Schema:
 
 def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch in the stored form ``schema`` of its own; only JSON is copied."""
-    plain = [_storage(v, f.type) for v, f in zip(batch.columns, _with_text(schema), strict=True)]
+    plain = [_storage(v, f.type) for v, f in zip(batch.columns, text_schema(schema), strict=True)]
     columns = [_convert(v, f, to_jsonb) for v, f in zip(plain, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -147,9 +149,19 @@ def _children(kind: pa.DataType) -> list[pa.Field]:
     return [kind.field(at) for at in range(kind.num_fields)]
 
 
-def _with_text(schema: pa.Schema) -> pa.Schema:
+def text_schema(schema: pa.Schema) -> pa.Schema:
     """Return a schema in stored form with JSON as text."""
     return pa.schema([_text_field(field) for field in schema], schema.metadata)
+
+
+def text_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch in stored form with JSON as text."""
+    schema = text_schema(batch.schema)
+    columns = [
+        _storage(_convert(values, old, from_jsonb), new.type)
+        for values, old, new in zip(batch.columns, batch.schema, schema, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
 
 
 def _text_field(field: pa.Field) -> pa.Field:
@@ -207,7 +219,7 @@ def resolved_schema(schema: pa.Schema) -> pa.Schema:
     if not any(map(has_extensions, schema)):
         return schema
     try:
-        return pa.RecordBatchReader.from_stream(_with_text(schema).empty_table()).schema
+        return pa.RecordBatchReader.from_stream(text_schema(schema).empty_table()).schema
     except pa.ArrowInvalid as error:
         raise CorruptFileError(
             f"The schema names an extension type that does not fit: {error}.",
@@ -221,7 +233,7 @@ def resolved(rows: Rows) -> Rows:
         return rows
     whole = pa.Table.from_batches([rows]) if isinstance(rows, pa.RecordBatch) else rows
     resolved_schema(rows.schema)
-    schema = _with_text(rows.schema)
+    schema = text_schema(rows.schema)
     columns = [
         pa.chunked_array(
             [_storage(_convert(chunk, old, from_jsonb), new.type) for chunk in column.chunks],

@@ -123,8 +123,8 @@ _ONE_COLUMN = {"lance-encoding:packed", "packed", "lance-encoding:blob"}
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     """Return a field with only what paths below it lead to; an empty path keeps all of it.
 
-    The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked through, too, by the names of their
-    parts.
+    The order is the schema's; packed structs and blobs stay whole.  Lists and maps are walked
+    through, too, by the names of their parts.
 
     Raises
     ------

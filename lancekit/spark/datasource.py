@@ -29,8 +29,8 @@ from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
-from lancekit.spark.frame import Piece, cut_pieces, read_piece, scan_wire
-from lancekit.spark.types import spark_schema, to_spark_batch
+from lancekit.spark.frame import Piece, cut_pieces, read_piece, scan_batch, scan_wire
+from lancekit.spark.types import spark_schema
 from lancekit.spark.worker import freeze_worker
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
         freeze_worker()
         wire = scan_wire(self._request)
         for batch in read_piece(partition.value, self._request):
-            yield to_spark_batch(batch, wire)
+            yield scan_batch(batch, wire)
 
 
 # ---- options

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancekit.format.extensions import text_batch, text_schema
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader, FragmentSource
 from lancekit.scan.scanner import Scan, ScanRequest, read_block, row_bytes
 from lancekit.spark.client import client_of
@@ -21,7 +22,15 @@ from lancekit.spark.types import spark_schema, to_spark_batch, wire_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Piece", "cut_pieces", "fragment_frame", "read_piece", "scan_frame", "scan_wire"]
+__all__ = [
+    "Piece",
+    "cut_pieces",
+    "fragment_frame",
+    "read_piece",
+    "scan_batch",
+    "scan_frame",
+    "scan_wire",
+]
 
 #: decoded bytes that are worth a task of their own: about as long as it takes to start one
 _LEAST_BYTES = 16 << 20
@@ -123,7 +132,12 @@ def fragment_frame(
 def scan_wire(request: ScanRequest) -> pa.Schema:
     """Return the wire form of what a scan gives; row addresses and ids are plain integers."""
     fields = [pa.field(f.name, pa.int64()) if f.name in META_COLUMNS else f for f in request.schema]
-    return wire_schema(pa.schema(fields))
+    return wire_schema(text_schema(pa.schema(fields)))
+
+
+def scan_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
+    """Bring what a scan gave to the form of `scan_wire`."""
+    return to_spark_batch(text_batch(batch), wire)
 
 
 def scan_frame(scan: Scan) -> DataFrame:
@@ -147,7 +161,7 @@ def scan_frame(scan: Scan) -> DataFrame:
     wire = scan_wire(scan.request)
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
-        return to_spark_batch(batch, wire)
+        return scan_batch(batch, wire)
 
     frame = fragment_frame(session, scan.sources, scan.request, convert, wire)
     if scan.offset:

@@ -107,6 +107,26 @@ def _counts_nanoseconds(kind: Any) -> bool:
     return bool(temporal and kind.unit == "ns")
 
 
+#: types with parts, and how to make them of other parts
+_PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], ...] = (
+    (pt.is_struct, lambda t, change: pa.struct([change(f) for f in t])),
+    (pt.is_list, lambda t, change: pa.list_(change(t.value_field))),
+    (pt.is_large_list, lambda t, change: pa.large_list(change(t.value_field))),
+    (pt.is_fixed_size_list, lambda t, change: pa.list_(change(t.value_field), t.list_size)),
+    (pt.is_map, lambda t, change: pa.map_(change(t.key_field), change(t.item_field))),
+)
+
+
+def _counted(kind: Any) -> pa.DataType:
+    """Return a type with nanoseconds as plain integers, at any depth."""
+    if _counts_nanoseconds(kind):
+        return pa.int64()
+    for test, make in _PARTS:
+        if test(kind):
+            return make(kind, lambda field: field.with_type(_counted(field.type)))
+    return kind
+
+
 def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
     """Return the Arrow form in which batches of a schema go to Spark.
 
@@ -132,7 +152,7 @@ def wire_schema(schema: pa.Schema, *, exact: bool = False) -> pa.Schema:
 
 def _wire_field(field: pa.Field, exact: bool) -> pa.Field:
     try:
-        kind = pa.int64() if exact and _counts_nanoseconds(field.type) else _wire_type(field.type)
+        kind = _wire_type(_counted(field.type) if exact else field.type)
     except TypeError as error:
         part = error.args[0]
         of = "" if part == field.type else f" (in {field.type})"
@@ -179,8 +199,9 @@ def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
 def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    if _counts_nanoseconds(values.type) and pt.is_int64(field.type):
-        return values.cast(pa.int64())
+    counted = _counted(values.type)
+    if counted != values.type and field.type == _wire_type(counted):
+        values = values.cast(counted)
     try:
         if pt.is_time(values.type):
             # Spark takes nanoseconds, and cuts them to microseconds.
@@ -211,8 +232,9 @@ def from_spark_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch
 def _from_wire(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, _from_wire(values, kind.storage_type))
-    if _counts_nanoseconds(kind) and pt.is_int64(values.type):
-        return values.cast(kind)
+    counted = _counted(kind)
+    if counted != kind and values.type.equals(_wire_type(counted)):
+        return cast_array(values, counted).cast(kind)
     return cast_array(values, kind)
 
 

@@ -20,7 +20,6 @@ from lancekit.errors import (
 )
 from lancekit.spark import register
 from lancekit.spark.datasource import LanceDataSource
-from tests.spark.test_frame import FLAT
 from tests.spark.test_types import ROWS
 
 
@@ -145,7 +144,7 @@ def test_sql_over_a_view(spark, ds):
 
 @pytest.mark.spark
 def test_every_type(spark, tmp_path):
-    ds = lk.write_dataset(pa.table({name: ROWS[name][0] for name in FLAT}), tmp_path / "d")
+    ds = lk.write_dataset(pa.table({name: ROWS[name][0] for name in ROWS}), tmp_path / "d")
     assert load(spark, ds).toArrow().equals(ds.to_spark().toArrow())
 
 
