@@ -20,6 +20,7 @@ from lancekit.file.levels21 import (
     repetition_index,
     values_that_fit,
 )
+from lancekit.file.memory import starts_of
 from lancekit.file.minipage import CHUNK, MiniValues
 from lancekit.file.plain import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.shred import Shredded, shred
@@ -110,7 +111,8 @@ def mini_block(page: Shredded, values: MiniValues, *, large: bool) -> Encoded:
         has_large_chunk=large,
     )
     levels = []
-    borders = chunk_borders(page, values.counts)
+    with_levels = page.repetition is not None or page.definition is not None
+    borders = chunk_borders(page, values.counts) if with_levels else starts_of(values.counts)
     if page.repetition is not None:
         encoding, parts = pack_levels(page.repetition, borders, large=large)
         layout.rep_compression.CopyFrom(encoding)

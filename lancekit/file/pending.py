@@ -39,6 +39,9 @@ class Waiting:
         if rows == 0:
             return
         count = min(rows, max(1, round(size / self._max)))
+        if count == 1:
+            yield from _joined(pieces)
+            return
         whole = pa.chunked_array(pieces)
         for start, stop in pairwise(rows * i // count for i in range(count + 1)):
             yield from _joined(whole.slice(start, stop - start).chunks)

@@ -38,24 +38,31 @@ class Encoded:
     buffers: tuple[Any, ...] = ()
 
 
+#: Types by their ids: looking one up costs less than asking for it.
+_VARIABLE = frozenset(
+    kind.id for kind in (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+)
+_FIXED = frozenset(
+    kind.id
+    for kind in (
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+        *(pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+        *(pa.float16(), pa.float32(), pa.float64(), pa.date32(), pa.date64()),
+        *(pa.time32("s"), pa.time64("us"), pa.timestamp("s"), pa.duration("s")),
+        *(pa.decimal128(1), pa.decimal256(1), pa.binary(1)),
+    )
+)
+
+
 def is_variable(kind: pa.DataType) -> bool:
     """Return whether values are strings or binary."""
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_large_binary(kind)
-    )
+    return kind.id in _VARIABLE
 
 
 def byte_width(kind: pa.DataType) -> int | None:
     """Return the bytes of one value, ``None`` for types that are not whole bytes."""
     kind = storage_type(kind)
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
-        return int(kind.byte_width)
-    if pa.types.is_primitive(kind) and not pa.types.is_boolean(kind):
-        return int(kind.bit_width) // 8
-    return None
+    return int(kind.byte_width) if kind.id in _FIXED else None
 
 
 def validity_bits(array: pa.Array) -> Bytes | None:
