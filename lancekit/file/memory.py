@@ -16,6 +16,8 @@ __all__ = ["Bytes", "Ints", "as_bytes", "fetch", "gather", "scratch", "starts_of
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
+_OUTSIDE = "a chunk reaches outside of its page"
+
 
 def scratch(size: int) -> Bytes:
     """Return uninitialised memory from Arrow's pool, which reuses pages that are mapped already.
@@ -60,13 +62,17 @@ def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
     """
     if len(starts) == 0:
         return np.empty(0, np.uint8)
+    if len(starts) == 1:
+        start, size = int(starts[0]), int(lengths[0])
+        require(start >= 0 and 0 <= size <= data.size - start, _OUTSIDE)
+        return data[start : start + size]
     stops = starts + lengths
     require(
         starts[0] >= 0
         and stops[-1] <= data.size
         and (lengths >= 0).all()
         and (starts[1:] >= stops[:-1]).all(),
-        "a chunk reaches outside of its page",
+        _OUTSIDE,
     )
     if (starts[1:] == stops[:-1]).all():
         return data[starts[0] : stops[-1]]

@@ -42,6 +42,8 @@ class Run:
 
     def as_page(self) -> StoredPage:
         """Return a page as long and as large as all are together."""
+        if len(self.pages) == 1:
+            return self.first
         page = self.first.page
         whole = Page(page.source, page.index, self.length, (), (self.encoded_bytes,))
         return StoredPage(whole, self.first.encoding)
@@ -53,6 +55,9 @@ def _size(stored: StoredPage) -> int:
 
 def runs_of(pages: Sequence[StoredPage]) -> Iterator[Run]:
     """Yield all pages of a column, in order, those that are alike together."""
+    if len(pages) == 1:
+        yield Run(tuple(pages))
+        return
     run: list[StoredPage] = []
     size = 0
     alike: bytes | None = None
