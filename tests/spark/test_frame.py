@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from types import uuid
+import uuid
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import SimpleNamespace
 
 import lancekit as lk
 from lancekit.errors import StorageError, UnsupportedTypeError
