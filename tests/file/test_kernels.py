@@ -9,10 +9,11 @@ from lancekit.file.bitpacking import BLOCK, pack_blocks, unpack_blocks
 from lancekit.file.bits import gather_bits, pack, slice_bits
 from lancekit.file.chunks import pack_flags
 from lancekit.file.faults import Damaged
-from lancekit.file.memory import gather
+from lancekit.file.memory import fetch, gather
 from lancekit.file.minivalues import decode_values
 from lancekit.file.pieces import Pieces
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from tests.support.memory_file import MemoryFile
 
 ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
 
@@ -54,6 +55,34 @@ def test_every_width(bits: int) -> None:
         assert (few.data.view(dtype) == values.reshape(-1)[rows]).all()
 
 
+@pytest.mark.parametrize("bits", [8, 16, 32, 64])
+@pytest.mark.parametrize("gaps", [0, 8, 5, None])
+def test_chunks_of_any_widths_and_places(bits: int, gaps: int | None) -> None:
+    rng = np.random.default_rng(bits)
+    dtype = np.dtype(f"u{bits // 8}")
+    widths = [0, bits, 3, 3, 1, 5, 3]
+    if gaps is None:  # places that no stride reaches
+        apart = rng.integers(0, 9, len(widths)).tolist()
+    else:
+        apart, widths = [gaps] * len(widths), [3] * len(widths)
+    values = [rng.integers(0, 1 << w, BLOCK, np.uint64).astype(dtype) for w in widths]
+    data, starts, lengths = b"", [], []
+    for width, block, gap in zip(widths, values, apart, strict=True):
+        packed = pack_blocks(block.reshape(1, BLOCK), width).tobytes()
+        data += bytes(gap)
+        starts.append(len(data))
+        data += dtype.type(width).tobytes() + packed
+        lengths.append(len(data) - starts[-1])
+    counts = np.full(len(widths), BLOCK)
+    counts[-1] = 77
+    pieces = Pieces(np.frombuffer(data, np.uint8), np.array(starts), np.array(lengths))
+    message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
+    encoding = pb.CompressiveEncoding(inline_bitpacking=message)
+    decoded = decode_values(encoding, [pieces], counts)
+    expected = np.concatenate(values)[: int(counts.sum())]
+    assert (decoded.data.view(dtype) == expected).all()
+
+
 def test_flags_are_packed_like_integers_of_one_bit() -> None:
     flags = np.random.default_rng(1).integers(0, 2, 3 * BLOCK).astype(np.uint8)
     words = pack_blocks(flags.astype(np.uint16).reshape(3, BLOCK), 1)
@@ -87,6 +116,20 @@ def test_gather(starts: list[int], lengths: list[int]) -> None:
     expected = [b for s, n in zip(starts, lengths, strict=True) for b in range(s, s + n)]
     out = gather(data, np.array(starts, np.int64), np.array(lengths, np.int64))
     assert out.tolist() == expected
+
+
+@pytest.mark.parametrize(("gap", "reads"), [(0, 4), (4, 3), (9, 2), (1 << 40, 1)])
+@pytest.mark.parametrize("base", [0, 3])
+def test_ranges_near_each_other_are_read_as_one(base: int, gap: int, reads: int) -> None:
+    data = np.arange(200, dtype=np.uint8)
+    file = MemoryFile(data.tobytes())
+    file.gap = gap
+    starts, stops = np.array([9, 20, 32, 104]), np.array([15, 23, 33, 120])
+    found, places = fetch(file, base, starts, stops)
+    for start, stop, place in zip(starts, stops, places, strict=True):
+        assert (found[place : place + stop - start] == data[base + start : base + stop]).all()
+        assert start % 8 or place % 8 == 0
+    assert len(file.reads) == (4 if base else reads)  # no more is copied than must be
 
 
 @pytest.mark.parametrize(("starts", "lengths"), [([38], [5]), ([-1], [2]), ([8, 4], [2, 2])])

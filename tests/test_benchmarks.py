@@ -1,0 +1,36 @@
+"""The benchmarks of data files run, and say what they say."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from benchmarks.files import lines, measure
+from benchmarks.tables import CASES, make
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_a_case_is_measured(tmp_path: Path, version: str) -> None:
+    result = measure("float64, nulls", tmp_path, version=version, share=0.002, count=2)
+    assert result.ratio("scan", "ours") > 0
+    assert 0.5 < result.sizes["ours"] / result.sizes["theirs"] < 2
+    heading, line = lines([result])
+    assert line.startswith("float64, nulls")
+    assert "scan ours" in heading
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_library_cannot_do_is_left_out(tmp_path: Path) -> None:
+    result = measure("structs, nulls", tmp_path, version="2.0", share=0.002, count=2)
+    assert math.isnan(result.ratio("encode", "ours"))
+    *_, line = lines([result])
+    assert line.split()[4] == "-"  # scan ours
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_is_a_table(name: str) -> None:
+    table = make(name, 0.001)
+    assert table.num_rows > 10
+    table.validate(full=True)
