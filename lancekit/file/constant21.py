@@ -28,7 +28,7 @@ def all_null_page(page: Shredded, *, large: bool) -> Encoded:
         return Encoded(page.rows, pb.PageLayout(constant=layout))
     layout = pb.ConstantLayout(layers=page.layers)
     repetition, definition = page.repetition, page.definition
-    if page.layers[0] == pb.ALL_VALID_ITEM and repetition is None and definition is not None:
+    if page.layers[0] == pb.ALL_VALID_ITEM and len(page.values) and definition is not None:
         # nulls of structs alone: readers want the values to be nullable all the same
         layout.layers[0] = pb.NULLABLE_ITEM
         definition = definition + 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +17,7 @@ import pyarrow as pa
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file.blobs import is_blob
 from lancekit.file.memory import Bytes
-from lancekit.file.plain import list_offsets, null_flags, validity_bits
+from lancekit.file.plain import list_items, list_offsets, null_flags, validity_bits
 from lancekit.format.schema import LanceField
 
 __all__ = [
@@ -188,9 +187,12 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
         for place, child in enumerate(field.children):
             yield from columns_of_20(array.field(place), child)
         return
-    lengths: Any = np.diff(list_offsets(array)).astype(np.int64)
-    yield pa.array(lengths, mask=null_flags(array))
-    yield from columns_of_20(array.flatten(), field.children[0])
+    lengths = np.diff(list_offsets(array)).astype(np.int64)
+    null = null_flags(array)
+    if null is not None:
+        lengths[null] = 0
+    yield pa.array(lengths, mask=null)
+    yield from columns_of_20(list_items(array, lengths), field.children[0])
 
 
 def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:

@@ -20,6 +20,7 @@ __all__ = [
     "byte_width",
     "fixed_bytes",
     "is_variable",
+    "list_items",
     "list_offsets",
     "null_flags",
     "packed_rows",
@@ -95,6 +96,16 @@ def list_offsets(array: pa.Array) -> NDArray[Any]:
     if stored is None or stored.size == 0:
         return np.zeros(1, dtype)
     return np.frombuffer(stored, dtype)[array.offset : array.offset + len(array) + 1]
+
+
+def list_items(array: pa.Array, lengths: NDArray[Any]) -> pa.Array:
+    """Return the items of lists, without those of lists whose length is given as 0."""
+    offsets = list_offsets(array)
+    first, last = int(offsets[0]), int(offsets[-1])
+    items = array.values.slice(first, last - first)
+    if int(lengths.sum(dtype=np.int64)) == last - first:
+        return items
+    return items.filter(pa.array(np.repeat(lengths > 0, np.diff(offsets))))
 
 
 def fixed_bytes(array: pa.Array) -> Bytes:

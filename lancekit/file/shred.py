@@ -17,7 +17,14 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits
 from lancekit.file.memory import Bytes, Ints, starts_of
-from lancekit.file.plain import list_offsets, null_flags, validity_bits
+from lancekit.file.plain import (
+    byte_width,
+    fixed_bytes,
+    list_items,
+    list_offsets,
+    null_flags,
+    validity_bits,
+)
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["Shredded", "shred"]
@@ -195,7 +202,7 @@ class _Entries:
             self._stop(null)
         self.layers.append(_LIST_LAYERS[nulls, empties])
         self._expand(lengths)
-        return _items(array, offsets, lengths)
+        return list_items(array, lengths)
 
     def repeat(self, size: int) -> None:
         """Give every slot the entries of a fixed-size list."""
@@ -225,9 +232,14 @@ class _Entries:
         count = int(np.count_nonzero(stopped))
         if count == 0:
             return array, None
-        if count != array.null_count:  # values under null structs
-            array = array.take(pa.array(np.arange(len(array)), mask=stopped))
-        return array, bits.pack(~stopped)
+        valid = bits.pack(~stopped)
+        if count == array.null_count:
+            return array, valid
+        # values under null structs; their bytes matter where they take room
+        if byte_width(array.type):
+            data = [pa.py_buffer(valid), pa.py_buffer(fixed_bytes(array))]
+            return pa.Array.from_buffers(array.type, len(array), data), valid
+        return array.take(pa.array(np.arange(len(array)), mask=stopped)), valid
 
     def _codes_of_slots(self) -> Bytes:
         codes = self.codes if self.codes is not None else np.zeros(self.count, np.uint8)
@@ -273,12 +285,3 @@ _LIST_LAYERS = {
     (True, False): pb.NULLABLE_LIST,
     (True, True): pb.NULLABLE_EMPTYABLE_LIST,
 }
-
-
-def _items(array: pa.Array, offsets: NDArray[Any], lengths: NDArray[Any]) -> pa.Array:
-    """Return the items of lists, without what lies between or under nulls."""
-    first, total = int(offsets[0]), int(lengths.sum(dtype=np.int64))
-    if total == int(offsets[-1]) - first:
-        return array.values.slice(first, total)
-    whole = array.values.slice(first, int(offsets[-1]) - first)
-    return whole.filter(pa.array(np.repeat(lengths > 0, np.diff(offsets))))
