@@ -58,10 +58,11 @@ INPUTS: dict[str, Any] = {
             "ds": pa.StructArray.from_arrays(
                 [pa.array(["a", "b", "a"]).dictionary_encode()], ["d"]
             ),
-            "e": pa.array([{}, {}, {}], pa.struct([])),
             "lm": pa.array(
                 [[[("k", [1])]], [None], None], pa.list_(pa.map_(pa.string(), pa.list_(pa.int32())))
             ),
+            # last: the reference cannot read what comes after it
+            "e": pa.array([{}, {}, {}], pa.struct([])),
         }
     ),
     # alone: the reference cannot read it together with another column
