@@ -12,7 +12,21 @@ import pyarrow.compute as pc
 
 from lancekit.file.memory import Bytes, Ints, starts_of
 
-__all__ = ["Part", "chunk_counts", "interleave", "join_chunks", "pack_flags"]
+__all__ = [
+    "ChunkOverflow",
+    "Part",
+    "chunk_counts",
+    "interleave",
+    "join_chunks",
+    "pack_flags",
+]
+
+#: Bytes of a chunk whose size is a 16-bit number.
+_SMALL_CHUNK = 1 << 15
+
+
+class ChunkOverflow(Exception):  # noqa: N818  # never leaves this package
+    """A chunk with more bytes than the version allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,11 @@ def join_chunks(
         padding.
     large
         Version 2.2: 32-bit chunk sizes.
+
+    Raises
+    ------
+    ChunkOverflow
+        A chunk is too large for the version.
     """
     if len(counts) == 1:
         return _one_chunk(int(entries[0]) if levels else 0, levels, buffers, large)
@@ -77,6 +96,8 @@ def join_chunks(
         if padding.any():
             ordered.append(Part(np.zeros(int(padding.sum()), np.uint8), padding))
     total = _total(ordered, len(counts))
+    if not large and total.max() > _SMALL_CHUNK:
+        raise ChunkOverflow
     logs = np.log2(np.maximum(counts, 1)).astype(np.int64)
     logs[-1] = 0
     words = (total // 8 - 1) << 4 | logs
@@ -93,11 +114,15 @@ def _one_chunk(
     pieces = [[part.data.data for part in parts] for parts in (*levels, *buffers)]
     sizes = [sum(piece.nbytes for piece in group) for group in pieces]
     numbers = "H" * (1 + len(levels)) + ("I" if large else "H") * len(buffers)
+    if not large and sum(sizes) > _SMALL_CHUNK:
+        raise ChunkOverflow
     header = struct.pack("<" + numbers, entries, *sizes)
     ordered: list[bytes | memoryview] = [header, bytes(-len(header) % 8)]
     for group, size in zip(pieces, sizes, strict=True):
         ordered += [*group, bytes(-size % 8)]
     chunk = np.frombuffer(b"".join(ordered), np.uint8)
+    if not large and chunk.size > _SMALL_CHUNK:
+        raise ChunkOverflow
     words = np.array([(chunk.size // 8 - 1) << 4], "<u4" if large else "<u2")
     return words.view(np.uint8), chunk
 

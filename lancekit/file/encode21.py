@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.file.chunks import join_chunks
+from lancekit.file.chunks import ChunkOverflow, join_chunks
 from lancekit.file.constant21 import all_null_page, equal_page
 from lancekit.file.levels21 import (
     chunk_borders,
@@ -86,7 +86,12 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
         mini = mini_values(values, valid, large=large, max_values=most, options=options)
     elif is_variable(values.type) and most is not None:
         mini = long_values(values, valid, large=large, max_values=most, options=options)
-    return full_zip(page, options) if mini is None else mini_block(page, mini, large=large)
+    if mini is None:
+        return full_zip(page, options)
+    try:
+        return mini_block(page, mini, large=large)
+    except ChunkOverflow:
+        return None
 
 
 def _longest(values: pa.Array) -> int:
@@ -102,7 +107,7 @@ def _longest(values: pa.Array) -> int:
 
 
 def mini_block(page: Shredded, values: MiniValues, *, large: bool) -> Encoded:
-    """Encode a page in chunks, whose values are given."""
+    """Encode a page in chunks, whose values are given; `ChunkOverflow` if one is too large."""
     layout = pb.MiniBlockLayout(
         value_compression=values.encoding,
         layers=page.layers,

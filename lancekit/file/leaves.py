@@ -21,6 +21,7 @@ from lancekit.file.plain import list_items, list_offsets, null_flags, validity_b
 from lancekit.format.schema import LanceField
 
 __all__ = [
+    "PACKED",
     "Leaf",
     "columns_of_20",
     "is_whole",

@@ -20,6 +20,9 @@ __all__ = ["check_field", "check_packed"]
 #: The widest row of booleans of which eight still fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192
 
+#: The longest row of a packed struct of which eight still fit into a chunk of 2.1.
+_MAX_PACKED = 4080
+
 _NEWER = "Use data_storage_version 2.2, or another type."
 
 
@@ -93,6 +96,7 @@ def _blob_problems(
 def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str]]:
     if not field.children:
         yield "packed structs without fields", "Add a field, or leave out the mark."
+    size = 0
     for child in field.children:
         kind = child.to_arrow().type
         vector = pa.types.is_fixed_size_list(kind)
@@ -101,6 +105,9 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
             yield f"packed structs with {kind}", _NEWER
         elif not is_variable(kind) and byte_width(item) is None:
             yield f"packed structs with {kind}", "Leave out the mark, or the field."
+        size += byte_width(kind) or 0
+    if version == "2.1" and size > _MAX_PACKED:
+        yield f"packed structs of {size} bytes", "Leave out the mark, or use version 2.2."
 
 
 def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -> None:

@@ -17,6 +17,7 @@ from lancekit.file.checksums import ChecksumWriter
 from lancekit.file.columns import owning_fields
 from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
 from lancekit.file.leaves import (
+    PACKED,
     Leaf,
     columns_of_20,
     is_whole,
@@ -209,7 +210,7 @@ class LanceFileWriter:
                 for encoded in column.encode(column.nothing):
                     self._note(column, encoded)
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
-        descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema)))
+        descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema, self._format.name)))
         for key, value in self._schema.metadata.items():
             descriptor.schema.metadata[key] = value.encode()
         columns = {column.owner.id: column.pages.metadata() for column in self._columns}
@@ -370,12 +371,17 @@ def _blob_encoder(
     return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
 
 
-def _as_stored(schema: LanceSchema) -> LanceSchema:
+def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
     """Return the schema with the descriptors that stand for blobs."""
 
     def walk(field: LanceField) -> LanceField:
         if blobs.is_blob_v2(field):
             return blobs.descriptor_field(field)
-        return replace(field, children=tuple(map(walk, field.children)))
+        field = replace(field, children=tuple(map(walk, field.children)))
+        if version == "2.0" and field.children and field.logical_type != "struct":
+            # the mark of a list does not apply to its items, and the reference trips over it
+            kept = {key: value for key, value in field.metadata.items() if key not in PACKED}
+            field = replace(field, metadata=kept)
+        return field
 
     return replace(schema, fields=tuple(map(walk, schema.fields)))

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.errors import UnsupportedTypeError
 from lancekit.file import bits
 from lancekit.file.bitpacking import bits_needed
 from lancekit.file.chunks import Part, interleave
@@ -38,6 +39,12 @@ def full_zip(page: Shredded, options: Mapping[str, str]) -> Encoded:
         return _fixed_page(page, *_list_table(values))
     if pa.types.is_struct(values.type):
         return _packed_page(page)
+    if pa.types.is_dictionary(values.type):
+        raise UnsupportedTypeError(
+            f"A row of {values.type} has more null or empty lists in a row than can be written.",
+            hint="Use the dictionary's value type.",
+            type=str(values.type),
+        )
     width = byte_width(values.type)
     if width is None:  # booleans take a byte each
         table = bits.unpack(fixed_bytes(values), len(values)).reshape(-1, 1)

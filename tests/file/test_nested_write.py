@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lancekit.errors import UnsupportedTypeError
 from lancekit.file import LanceFileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS
@@ -219,6 +220,52 @@ def test_rows_that_chunks_cannot_hold(tmp_path: Path, version: str) -> None:
     flag_row = pa.ListArray.from_arrays(pa.array([0, len(flags)], pa.int32()), flags)
     for array in (inner, one_row, text_row, flag_row):
         _check(pa.table({"c": array}), version, tmp_path)
+
+
+def test_dictionaries_have_no_form_for_such_rows() -> None:
+    empties = pa.array(np.concatenate(([0, 1], np.full(150_000, 1), [2])), pa.int32())
+    inner = pa.ListArray.from_arrays(empties, pa.array(["a", "b"]).dictionary_encode())
+    row = pa.ListArray.from_arrays(pa.array([0, len(inner)], pa.int32()), inner)
+    with pytest.raises(UnsupportedTypeError, match="null or empty lists"):
+        write_ours(pa.table({"c": row}))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_wide_and_marked_columns(tmp_path: Path, version: str) -> None:
+    """Values of which few fit into a chunk, and a mark that does not belong to lists."""
+    rows = 40
+    rng = np.random.default_rng(3)
+    packed = {"lance-encoding:packed": "true"}
+    structs = pa.StructArray.from_arrays(
+        [pa.array([b"%04000d" % k for k in range(rows)], pa.binary(4000)), pa.array(range(rows))],
+        ["a", "b"],
+    )
+    flags = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(rows * 8000) < 0.5), 8000)
+    uuids = pa.array([b"%016d" % k for k in range(rows)], pa.binary(16))
+    lists = pa.array(
+        [[{"x": k}] * (k % 3) for k in range(rows)], pa.list_(pa.struct([("x", pa.int8())]))
+    )
+    schema = pa.schema(
+        [
+            pa.field("packed", structs.type, metadata=packed),
+            pa.field("flags", flags.type),
+            pa.field("lists", lists.type, metadata=packed),
+            pa.field("uuids", uuids.type),
+        ]
+    )
+    _check(pa.table([structs, flags, lists, uuids], schema=schema), version, tmp_path)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_extension_types_are_stored_as_their_storage(tmp_path: Path, version: str) -> None:
+    stored = pa.array([bytes(16), b"x" * 16, None], pa.binary(16))
+    uuids = pa.ExtensionArray.from_storage(pa.uuid(), stored)
+    lists = pa.ListArray.from_arrays(pa.array([0, 2, 2, 3], pa.int32()), uuids)
+    structs = pa.StructArray.from_arrays([uuids, lists], ["u", "l"])
+    table = pa.table({"u": uuids, "l": lists, "s": structs})
+    read = read_reference(write_ours(table, version), tmp_path / "a.lance")
+    assert read.schema.types == table.schema.types
+    assert read.to_pylist() == table.to_pylist()
 
 
 def test_one_batch_is_not_encoded_at_once() -> None:

@@ -32,6 +32,7 @@ _REFUSED = [
     ("2.0 2.1 2.2", pa.struct([("f", pa.bool_())]), _PACKED, "packed structs with bool"),
     ("2.0 2.1", pa.struct([("f", pa.string())]), _PACKED, "packed structs with string"),
     ("2.1", pa.struct([("f", pa.list_(pa.int8(), 2))]), _PACKED, "packed structs with fixed"),
+    ("2.1", pa.struct([("f", pa.binary(4081))]), _PACKED, "packed structs of 4081 bytes"),
     ("2.0 2.1 2.2", pa.string(), _BLOB, "blobs of type string"),
     (
         "2.1 2.2",
