@@ -8,8 +8,15 @@ metadata.  `fields` reads one field from its columns, which `nodes` finds by the
 layout: `miniblock`, `fullzip`, `constant`, `blobpages` (2.1 and later), `pages20` (2.0); `runs` are
 pages decoded together, `parallel` decides what is decoded in threads.  The layouts take their
 values apart with `minivalues`, `zipvalues` and `pieces`, over the kernels `bitpacking`, `fsst`,
-`compression`, `bits`; decoded values are `raw` until they get their Arrow type.  `encode21`, with
-`chunks`, and `encode20` write pages from arrays that `plain` takes apart.  Nothing below the reader
+`compression`, `bits`; decoded values are `raw` until they get their Arrow type.
+
+On the way out `writable` says what a version cannot hold, `leaves` which part of a batch goes to
+which column, and `pending` when its rows fill a page.  `encode21` chooses the structure of a page:
+`shred` builds its levels, which `levels21` packs, and its values are those of `values21`, cut into
+`chunks`, or of `zip21` or `constant21`.  `encode20` writes the pages of 2.0 and `blobs` those of
+blobs, all from arrays that `plain` takes apart.
+
+Nothing below the reader
 knows a file's name: kernels raise the two exceptions of `faults`, which names the place.
 """
 
