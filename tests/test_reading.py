@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.errors import UnsupportedFeatureError
 
 nan = float("nan")
 ROWS = pa.table(
@@ -219,3 +220,14 @@ def test_scans_of_fragments(pair) -> None:
     for limit, offset in ((1, 0), (1, 1), (5, 1), (1, 2)):
         found, expected = (f.to_table(limit=limit, offset=offset) for f in (second, reference))
         assert found.equals(expected), (limit, offset)
+
+
+def test_the_way_out_of_the_oldest_format_works(tmp_path):
+    old, new = str(tmp_path / "old"), str(tmp_path / "new")
+    lance.write_dataset(pa.table({"x": [1, 2]}), old, data_storage_version="0.1")
+    with pytest.raises(UnsupportedFeatureError, match=r"format 0\.1") as raised:
+        lk.dataset(old)
+    hint = "lance.write_dataset(lance.dataset(old).scanner(), new)"
+    assert hint in raised.value.hint
+    eval(hint, {"lance": lance, "old": old, "new": new})  # our own words
+    assert lk.dataset(new).to_table().to_pydict() == {"x": [1, 2]}

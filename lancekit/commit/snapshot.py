@@ -210,7 +210,7 @@ def _parse(line: Line, name: str, tail: memoryview, size: int, naming: ManifestN
         raise UnsupportedFeatureError(
             f"{store.uri} holds data files of format 0.1, which this release does not read.",
             hint="Rewrite it once with pylance: "
-            "lance.write_dataset(lance.dataset(old).to_batches(), new).",
+            "lance.write_dataset(lance.dataset(old).scanner(), new).",
             version=manifest.version,
         )
     return Snapshot(

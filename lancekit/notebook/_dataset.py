@@ -101,7 +101,27 @@ def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
 
 
 def _type(field: LanceField) -> str:
+    return clean(_type_words(field))
+
+
+def _type_words(field: LanceField) -> str:
+    """Name a type in short: an extension by its name, lists and structs by what is in them."""
+    extension = field.metadata.get("ARROW:extension:name", "")
+    if extension or field.metadata.get("lance-encoding:blob") == "true":
+        return _SHORT.get(extension, extension or "blob")
+    parts = [_type_words(child) for child in field.children]
+    kind = field.logical_type
+    if kind == "struct":
+        names = (child.name for child in field.children)
+        return f"struct<{', '.join(f'{n}: {t}' for n, t in zip(names, parts, strict=True))}>"
+    if kind == "map" and parts:
+        return "map" + parts[0].removeprefix("struct")
+    if parts:
+        return f"{kind.removesuffix('.struct').partition(':')[0]}<{parts[0]}>"
     try:
-        return clean(str(field.to_arrow().type))
+        return str(field.to_arrow().type)
     except UnsupportedFeatureError:  # a type of a newer release can still be shown
-        return clean(field.logical_type)
+        return kind
+
+
+_SHORT = {"lance.json": "json", "lance.blob.v2": "blob"}

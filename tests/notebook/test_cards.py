@@ -2,6 +2,7 @@
 
 import pickle
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -71,6 +72,26 @@ def test_the_schema_is_bounded():
     assert lines(ds)[-1].strip() == "the first 20 of 1000; ds.schema has all"
     with lk.options(display_columns=3):
         assert lines(ds)[-1].strip() == "the first 3 of 1000; ds.schema has all"
+
+
+def test_types_are_named_in_short():
+    columns = {
+        "u": pa.array([b"0" * 16], pa.uuid()),
+        "j": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}"])),
+        "s": pa.array([{"a": [1], "b": [{"c": 1}]}]),
+        "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8())),
+        "b": lk.blob_array([b"never shown"]),
+    }
+    text = show_text(lk.write_dataset(pa.table(columns), "memory://types-card"), NOW)
+    for words in (
+        "arrow.uuid  ",
+        "json  ",
+        "struct<a: list<int64>, b: list<struct<c: int64…",
+        "map<key: string, value: int8>",
+        "blob  ",
+    ):
+        assert words in text
+    assert "never shown" not in text
 
 
 def test_history(ds):
