@@ -78,7 +78,7 @@ def test_types_are_named_in_short():
     columns = {
         "u": pa.array([b"0" * 16], pa.uuid()),
         "j": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}"])),
-        "s": pa.array([{"a": [1], "b": [{"c": 1}]}]),
+        "s": pa.array([{"a": [1], "b": [1.5]}]),
         "m": pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int8())),
         "b": lk.blob_array([b"never shown"]),
     }
@@ -86,7 +86,7 @@ def test_types_are_named_in_short():
     for words in (
         "arrow.uuid  ",
         "json  ",
-        "struct<a: list<int64>, b: list<struct<c: int64…",
+        "struct<a: list<int64>, b: list<double>>",
         "map<key: string, value: int8>",
         "blob  ",
     ):
