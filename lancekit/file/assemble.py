@@ -19,7 +19,7 @@ import pyarrow as pa
 from lancekit.file import bits
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.levels import Items, Lists, Shape, unravel
-from lancekit.file.memory import Ints, starts_of
+from lancekit.file.memory import Ints, numbers_of, starts_of
 from lancekit.file.page import Leaf
 from lancekit.file.raw import with_validity
 
@@ -150,7 +150,7 @@ def struct_of(kind: pa.StructType, children: Sequence[pa.Array], like: pa.Array 
 
 def shape_of(lists: pa.Array) -> tuple[Any, pa.Array]:
     """Return offsets from 0, and the items between them, of a possibly sliced array of lists."""
-    offsets = lists.offsets.to_numpy()
+    offsets = numbers_of(lists.offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     items = lists.values
     if (first, last) != (0, len(items)):
@@ -207,7 +207,7 @@ def _between(
         if begin < end:
             parts.append(chunks[place].slice(begin, end - begin))
     if not parts:
-        return pa.array([], kind.value_type)
+        return pa.nulls(0, kind.value_type)
     return joined(parts)
 
 
@@ -303,5 +303,5 @@ def lists_like(kind: pa.DataType, offsets: Any, items: pa.Array, like: pa.Array)
     """Return lists of ``kind`` that are null where ``like`` is."""
     buffer = None
     if like.null_count:
-        buffer = pa.py_buffer(bits.pack(like.is_valid().to_numpy(zero_copy_only=False)))
+        buffer = pa.py_buffer(bits.pack(bits.flags_of(like.is_valid())))
     return pa.Array.from_buffers(kind, len(like), [buffer, pa.py_buffer(offsets)], children=[items])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.faults import require
 from lancekit.file.memory import Bytes, Ints, gather
 
-__all__ = ["gather_bits", "pack", "slice_bits", "unpack"]
+__all__ = ["flags_of", "gather_bits", "pack", "slice_bits", "unpack"]
 
 
 def pack(flags: NDArray[Any]) -> Bytes:
@@ -22,6 +23,14 @@ def unpack(bitmap: Bytes, count: int) -> Bytes:
     """Return one byte, 0 or 1, for each of the first ``count`` bits."""
     require(bitmap.size * 8 >= count, "a bitmap is too short")
     return np.unpackbits(bitmap, count=count, bitorder="little")
+
+
+def flags_of(booleans: pa.BooleanArray) -> NDArray[np.bool_]:
+    """Return booleans without nulls, one byte each; ``to_numpy`` would import pandas."""
+    data = np.frombuffer(booleans.buffers()[1], np.uint8)
+    first = booleans.offset
+    flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
+    return flags[first:].view(bool)
 
 
 def slice_bits(bitmap: Bytes, start: int, count: int) -> Bytes:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lancekit.file import bits
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.levels import Layers, Levels
-from lancekit.file.memory import starts_of
+from lancekit.file.memory import numbers_of, starts_of
 from lancekit.file.page import Leaf, Page, PageDecoder
 from lancekit.file.raw import storage_type, with_validity
 from lancekit.file.selection import Selection
@@ -80,7 +80,7 @@ def resolve(source: RandomAccess, descriptors: pa.Array, kind: pa.DataType) -> p
 
 
 def _parts(descriptors: pa.Array) -> tuple[Any, Any]:
-    parts = [descriptors.field(place).to_numpy().astype(np.int64) for place in range(2)]
+    parts = [numbers_of(descriptors.field(place)).astype(np.int64) for place in range(2)]
     require(all((part >= 0).all() for part in parts), "an impossible blob")
     return parts[0], parts[1]
 

@@ -139,6 +139,12 @@ def _total(parts: Sequence[Part], chunks: int) -> Ints:
     return total
 
 
+def _nothing() -> pa.Scalar:
+    """Return an empty string; ``pyarrow.scalar`` would import pandas."""
+    buffers = [None, pa.py_buffer(np.zeros(2, np.int64)), pa.py_buffer(b"")]
+    return pa.Array.from_buffers(pa.large_binary(), 1, buffers)[0]
+
+
 def interleave(parts: Sequence[Part]) -> Bytes:
     """Return the first pieces of all parts, then the second ones, and so on."""
     arrays = [
@@ -149,8 +155,7 @@ def interleave(parts: Sequence[Part]) -> Bytes:
         )
         for part in parts
     ]
-    separator = pa.scalar(b"", pa.large_binary())
-    joined = pc.binary_join_element_wise(*arrays, separator).buffers()[2]
+    joined = pc.binary_join_element_wise(*arrays, _nothing()).buffers()[2]
     total = sum(int(part.lengths.sum()) for part in parts)
     out: Bytes = np.frombuffer(joined, np.uint8)[:total]
     return out

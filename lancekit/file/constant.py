@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lancekit.file import raw
 from lancekit.file.faults import require
 from lancekit.file.levels import Layers, Levels, pick, rows_of
-from lancekit.file.memory import Bytes, Ints, starts_of, view
+from lancekit.file.memory import Bytes, Ints, arrow_of, starts_of, view
 from lancekit.file.packed import struct_array
 from lancekit.file.page import Leaf, Page
 from lancekit.file.pieces import decode_one
@@ -56,7 +56,7 @@ class ConstantPage:
             return struct_array(self._kind, [], count)
         if not self._has_scalar:
             return pa.nulls(count, self._kind)
-        return self._scalar.take(pa.array(np.zeros(count, np.int8)))
+        return self._scalar.take(arrow_of(np.zeros(count, np.int8)))
 
     @cached_property
     def _levels(self) -> Levels:

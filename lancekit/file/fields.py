@@ -37,8 +37,9 @@ from lancekit.file.selection import Selection, Span, cut, grouped, split
 
 __all__ = ["FieldReader", "Plan"]
 
-#: Encoded bytes of a nested field that a stream of batches decodes at a time.
-_UNIT_BYTES = 8 << 20
+#: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
+_UNIT_BYTES = 2 << 20
+_UNIT_ROWS = 64
 
 Work = tuple[int, Callable[[], pa.Array]]
 
@@ -343,15 +344,15 @@ class FieldReader:
         return Plan(inner.work, finish)
 
     def units(self, rows: Selection) -> Iterator[Selection]:
-        """Yield the rows in parts that take about the memory of one page for each column."""
+        """Yield the rows in parts that take no more memory than a page of each column."""
         columns = self._reader.columns
         start = 0
-        if len(columns) == 1:
+        if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as a whole
             for _, part in split(rows, columns[0].firsts):
                 yield cut(rows, start, start + len(part))
                 start += len(part)
             return
         size = sum(column.encoded_bytes for column in columns)
-        step = max(1, _UNIT_BYTES * max(1, self._rows) // max(1, size))
+        step = max(_UNIT_ROWS, _UNIT_BYTES * self._rows // max(1, size))
         for start in range(0, len(rows), step):
             yield cut(rows, start, start + step)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.faults import require
-from lancekit.file.memory import Bytes, Ints, scratch
+from lancekit.file.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.raw import Variable
 
 __all__ = ["SymbolTable", "symbol_table"]
@@ -61,7 +61,10 @@ class SymbolTable:
         entries += [bytes([byte]) for byte in range(256)]
         self._count = count
         # what single codes stand for: symbols, then what stands behind an escape
-        self._entries = pa.array(entries, pa.binary())
+        borders = np.zeros(len(entries) + 1, np.int32)
+        np.cumsum([len(entry) for entry in entries], out=borders[1:])
+        buffers = [None, pa.py_buffer(borders), pa.py_buffer(b"".join(entries))]
+        self._entries = pa.Array.from_buffers(pa.binary(), len(entries), buffers)
         self._lengths = np.array([len(entry) for entry in entries], np.uint8)
 
     @cached_property
@@ -75,7 +78,7 @@ class SymbolTable:
         plain, behind = table[0], table[1]
         plain[plain[:, 0] == _ESCAPE, 1] += 256
         behind[:, 0] += 256
-        _, borders, data = self._entries.take(pa.array(table.reshape(-1))).buffers()
+        _, borders, data = self._entries.take(arrow_of(table.reshape(-1))).buffers()
         every_second = np.frombuffer(borders, np.int32)[::2].copy()
         return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
 
@@ -151,7 +154,7 @@ class SymbolTable:
 
 def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
     """Join entries; return the bytes, and where each entry begins."""
-    _, borders, data = entries.take(pa.array(index)).buffers()
+    _, borders, data = entries.take(arrow_of(index)).buffers()
     joined = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     places = np.frombuffer(borders, np.int32)[: len(index) + 1]
     return joined[: int(places[-1])], places

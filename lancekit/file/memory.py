@@ -11,7 +11,18 @@ from numpy.typing import NDArray
 from lancekit.file.faults import require
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Bytes", "Ints", "as_bytes", "fetch", "gather", "scratch", "starts_of", "view"]
+__all__ = [
+    "Bytes",
+    "Ints",
+    "arrow_of",
+    "as_bytes",
+    "fetch",
+    "gather",
+    "numbers_of",
+    "scratch",
+    "starts_of",
+    "view",
+]
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
@@ -39,6 +50,25 @@ def as_bytes(data: Any) -> Bytes:
         copy[:] = out
         return copy
     return out
+
+
+def arrow_of(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy.
+
+    `pyarrow.array` imports pandas when it first sees a NumPy array, which takes half a second and
+    tens of megabytes.
+    """
+    stored = np.ascontiguousarray(values)
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    kind = pa.from_numpy_dtype(stored.dtype)
+    return pa.Array.from_buffers(kind, len(stored), [valid, pa.py_buffer(stored)])
+
+
+def numbers_of(array: pa.Array) -> NDArray[Any]:
+    """Return an Arrow array of integers without nulls as a view; ``to_numpy`` imports pandas."""
+    data = array.buffers()[1]
+    values: NDArray[Any] = np.frombuffer(b"" if data is None else data, str(array.type))
+    return values[array.offset : array.offset + len(array)]
 
 
 def view(data: Bytes, dtype: Any) -> NDArray[Any]:
@@ -92,7 +122,7 @@ def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
     borders[2::2] = stops
     pieces = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), 2 * len(starts), [None, pa.py_buffer(borders), pa.py_buffer(data)]
-    ).take(pa.array(np.arange(1, 2 * len(starts), 2)))
+    ).take(arrow_of(np.arange(1, 2 * len(starts), 2)))
     joined = pieces.buffers()[2]
     if joined is None:
         return np.empty(0, np.uint8)

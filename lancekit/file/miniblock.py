@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lancekit.file import raw
 from lancekit.file.faults import require
 from lancekit.file.levels import Layers, Levels, pick, rows_of
-from lancekit.file.memory import Bytes, Ints, fetch, gather, starts_of, view
+from lancekit.file.memory import Bytes, Ints, arrow_of, fetch, gather, starts_of, view
 from lancekit.file.minivalues import decode_values
 from lancekit.file.packed import values_to_arrow
 from lancekit.file.page import Leaf, Page
@@ -288,6 +288,6 @@ class MiniBlockPages:
             same = index.dtype.itemsize == keys.itemsize
             index = index.view(keys) if same else index.astype(keys)
             return pa.DictionaryArray.from_arrays(
-                pa.array(index), items, ordered=self._kind.ordered, safe=False
+                arrow_of(index), items, ordered=self._kind.ordered, safe=False
             )
-        return items.take(pa.array(index))
+        return items.take(arrow_of(index))

@@ -14,7 +14,7 @@ from lancekit.file.blobpages import DESCRIPTOR, resolve
 from lancekit.file.compression import decompress
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.fsst import symbol_table
-from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
+from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
 from lancekit.file.packed import values_to_arrow, width_of
 from lancekit.file.page import Page
 from lancekit.file.selection import Selection, Span
@@ -245,16 +245,16 @@ class ArrayPage:
         require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
         null = codes == 0
         index = codes.astype(np.int64) - 1
-        return items.take(pa.array(index, mask=null if null.any() else None))
+        return items.take(arrow_of(index, null if null.any() else None))
 
 
 def _without_null_items(codes: NDArray[Any], items: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return null keys instead of keys of null items, which Arrow cannot unify."""
     if items.null_count == 0:
-        return pa.array(codes), items
-    valid = items.is_valid().to_numpy(zero_copy_only=False)
+        return arrow_of(codes), items
+    valid = bits.flags_of(items.is_valid())
     place = np.cumsum(valid) - 1
-    return pa.array(place[codes], mask=~valid[codes]), items.drop_null()
+    return arrow_of(place[codes], ~valid[codes]), items.drop_null()
 
 
 def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits
 from lancekit.file.faults import Damaged, require
-from lancekit.file.memory import Bytes, Ints, as_bytes
+from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes
 
 __all__ = [
     "Bits",
@@ -134,7 +134,7 @@ def _take(raw: Raw, rows: Ints) -> Raw:
             wide = offsets.dtype.itemsize == 8
             kind = pa.large_binary() if wide else pa.binary()
             buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-            taken = pa.Array.from_buffers(kind, raw.count, buffers).take(pa.array(rows))
+            taken = pa.Array.from_buffers(kind, raw.count, buffers).take(arrow_of(rows))
             return _variable_of(taken)
         case Lists(dimension=size, validity=validity, items=items):
             inner = (rows[:, None] * size + np.arange(size)).ravel()

@@ -13,7 +13,7 @@ from lancekit.file import bits, raw
 from lancekit.file.compression import SCHEMES, decompress
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.fsst import symbol_table
-from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
+from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
 from lancekit.file.packed import struct_array
 from lancekit.file.pieces import kind_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -101,10 +101,7 @@ def _decode(encoding: pb.CompressiveEncoding, encoded: raw.Variable) -> raw.Vari
 def _decompress_each(scheme: str, encoded: raw.Variable) -> raw.Variable:
     """Decompress every value on its own; they are large, so a Python loop does not matter."""
     offsets = encoded.offsets.tolist()
-    units = [
-        decompress(scheme, encoded.data[start:stop])
-        for start, stop in pairwise(offsets)
-    ]
+    units = [decompress(scheme, encoded.data[start:stop]) for start, stop in pairwise(offsets)]
     places = starts_of(np.array([unit.size for unit in units], np.int64))
     if places[-1] > 2**40:
         raise Damaged("more than a terabyte of values in a page")
@@ -155,7 +152,7 @@ def packed_values(
     structs = struct_array(kind, children, len(starts))
     if valid is None or valid.all():
         return structs
-    return structs.take(pa.array(np.cumsum(valid) - 1, mask=~valid))
+    return structs.take(arrow_of(np.cumsum(valid) - 1, ~valid))
 
 
 def _prefixed(data: Bytes, place: Ints, stops: Ints, bits_per_length: int) -> tuple[Ints, Ints]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -415,6 +417,27 @@ def test_lists_inside_of_fixed_size_lists_are_not_guessed(tmp_path: Path) -> Non
     assert reader.read(reader.columns[1:])["n"].to_pylist() == [1, 2]
     with pytest.raises(UnsupportedFeatureError, match=r"memory\.lance, column 'v': a list in"):
         reader.read(reader.columns)
+
+
+READ_ALL = """
+import sys
+import numpy as np
+from lancekit.file import LanceFileReader
+from lancekit.storage import open_store
+for name in sys.argv[2:]:
+    reader = LanceFileReader.open(open_store(sys.argv[1]).open(name))
+    reader.read(reader.columns)
+    reader.read(reader.columns, np.arange(0, reader.num_rows, 7))
+    list(reader.read_batches(reader.columns))
+sys.exit("pandas" in sys.modules)
+"""
+
+
+def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
+    for version in VERSIONS:
+        write_reference(nested_table(1100, version), tmp_path / f"{version}.lance", version)
+    names = [f"{version}.lance" for version in VERSIONS]
+    subprocess.run([sys.executable, "-c", READ_ALL, str(tmp_path), *names], check=True)
 
 
 # ---- damage
