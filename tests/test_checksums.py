@@ -92,6 +92,20 @@ def test_where_it_is_wrong(tmp_path: Path) -> None:
             ds.take([200], columns=["id"])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_blobs_have_checksums_too(tmp_path: Path, version: str) -> None:
+    legacy = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    table = pa.table([[b"first", None, b"second"]], schema=pa.schema([legacy]))
+    ds = lk.write_dataset(table, tmp_path / "d", data_storage_version=version, checksums=True)
+    ds.validate(deep=True)
+    assert lance.dataset(tmp_path / "d").read_blobs("b", indices=[2])[0][1] == b"second"
+    (file,) = files(tmp_path / "d")
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b"second", b"seconD"))
+    with pytest.raises(CorruptFileError, match=r"the blobs from byte .* checksum"):
+        ds.validate(deep=True)
+
+
 def test_validate_looks_at_manifest_and_files(tmp_path: Path) -> None:
     ds = lk.write_dataset(rows(), tmp_path / "d", max_rows_per_file=100)
     ds.delete("id < 10")

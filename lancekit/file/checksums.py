@@ -2,9 +2,9 @@
 
 The file's schema has metadata of its own, which no manifest repeats.  Under one key there stands a
 text: a hash of the rest, and a JSON object with a hash of the schema and the number of rows, of
-each column's serialised metadata, and of each page's buffers, one after the other.  Nothing that
-a value depends on is left out: offsets and sizes are in the column metadata, constants and symbol
-tables too.
+each column's serialised metadata, of each page's buffers, one after the other, and of the bytes
+of blobs.  Nothing that a value depends on is left out: offsets and sizes are in the column metadata,
+constants and symbol tables too.
 """
 
 from __future__ import annotations
@@ -48,10 +48,15 @@ class ChecksumWriter:
     """Collects the checksums of a file that is being written."""
 
     _pages: dict[int, list[str]] = field(default_factory=dict)
+    _regions: list[tuple[int, int, str]] = field(default_factory=list)
 
     def add_page(self, field_id: int, buffers: Iterable[Any]) -> None:
         """Note the next page of the column that a field owns."""
         self._pages.setdefault(field_id, []).append(_of_buffers(buffers))
+
+    def add_region(self, position: int, data: Any) -> None:
+        """Note bytes that are in no page: those of blobs."""
+        self._regions.append((position, memoryview(data).nbytes, _of_buffers([data])))
 
     def finish(self, descriptor: schema_pb2.FileDescriptor, columns: Mapping[int, bytes]) -> None:
         """Put the checksums into the file's schema.
@@ -63,6 +68,7 @@ class ChecksumWriter:
             "schema": _of_schema(descriptor),
             "columns": [xxh3_64_hexdigest(metadata) for metadata in columns.values()],
             "pages": [self._pages.get(field_id, []) for field_id in columns],
+            "regions": self._regions,
         }
         text = json.dumps(found, separators=(",", ":")).encode()
         descriptor.schema.metadata[KEY] = xxh3_64_hexdigest(text).encode() + text
@@ -74,6 +80,7 @@ class Checksums:
 
     columns: tuple[str, ...]
     pages: tuple[tuple[str, ...], ...]
+    regions: tuple[tuple[int, int, str], ...]
 
     @classmethod
     def of(cls, descriptor: schema_pb2.FileDescriptor) -> Checksums | None:
@@ -95,12 +102,19 @@ class Checksums:
             return None
         if found["schema"] != _of_schema(descriptor):
             raise Damaged("the schema does not fit its checksum")
-        return cls(tuple(found["columns"]), tuple(map(tuple, found["pages"])))
+        pages, regions = (tuple(map(tuple, found[name])) for name in ("pages", "regions"))
+        return cls(tuple(found["columns"]), pages, regions)
 
     def check_column(self, column: int, metadata: Any) -> None:
         """Raise ``Damaged`` if a column's serialised metadata are not what was written."""
         if self.columns[column] != _of_buffers([metadata]):
             raise Damaged("the column's metadata do not fit their checksum")
+
+    def check_regions(self, source: RandomAccess) -> None:
+        """Raise ``Damaged`` if bytes outside of pages are not what was written."""
+        for position, length, digest in self.regions:
+            if digest != _of_buffers([source.read(position, length)]):
+                raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
 
     def checked(
         self,

@@ -61,6 +61,19 @@ class LanceFileReader:
         with located(source.name):
             return cls(open_container(source))
 
+    def check_blobs(self) -> None:
+        """Compare the bytes of blobs with their checksums, if the file has them and they count.
+
+        Raises
+        ------
+        CorruptFileError
+            They are not what was written.
+        """
+        container = self._container
+        if container.checksums is not None:
+            with located(container.source.name):
+                container.checksums.check_regions(container.source)
+
     @property
     def version(self) -> tuple[int, int]:
         """The format version as manifests name it: (2, 0), (2, 1) or (2, 2)."""

@@ -154,7 +154,7 @@ class LanceFileWriter:
             struct = owner.logical_type == "struct" and not blob
             encode = _encoder_20(owner) if old else _encoder_21(leaf, known)
             if blob:
-                encode = _blob_encoder(leaf, known, self._write_aligned)
+                encode = _blob_encoder(leaf, known, self._write_blobs)
             yield _Column(
                 owner=owner,
                 path=leaf.path,
@@ -305,6 +305,13 @@ class LanceFileWriter:
         if self._checksums is not None:
             self._checksums.add_page(column.owner.id, encoded.buffers)
         column.pages.add(encoded, places, sizes)
+
+    def _write_blobs(self, data: Any) -> int:
+        """Write values that are in no page; return where they start."""
+        place = self._write_aligned(data)
+        if self._checksums is not None:
+            self._checksums.add_region(place, data)
+        return place
 
     def _write_aligned(self, data: Any) -> int:
         """Write one buffer; return where it starts."""

@@ -56,6 +56,8 @@ def _validate(task: _Task) -> None:
         for place in range(len(task.source.files)):
             _check_file(reader, place)
         if task.deep:
+            for place in range(len(task.source.files)):
+                reader.file(place).check_blobs()
             request = ScanRequest(outputs=plan_columns(task.source.schema, None))
             for _ in scan_fragment(task.source, request):
                 pass
