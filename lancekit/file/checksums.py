@@ -3,8 +3,8 @@
 The file's schema has metadata of its own, which no manifest repeats.  Under one key there stands a
 text: a hash of the rest, and a JSON object with a hash of the schema and the number of rows, of
 each column's serialised metadata, of each page's buffers, one after the other, and of the bytes
-of blobs.  Nothing that a value depends on is left out: offsets and sizes are in the column metadata,
-constants and symbol tables too.
+of blobs.  Nothing that a value depends on is left out: offsets, sizes, constants and symbol tables
+are in the column metadata.
 """
 
 from __future__ import annotations
