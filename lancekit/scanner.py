@@ -12,7 +12,7 @@ from lancekit.arguments import check_count
 from lancekit.blobs import BlobFile
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.extensions import resolved, resolved_schema
+from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
@@ -143,7 +143,10 @@ class LanceScanner(PartOfPylance):
         if self._order:
             yield from self.to_table().to_batches(max_chunksize=self._scan.request.batch_rows)
             return
-        yield from map(resolved, self._scan.batches())
+        batches = self._scan.batches()
+        if any(map(has_extensions, self._scan.request.schema)):
+            batches = map(resolved, batches)
+        yield from batches
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as an Arrow reader."""
