@@ -16,8 +16,8 @@ which column, and `pending` when its rows fill a page.  `encode21` chooses the s
 `chunks`, or of `zip21` or `constant21`.  `encode20` writes the pages of 2.0 and `blobs` those of
 blobs, all from arrays that `plain` takes apart.
 
-Nothing below the reader
-knows a file's name: kernels raise the two exceptions of `faults`, which names the place.
+Nothing below the reader knows a file's name: kernels raise the two exceptions of `faults`, which
+names the place.
 """
 
 from lancekit.file.blobpages import as_descriptors

@@ -41,13 +41,10 @@ def encode_structs(array: pa.Array) -> Encoded:
 
 
 def encode_lists(lengths: pa.Array) -> Encoded:
-    """Encode the lengths of lists, null for null lists; their items are in the next column."""
+    """Encode the lengths of lists, null and 0 for null lists; the next column has their items."""
     buffers: list[Any] = []
     null = null_flags(lengths)
-    counts = fixed_bytes(lengths).view(np.int64)
-    if null is not None:
-        counts = np.where(null, 0, counts)
-    ends = starts_of(counts)[1:].astype(np.uint64)
+    ends = starts_of(fixed_bytes(lengths).view(np.int64))[1:].view(np.uint64)
     items = int(ends[-1]) if len(ends) else 0
     if null is not None:
         ends[null] += np.uint64(items + 1)

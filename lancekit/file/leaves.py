@@ -168,7 +168,7 @@ def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
 def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
     """Yield what goes to each column of version 2.0.
 
-    Rows of a struct are nulls, rows of lists are the lists' lengths, null for a null list.
+    Rows of a struct are nulls, rows of lists are the lists' lengths, null and 0 for a null list.
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -192,7 +192,9 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
     null = null_flags(array)
     if null is not None:
         lengths[null] = 0
-    yield pa.array(lengths, mask=null)
+    validity = validity_bits(array)
+    buffers = [None if validity is None else pa.py_buffer(validity), pa.py_buffer(lengths)]
+    yield pa.Array.from_buffers(pa.int64(), len(array), buffers)
     yield from columns_of_20(list_items(array, lengths), field.children[0])
 
 
