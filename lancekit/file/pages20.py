@@ -204,8 +204,14 @@ class ArrayPage:
 
     def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
         begin, end, null = self._borders(message.indices, int(message.null_adjustment), rows)
-        data, places = self._bytes(message.bytes, begin, end)
         validity = bits.pack(~null) if null.any() else None
+        if isinstance(rows, Span) and len(rows):  # every value begins where the last one ends
+            data, places = self._bytes(message.bytes, begin[:1], end[-1:])
+            borders = np.empty(len(end) + 1, np.int64)
+            borders[0] = places[0]
+            np.add(end, places[0] - begin[0], out=borders[1:])
+            return raw.Variable(borders, data), validity
+        data, places = self._bytes(message.bytes, begin, end)
         return raw.Variable(starts_of(end - begin), gather(data, places, end - begin)), validity
 
     def _bytes(self, encoding: pb.ArrayEncoding, begin: Ints, end: Ints) -> tuple[Bytes, Ints]:
@@ -240,8 +246,11 @@ class ArrayPage:
         if pa.types.is_dictionary(self._kind):  # null keys are keys of a null item
             require(len(codes) == 0 or int(codes.max()) < len(items), "an index has no value")
             keys, items = _without_null_items(codes, items)
-            keys = keys.cast(self._kind.index_type)
-            return pa.DictionaryArray.from_arrays(keys, items, ordered=self._kind.ordered)
+            kind = self._kind.index_type
+            fitting = keys.type.bit_width == kind.bit_width and len(items) < 1 << kind.bit_width - 1
+            keys = keys.view(kind) if fitting else keys.cast(kind)
+            ordered = self._kind.ordered
+            return pa.DictionaryArray.from_arrays(keys, items, ordered=ordered, safe=False)
         require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
         null = codes == 0
         index = codes.astype(np.int64) - 1
