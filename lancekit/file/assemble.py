@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancekit.file import bits
 from lancekit.file.faults import Damaged, Unsupported, require
@@ -235,8 +236,14 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
         raise Unsupported(f"an array of {kind} with so many values ({error})") from error
 
 
-def merge(node: Node, parts: Sequence[pa.Array]) -> pa.Array:
+def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) -> pa.Array:
     """Join arrays of the same rows, one for each leaf's path, to an array of the node's type.
+
+    Parameters
+    ----------
+    above
+        Where the structs around these values are valid; ``None`` if all are.  Below a null struct
+        each leaf says what its page could: the paths need not agree there.
 
     Raises
     ------
@@ -246,26 +253,43 @@ def merge(node: Node, parts: Sequence[pa.Array]) -> pa.Array:
     first = parts[0]
     if len(parts) == 1 and first.type.equals(node.kind):
         return first
-    require(
-        all(part.null_count == first.null_count for part in parts), "the leaves differ in nulls"
-    )
+    require(all(_agree(first, part, above) for part in parts[1:]), "the leaves differ in nulls")
     kind = node.kind
     if pa.types.is_struct(kind):
+        valid = first.is_valid() if first.null_count else None
+        within = above if valid is None else valid if above is None else pc.and_(valid, above)
         children = []
         remaining = iter(parts)
         for child in node.children:
             mine = islice(remaining, sum(1 for _ in child.leaves()))
-            children.append(merge(child, [part.field(0) for part in mine]))
+            children.append(merge(child, [part.field(0) for part in mine], within))
         return struct_of(kind, children, first)
     (child,) = node.children
     if pa.types.is_fixed_size_list(kind):
-        return _fixed_like(kind, merge(child, [_fixed_items(part) for part in parts]), first)
+        items = [_fixed_items(part) for part in parts]
+        within = None if above is None else _repeated(above, kind.list_size)
+        return _fixed_like(kind, merge(child, items, within), first)
     shapes = [shape_of(part) for part in parts]
     offsets = shapes[0][0]
     require(
         all(np.array_equal(offsets, other) for other, _ in shapes[1:]), "the leaves differ in lists"
     )
     return lists_like(kind, offsets, merge(child, [items for _, items in shapes]), first)
+
+
+def _agree(first: pa.Array, other: pa.Array, above: pa.Array | None) -> bool:
+    """Return whether two paths have as many nulls, where that counts."""
+    if other.null_count == first.null_count:
+        return True
+    if above is None:
+        return False
+    left, right = (pc.and_(above, array.is_null()) for array in (first, other))
+    return bool(left.equals(right))
+
+
+def _repeated(flags: pa.Array, times: int) -> pa.Array:
+    repeated = pa.py_buffer(bits.pack(np.repeat(bits.flags_of(flags), times)))
+    return pa.Array.from_buffers(pa.bool_(), len(flags) * times, [None, repeated])
 
 
 def _fixed_items(lists: pa.Array) -> pa.Array:

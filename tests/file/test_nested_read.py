@@ -18,7 +18,7 @@ import pytest
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from lancekit.file import FileColumn, LanceFileReader, as_descriptors
 from tests.file.columns import VERSIONS
-from tests.file.lance_io import open_ours, read_reference, write_reference
+from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import (
     assert_same_nested,
     lists_of,
@@ -471,3 +471,15 @@ def test_damage_is_an_error_or_a_value_but_no_crash(tmp_path: Path, version: str
             for rows in (None, scattered):
                 with suppress(CorruptFileError, UnsupportedFeatureError):
                     reader.read([column], rows)[0].validate()
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("page_bytes", [10, 20, 40])
+def test_leaves_may_differ_below_null_structs(version: str, page_bytes: int) -> None:
+    """A page without a null of the inner struct does not say where it is null with the outer."""
+    inner = pa.struct([("a", pa.int32()), ("b", pa.float64())])
+    kind = pa.list_(pa.struct([("f0", pa.int32()), ("f2", inner)]))
+    rows = [None] * 5 + [[None, None], [None, {"f0": None, "f2": None}], None, None, None]
+    table = pa.table({"c": pa.array(rows, kind)})
+    reader = open_ours(write_ours(table, version, max_page_bytes=page_bytes))
+    assert reader.read(reader.columns)["c"].to_pylist() == rows
