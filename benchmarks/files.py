@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from benchmarks.tables import CASES, make
 from lancekit.errors import LancekitError
-from lancekit.file import LanceFileReader, LanceFileWriter
+from lancekit.file import FileReader, FileWriter
 from lancekit.storage import open_store
 from lancekit.storage.local import LocalStore
 
@@ -104,7 +104,7 @@ def write_ours(table: pa.Table, path: Path, version: str) -> None:
     path.unlink(missing_ok=True)
     sink = LocalStore(path.parent, fsync=False).create(path.name)
     try:
-        writer = LanceFileWriter(sink, table.schema, version=version)
+        writer = FileWriter(sink, table.schema, version=version)
         for batch in table.to_batches():
             writer.write(batch)
         writer.finish()
@@ -119,9 +119,9 @@ def read_theirs(path: Path, number: int) -> pa.Table:
     return lance.file.LanceFileReader(str(path)).read_all(batch_size=batch_size).to_table()
 
 
-def open_ours(path: Path) -> LanceFileReader:
+def open_ours(path: Path) -> FileReader:
     """Open a file with lancekit."""
-    return LanceFileReader.open(open_store(str(path.parent)).open(path.name))
+    return FileReader.open(open_store(str(path.parent)).open(path.name))
 
 
 def read_ours(path: Path) -> pa.Table:

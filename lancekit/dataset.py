@@ -18,6 +18,7 @@ from lancekit.commit.versions import latest_snapshot, list_versions
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, ReadOnlyError
+from lancekit.file import STORAGE_VERSIONS
 from lancekit.format.transaction import Transaction
 from lancekit.history import History, Version, describe_version
 from lancekit.merge import MergeInsertBuilder
@@ -27,7 +28,7 @@ from lancekit.operations.restore import restore_version
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.validate import validate_version
-from lancekit.operations.write import STORAGE_VERSIONS, WriteSettings, write_rows
+from lancekit.operations.write import WriteSettings, write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.reading import Reading

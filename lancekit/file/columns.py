@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from lancekit.file.blobpages import is_blob
 from lancekit.file.nodes import is_packed
+from lancekit.format.paths import show_path
 from lancekit.format.schema import LanceField, LanceSchema
 
-__all__ = ["FileColumn", "file_columns", "owning_fields"]
+__all__ = ["FileColumn", "file_column", "file_columns", "owner_paths", "owning_fields"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +61,28 @@ def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileCol
         columns.append(FileColumn(field.to_arrow(), tuple(range(first, first + count))))
         first += count
     return tuple(columns)
+
+
+def file_column(schema: LanceSchema, wanted: LanceField, version: tuple[int, int]) -> FileColumn:
+    """Return a field of a file's own schema, or what is left of it, with its physical columns."""
+    owners = (owner.id for field in schema.fields for owner in owning_fields(field, version))
+    places = {field_id: place for place, field_id in enumerate(owners)}
+    columns = tuple(places[owner.id] for owner in owning_fields(wanted, version))
+    return FileColumn(wanted.to_arrow(), columns)
+
+
+def owner_paths(schema: LanceSchema, version: tuple[int, int]) -> list[str]:
+    """Return the path of every field that owns a physical column, in the order of the columns."""
+    owners = {owner.id for field in schema.fields for owner in owning_fields(field, version)}
+    paths: list[str] = []
+
+    def walk(field: LanceField, above: tuple[str, ...]) -> None:
+        names = (*above, field.name)
+        if field.id in owners:
+            paths.append(show_path(names))
+        for child in field.children:
+            walk(child, names)
+
+    for field in schema.fields:
+        walk(field, ())
+    return paths

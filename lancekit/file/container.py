@@ -68,6 +68,7 @@ class Container:
     version: tuple[int, int]
     descriptor: schema_pb2.FileDescriptor
     column_table: tuple[tuple[int, int], ...]
+    global_table: tuple[tuple[int, int], ...]
     tail: _Tail = field(repr=False)
     checksums: Checksums | None = field(default=None, repr=False)
 
@@ -184,12 +185,13 @@ def open_container(source: RandomAccess) -> Container:
     require(table_at + 16 * num_columns <= globals_at, "the column table is cut off")
     require(globals_at + 16 * num_globals <= size - FOOTER.size, "the buffer table is cut off")
     columns = _table(tail.read(table_at, 16 * num_columns))
-    (schema_at, schema_size), *_ = _table(tail.read(globals_at, 16))
+    global_table = _table(tail.read(globals_at, 16 * num_globals))
+    schema_at, schema_size = global_table[0]
     descriptor = parse(
         schema_pb2.FileDescriptor, tail.read(schema_at, schema_size), f"Schema of {source.name}"
     )
     checksums = Checksums.of(descriptor) if options.verify_checksums else None
-    return Container(source, size, known[1], descriptor, columns, tail, checksums)
+    return Container(source, size, known[1], descriptor, columns, global_table, tail, checksums)
 
 
 def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:

@@ -17,10 +17,10 @@ from lancekit.file.selection import Rows, Selection, cut, parse_rows
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["LanceFileReader"]
+__all__ = ["FileReader"]
 
 
-class LanceFileReader:
+class FileReader:
     """A data file opened for reading.
 
     Opening reads the end of the file; a column's metadata is parsed when the column is first read,
@@ -29,15 +29,15 @@ class LanceFileReader:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from lancekit.file import LanceFileReader, LanceFileWriter
+    >>> from lancekit.file import FileReader, FileWriter
     >>> from lancekit.storage import open_store
     >>> store = open_store("memory://")
     >>> batch = pa.record_batch({"n": [1, 2, None]})
-    >>> writer = LanceFileWriter(store.create("a.lance"), batch.schema)
+    >>> writer = FileWriter(store.create("a.lance"), batch.schema)
     >>> writer.write(batch)
     >>> writer.finish().num_rows
     3
-    >>> reader = LanceFileReader.open(store.open("a.lance"))
+    >>> reader = FileReader.open(store.open("a.lance"))
     >>> reader.read(reader.columns, slice(1, 3)).column("n").to_pylist()
     [2, None]
     """
@@ -48,7 +48,7 @@ class LanceFileReader:
         self._lance_schema: LanceSchema | None = None
 
     @classmethod
-    def open(cls, source: RandomAccess) -> LanceFileReader:
+    def open(cls, source: RandomAccess) -> FileReader:
         """Open a file.
 
         Raises
@@ -73,6 +73,11 @@ class LanceFileReader:
         if container.checksums is not None:
             with located(container.source.name):
                 container.checksums.check_regions(container.source)
+
+    @property
+    def container(self) -> Container:
+        """The frame of the file: where its parts lie."""
+        return self._container
 
     @property
     def version(self) -> tuple[int, int]:

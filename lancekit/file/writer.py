@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,12 +35,20 @@ from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.storage.base import Sink
 
-__all__ = ["DEFAULT_VERSION", "FileSummary", "LanceFileWriter"]
+__all__ = ["DEFAULT_VERSION", "PAGE_BYTES", "STORAGE_VERSIONS", "FileSummary", "FileWriter"]
 
 DEFAULT_VERSION = "2.2"
 
 #: Arrow bytes of a column that make a page.
-_PAGE_BYTES = 8 << 20
+PAGE_BYTES = 8 << 20
+
+#: What may be asked for, and the version that it means.
+STORAGE_VERSIONS: Mapping[str, str] = {
+    "stable": DEFAULT_VERSION,
+    "2.0": "2.0",
+    "2.1": "2.1",
+    "2.2": "2.2",
+}
 
 #: Smaller pages are encoded sooner than a thread has begun.
 _THREADED_BYTES = 256 << 10
@@ -81,7 +89,7 @@ class FileSummary:
     column_indices: tuple[int, ...]
 
 
-class LanceFileWriter:
+class FileWriter:
     """A data file being written.
 
     Batches are collected column by column; a column whose rows fill a page is encoded and written
@@ -112,7 +120,7 @@ class LanceFileWriter:
         schema: LanceSchema | pa.Schema,
         *,
         version: str = DEFAULT_VERSION,
-        max_page_bytes: int = _PAGE_BYTES,
+        max_page_bytes: int = PAGE_BYTES,
         checksums: bool = False,
     ) -> None:
         known = _FORMATS.get(version)
@@ -134,6 +142,7 @@ class LanceFileWriter:
         self._sink = sink
         self._position = 0
         self._num_rows = 0
+        self._global_buffers: list[tuple[int, int]] = []
         self._open = True
         self._checksums = ChecksumWriter() if checksums else None
         self._groups = [list(self._columns_of(field, max_page_bytes)) for field in schema.fields]
@@ -199,8 +208,20 @@ class LanceFileWriter:
             for page in column.waiting.add(part)
         )
 
-    def finish(self) -> FileSummary:
-        """Write what is left, the schema and the footer; make the file visible."""
+    def add_global_buffer(self, data: bytes) -> int:
+        """Store bytes of the caller's own; return their number, from 1 on: the schema is 0."""
+        self._check_open()
+        self._global_buffers.append((self._write_aligned(data), len(data)))
+        return len(self._global_buffers)
+
+    def finish(self, metadata: Mapping[str, str] | None = None) -> FileSummary:
+        """Write what is left, the schema and the footer; make the file visible.
+
+        Parameters
+        ----------
+        metadata
+            More entries for the schema's metadata.
+        """
         self._check_open()
         self._write_pages(
             (column, page) for column in self._columns for page in column.waiting.rest()
@@ -211,19 +232,19 @@ class LanceFileWriter:
                     self._note(column, encoded)
         descriptor = schema_pb2.FileDescriptor(length=self._num_rows)
         descriptor.schema.fields.extend(schema_to_pb(_as_stored(self._schema, self._format.name)))
-        for key, value in self._schema.metadata.items():
+        for key, value in {**self._schema.metadata, **(metadata or {})}.items():
             descriptor.schema.metadata[key] = value.encode()
         columns = {column.owner.id: column.pages.metadata() for column in self._columns}
         if self._checksums is not None:
             self._checksums.finish(descriptor, columns)
         stored = descriptor.SerializeToString()
-        global_buffers = [(self._write_aligned(stored), len(stored))]
+        global_buffers = [(self._write_aligned(stored), len(stored)), *self._global_buffers]
 
         columns_at = self._position
         places = []
-        for metadata in columns.values():
-            places.append((self._position, len(metadata)))
-            self._write(metadata)
+        for stored in columns.values():
+            places.append((self._position, len(stored)))
+            self._write(stored)
         table_at = self._position
         self._write(np.array(places, "<u8").tobytes())
         globals_at = self._position

@@ -15,6 +15,7 @@ from lancekit.errors import (
     DatasetExistsError,
     InvalidArgumentError,
 )
+from lancekit.file import DEFAULT_VERSION
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
@@ -28,16 +29,7 @@ from lancekit.pipeline.write import (
     WriteTask,
 )
 
-__all__ = ["STORAGE_VERSIONS", "WriteSettings", "write_rows"]
-
-#: what may be asked for, and the file version that it means
-STORAGE_VERSIONS: Mapping[str, str] = {
-    "stable": "2.2",
-    "2.0": "2.0",
-    "2.1": "2.1",
-    "2.2": "2.2",
-}
-_DEFAULT_STORAGE_VERSION = STORAGE_VERSIONS["stable"]
+__all__ = ["WriteSettings", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +114,7 @@ def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSett
 
 
 def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
-    version = settings.storage_version or _DEFAULT_STORAGE_VERSION
+    version = settings.storage_version or DEFAULT_VERSION
     schema = _new_schema(source, settings.primary_key, version)
     task = _task(line, schema, version, settings)
     fragments = _write(source, task, allow_missing=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.file import FileSummary, LanceFileWriter
+from lancekit.file import FileSummary, FileWriter
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
@@ -100,7 +100,7 @@ def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
         settings: dict[str, Any] = {"checksums": True} if task.checksums else {}
         if task.max_page_bytes is not None:
             settings["max_page_bytes"] = task.max_page_bytes
-        writer = LanceFileWriter(sink, task.schema, version=task.storage_version, **settings)
+        writer = FileWriter(sink, task.schema, version=task.storage_version, **settings)
         left = task.max_rows_per_file
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)

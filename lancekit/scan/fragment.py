@@ -17,7 +17,7 @@ from pyroaring import BitMap
 from lancekit.commit.line import Line
 from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileColumn, LanceFileReader
+from lancekit.file import FileColumn, FileReader
 from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
@@ -98,7 +98,7 @@ class FragmentReader:
 
     def __init__(self, source: FragmentSource) -> None:
         self.source = source
-        self._open: dict[int, LanceFileReader] = {}
+        self._open: dict[int, FileReader] = {}
 
     @property
     def physical_rows(self) -> int:
@@ -214,14 +214,14 @@ class FragmentReader:
             return list(find_blobs(descriptors, self.source, part.file_index))
         return [None] * len(rows)
 
-    def file(self, file_index: int) -> LanceFileReader:
+    def file(self, file_index: int) -> FileReader:
         """Return one of the fragment's files, opened; its number of rows is checked."""
         reader = self._open.get(file_index)
         if reader is None:
             location = self.source.files[file_index]
             try:
                 opened = location.store.open(location.name, location.size)
-                reader = LanceFileReader.open(opened)
+                reader = FileReader.open(opened)
             except FileNotFoundError as error:
                 raise missing_file(location, self.source.version) from error
             if reader.num_rows != self.physical_rows:

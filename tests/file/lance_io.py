@@ -8,14 +8,14 @@ from typing import Any
 import lance.file
 import pyarrow as pa
 
-from lancekit.file import LanceFileReader, LanceFileWriter
+from lancekit.file import FileReader, FileWriter
 from tests.support.memory_file import MemoryFile, MemorySink
 
 
 def write_ours(table: pa.Table, version: str = "2.2", **options: Any) -> bytes:
     """Return the bytes of a file that lancekit wrote, one batch for each of the table's chunks."""
     sink = MemorySink()
-    writer = LanceFileWriter(sink, table.schema, version=version, **options)
+    writer = FileWriter(sink, table.schema, version=version, **options)
     for batch in table.to_batches():
         writer.write(batch)
     summary = writer.finish()
@@ -38,6 +38,6 @@ def read_reference(data: bytes, path: Path) -> pa.Table:
     return reader.read_all(batch_size=1 << 20).to_table()
 
 
-def open_ours(data: bytes, name: str = "memory.lance") -> LanceFileReader:
+def open_ours(data: bytes, name: str = "memory.lance") -> FileReader:
     """Open bytes with lancekit."""
-    return LanceFileReader.open(MemoryFile(data, name))
+    return FileReader.open(MemoryFile(data, name))

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
-from lancekit.file import FileColumn, LanceFileReader, as_descriptors
+from lancekit.file import FileColumn, FileReader, as_descriptors
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import (
@@ -67,14 +67,14 @@ def test_reads_what_the_reference_wrote(tmp_path: Path, version: str, rows: int)
 @pytest.fixture(scope="module", params=VERSIONS)
 def written(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[LanceFileReader, pa.Table]:
+) -> tuple[FileReader, pa.Table]:
     """Every column in several pages, which begin at other rows in each of a field's leaves."""
     table = nested_table(ROWS, request.param)
     path = tmp_path_factory.mktemp("nested") / "a.lance"
     return open_ours(_write_pages(table, path, request.param, 270)), table
 
 
-def test_many_pages(written: tuple[LanceFileReader, pa.Table]) -> None:
+def test_many_pages(written: tuple[FileReader, pa.Table]) -> None:
     reader, table = written
     _compare(reader.read(reader.columns), table, "all")
     pages = [len(reader._container.pages(column)) for column in range(reader.num_columns)]
@@ -84,21 +84,21 @@ def test_many_pages(written: tuple[LanceFileReader, pa.Table]) -> None:
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 0), (0, 1), (269, 271), (700, 1900), (1499, 1502), (2999, ROWS)]
 )
-def test_ranges(written: tuple[LanceFileReader, pa.Table], start: int, stop: int) -> None:
+def test_ranges(written: tuple[FileReader, pa.Table], start: int, stop: int) -> None:
     reader, table = written
     read = reader.read(reader.columns, slice(start, stop))
     _compare(read, table.slice(start, stop - start), f"[{start}:{stop}]")
 
 
 @pytest.mark.parametrize("count", [1, 5, 300, 2000])
-def test_scattered_rows(written: tuple[LanceFileReader, pa.Table], count: int) -> None:
+def test_scattered_rows(written: tuple[FileReader, pa.Table], count: int) -> None:
     reader, table = written
     rows = np.sort(np.random.default_rng(count).choice(ROWS, count, replace=False))
     _compare(reader.read(reader.columns, rows), table.take(pa.array(rows)), f"{count} rows")
 
 
 @pytest.mark.parametrize("batch_size", [130, 100_000])
-def test_batches(written: tuple[LanceFileReader, pa.Table], batch_size: int) -> None:
+def test_batches(written: tuple[FileReader, pa.Table], batch_size: int) -> None:
     reader, table = written
     rows = np.arange(3, ROWS, 2)
     batches = list(reader.read_batches(reader.columns, rows, batch_size))
@@ -206,7 +206,7 @@ def test_parts_of_a_field(tmp_path: Path, version: str, path: str) -> None:
         {"s": struct_of({"a": pa.array(rng.random(rows)), "l": lists_of(sizes, sizes == 1, inner)})}
     )
     file = MemoryFile(write_reference(table, tmp_path / "a.lance", version))
-    reader = LanceFileReader.open(file)
+    reader = FileReader.open(file)
     part = _part(reader.columns[0], path, version)
     file.reads.clear()
     read = reader.read([part])
@@ -250,7 +250,7 @@ def test_reads_only_the_chunks_of_wanted_rows(
     items = pa.array(rng.integers(0, 1 << 31, int(sizes.sum())))
     lists = lists_of(sizes, rng.random(len(sizes)) < null_share, items)
     file = MemoryFile(write_reference(pa.table({"l": lists}), tmp_path / "a.lance", version))
-    reader = LanceFileReader.open(file)
+    reader = FileReader.open(file)
     reader.read(reader.columns, slice(0, 1))  # where the chunks lie is read once
     for rows in (np.array([17, 70_000]), np.arange(5000, 5600)):
         reader.read(reader.columns, rows)
@@ -268,7 +268,7 @@ def test_blobs_are_bytes_or_descriptors(tmp_path: Path, version: str) -> None:
     field = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     table = pa.table([pa.array(values, pa.large_binary())], schema=pa.schema([field]))
     file = MemoryFile(write_reference(table, tmp_path / "a.lance", version))
-    reader = LanceFileReader.open(file)
+    reader = FileReader.open(file)
     (column,) = reader.columns
     assert reader.read([column])["b"].to_pylist() == values
     assert reader.read([column], np.array([1, 3]))["b"].to_pylist() == [None, values[3]]
@@ -422,10 +422,10 @@ def test_lists_inside_of_fixed_size_lists_are_not_guessed(tmp_path: Path) -> Non
 READ_ALL = """
 import sys
 import numpy as np
-from lancekit.file import LanceFileReader
+from lancekit.file import FileReader
 from lancekit.storage import open_store
 for name in sys.argv[2:]:
-    reader = LanceFileReader.open(open_store(sys.argv[1]).open(name))
+    reader = FileReader.open(open_store(sys.argv[1]).open(name))
     reader.read(reader.columns)
     reader.read(reader.columns, np.arange(0, reader.num_rows, 7))
     list(reader.read_batches(reader.columns))

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import UnsupportedTypeError
-from lancekit.file import LanceFileWriter
+from lancekit.file import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours
@@ -97,7 +97,7 @@ def _commit(path: Path, table: pa.Table, version: str) -> lance.LanceDataset:
     fragments = []
     for number, batch in enumerate(table.to_batches()):
         sink = MemorySink()
-        writer = LanceFileWriter(sink, schema, version=version)
+        writer = FileWriter(sink, schema, version=version)
         writer.write(batch)
         summary = writer.finish()
         (path / "data" / f"{number}.lance").write_bytes(sink.data or b"")
@@ -162,7 +162,7 @@ def test_blobs_with_descriptors(tmp_path: Path) -> None:
         path = tmp_path / name
         (path / "data").mkdir(parents=True)
         sink = MemorySink()
-        writer = LanceFileWriter(sink, pa.schema([marked]), version="2.2")
+        writer = FileWriter(sink, pa.schema([marked]), version="2.2")
         writer.write(pa.record_batch([array], names=["b"]))
         summary = writer.finish()
         assert (summary.field_ids, summary.column_indices) == ((0,), (0,))

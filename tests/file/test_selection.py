@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
-from lancekit.file import LanceFileReader
+from lancekit.file import FileReader
 from lancekit.file.selection import Span, grouped
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
@@ -40,7 +40,7 @@ def table() -> pa.Table:
 @pytest.fixture(scope="module", params=[f"{w} {v}" for v in VERSIONS for w in ("ours", "theirs")])
 def reader(
     request: pytest.FixtureRequest, table: pa.Table, tmp_path_factory: pytest.TempPathFactory
-) -> LanceFileReader:
+) -> FileReader:
     writer, version = request.param.split()
     if writer == "ours":
         return open_ours(write_ours(table, version, max_page_bytes=6000))
@@ -50,14 +50,14 @@ def reader(
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1999, ROWS)]
 )
-def test_ranges(reader: LanceFileReader, table: pa.Table, start: int, stop: int) -> None:
+def test_ranges(reader: FileReader, table: pa.Table, start: int, stop: int) -> None:
     read = reader.read(reader.columns, slice(start, stop))
     for name in table.column_names:
         assert_same(read[name], table[name].combine_chunks()[start:stop], name)
 
 
 @pytest.mark.parametrize("count", [1, 7, 300, 1800])
-def test_scattered_rows(reader: LanceFileReader, table: pa.Table, count: int) -> None:
+def test_scattered_rows(reader: FileReader, table: pa.Table, count: int) -> None:
     rows = np.sort(np.random.default_rng(count).choice(ROWS, count, replace=False))
     read = reader.read(reader.columns, rows)
     for name in table.column_names:
@@ -65,7 +65,7 @@ def test_scattered_rows(reader: LanceFileReader, table: pa.Table, count: int) ->
 
 
 @pytest.mark.parametrize("batch_size", [400, 10_000])
-def test_batches(reader: LanceFileReader, table: pa.Table, batch_size: int) -> None:
+def test_batches(reader: FileReader, table: pa.Table, batch_size: int) -> None:
     rows = np.arange(5, ROWS, 2)
     batches = list(reader.read_batches(reader.columns, rows, batch_size))
     assert [b.num_rows for b in batches[:-1]] == [batch_size] * (len(batches) - 1)
@@ -89,7 +89,7 @@ def _selections(draw: st.DrawFn) -> slice | np.ndarray:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(rows=_selections())
-def test_any_selection(reader: LanceFileReader, table: pa.Table, rows: slice | np.ndarray) -> None:
+def test_any_selection(reader: FileReader, table: pa.Table, rows: slice | np.ndarray) -> None:
     index = np.arange(ROWS)[rows]
     read = reader.read(reader.columns[::5], rows)
     for name in read.column_names:
@@ -101,7 +101,7 @@ def test_reads_only_what_is_asked_for(tmp_path: Path, version: str) -> None:
     rows = 200_000
     arrays = {name: pa.array(np.random.default_rng(1).random(rows)) for name in "abc"}
     file = MemoryFile(write_ours(pa.table(arrays), version))
-    reader = LanceFileReader.open(file)
+    reader = FileReader.open(file)
     assert sum(length for _, length in file.reads) <= 1 << 16
     file.reads.clear()
     reader.read(reader.columns[1:2])
@@ -115,7 +115,7 @@ def test_reads_only_what_is_asked_for(tmp_path: Path, version: str) -> None:
     assert sum(length for _, length in file.reads) < 50_000
 
 
-def test_positions_are_checked(reader: LanceFileReader) -> None:
+def test_positions_are_checked(reader: FileReader) -> None:
     for rows in (slice(0, ROWS + 1), np.array([0, ROWS]), np.array([-1, 4])):
         with pytest.raises(RowOutOfRangeError):
             reader.read(reader.columns, rows)
@@ -130,6 +130,6 @@ def test_entries_of_rows() -> None:
     assert grouped(Span(2, 5), 1) == Span(2, 5)
 
 
-def test_no_columns_have_rows(reader: LanceFileReader) -> None:
+def test_no_columns_have_rows(reader: FileReader) -> None:
     assert reader.read([], slice(0, 7)).num_rows == 7
     assert [b.num_rows for b in reader.read_batches([], slice(0, 7), 4)] == [4, 3]

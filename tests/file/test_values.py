@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lancekit.file import LanceFileReader
+from lancekit.file import FileReader
 from lancekit.file.memory import starts_of
 from lancekit.file.minipage import MiniValues, compressed
 from lancekit.file.minivalues import decode_values
@@ -132,7 +132,7 @@ _CHOICES = {
 }
 
 
-def _encoding(reader: LanceFileReader) -> tuple[str, bool]:
+def _encoding(reader: FileReader) -> tuple[str, bool]:
     """Return the value encoding of the first page, and whether there is a dictionary."""
     encoding: Any = reader._container.pages(0)[0].encoding
     layout = getattr(encoding, encoding.WhichOneof("layout"))

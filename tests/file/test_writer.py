@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedTypeError
-from lancekit.file import LanceFileWriter
+from lancekit.file import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS, assert_same
 from tests.file.lance_io import open_ours, write_ours
@@ -51,7 +51,7 @@ def test_what_no_reader_could_read_is_refused_before_anything_is_written(
     for version in versions.split():
         sink = MemorySink()
         with pytest.raises(UnsupportedTypeError, match=problem) as info:
-            LanceFileWriter(sink, schema, version=version)
+            FileWriter(sink, schema, version=version)
         assert info.value.context["version"] == version
         assert version in str(info.value)
         assert sink.tell() == 0
@@ -78,7 +78,7 @@ def test_values_that_a_version_cannot_hold_are_refused(
 ) -> None:
     schema = pa.schema([pa.field("odd", array.type, metadata=metadata)])
     for version in versions.split():
-        writer = LanceFileWriter(MemorySink(), schema, version=version)
+        writer = FileWriter(MemorySink(), schema, version=version)
         with pytest.raises(UnsupportedTypeError, match=problem) as info:
             writer.write(pa.record_batch([array], schema=schema))
         assert info.value.context["version"] == version
@@ -94,7 +94,7 @@ def test_null_parts_are_refused_where_the_schema_has_none() -> None:
         pa.map_(pa.string(), part): [[("k", 1)], [("k", None)]],
     }
     for kind, rows in cases.items():
-        writer = LanceFileWriter(MemorySink(), pa.schema([("c", kind)]))
+        writer = FileWriter(MemorySink(), pa.schema([("c", kind)]))
         loose = pa.array(rows, _nullable(kind))
         with pytest.raises(SchemaMismatchError, match="must not"):
             writer.write(pa.record_batch({"c": loose}))
@@ -115,14 +115,14 @@ def _nullable(kind: pa.DataType) -> pa.DataType:
 def test_unknown_version_and_page_size_are_refused() -> None:
     schema = pa.schema([("a", pa.int32())])
     with pytest.raises(InvalidArgumentError, match=r"'0\.1'"):
-        LanceFileWriter(MemorySink(), schema, version="0.1")
+        FileWriter(MemorySink(), schema, version="0.1")
     with pytest.raises(InvalidArgumentError, match="max_page_bytes"):
-        LanceFileWriter(MemorySink(), schema, max_page_bytes=0)
+        FileWriter(MemorySink(), schema, max_page_bytes=0)
 
 
 def test_rows_must_fit_the_schema() -> None:
     schema = pa.schema([pa.field("a", pa.int32(), nullable=False)])
-    writer = LanceFileWriter(MemorySink(), schema)
+    writer = FileWriter(MemorySink(), schema)
     for batch, problem in (
         (pa.record_batch({"b": [1]}), "'a' is missing"),
         (pa.record_batch({"a": [1]}), "'a' is int64, not int32"),
@@ -137,7 +137,7 @@ def test_rows_must_fit_the_schema() -> None:
 def test_the_summary_is_what_a_manifest_needs(version: str) -> None:
     schema = LanceSchema.from_arrow(pa.schema([("a", pa.int32()), ("b", pa.string())]), first_id=7)
     sink = MemorySink()
-    writer = LanceFileWriter(sink, schema, version=version)
+    writer = FileWriter(sink, schema, version=version)
     writer.write(pa.record_batch({"b": ["x"], "a": pa.array([1], pa.int32())}))
     summary = writer.finish()
     assert summary.field_ids == (7, 8)
@@ -154,7 +154,7 @@ def test_the_summary_is_what_a_manifest_needs(version: str) -> None:
 
 def test_abort_leaves_nothing() -> None:
     sink = MemorySink()
-    writer = LanceFileWriter(sink, pa.schema([("a", pa.int32())]))
+    writer = FileWriter(sink, pa.schema([("a", pa.int32())]))
     writer.abort()
     assert sink.aborted
     assert sink.data is None
@@ -162,7 +162,7 @@ def test_abort_leaves_nothing() -> None:
 
 def test_pages_are_written_as_they_fill() -> None:
     sink = MemorySink()
-    writer = LanceFileWriter(sink, pa.schema([("a", pa.float64())]), max_page_bytes=8000)
+    writer = FileWriter(sink, pa.schema([("a", pa.float64())]), max_page_bytes=8000)
     for seed in range(5):
         written = sink.tell()
         writer.write(pa.record_batch({"a": np.random.default_rng(seed).random(1000)}))
