@@ -80,12 +80,16 @@ class LanceColumnMetadata:
     def __str__(self) -> str:
         encodings = list(dict.fromkeys(page.encoding for page in self.pages))
         shown = "; ".join(encodings[:3]) + ("; ..." if len(encodings) > 3 else "")
-        return f"{self.name}: {len(self.pages)} pages, {self.size_bytes:,} bytes, {shown}"
+        pages = "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
+        return f"{self.name}: {pages}, {self.size_bytes:,} bytes, {shown}".removesuffix(", ")
 
 
 @dataclass(frozen=True, slots=True)
 class LanceFileMetadata:
-    """What a file says about itself; printed, it shows how every column is encoded."""
+    """What a file says about itself; printed, it shows how every column is encoded.
+
+    Files of version 2.0 say so, whatever their footer has, which may be 0.3.
+    """
 
     schema: pa.Schema
     num_rows: int
@@ -237,7 +241,7 @@ class LanceFileReader:
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
     ) -> ReaderResults:
-        """Read rows by their ascending numbers, which may repeat.
+        """Read rows by their strictly ascending numbers.
 
         Raises
         ------
@@ -247,20 +251,7 @@ class LanceFileReader:
             The numbers do not ascend.
         """
         del batch_readahead
-        rows = np.asarray(indices, np.int64)
-        if (rows[1:] < rows[:-1]).any():
-            raise InvalidArgumentError(
-                "The row numbers must be in ascending order.", hint="Sort them first."
-            )
-        distinct, again = np.unique(rows, return_inverse=True)
-        results = self._results(distinct, batch_size)
-        if len(distinct) == len(rows):
-            return results
-
-        def table() -> pa.Table:
-            return results.to_table().take(pa.array(again))
-
-        return ReaderResults(self._schema, table, lambda: iter(table().to_batches(batch_size)))
+        return self._results(np.asarray(indices, np.int64), batch_size)
 
     def _results(self, rows: Rows, batch_size: int) -> ReaderResults:
         if batch_size < 1:
@@ -286,7 +277,8 @@ class LanceFileReader:
             major_version=major,
             minor_version=minor,
             num_data_bytes=first.position - sum(buffer.size for buffer in others),
-            num_column_metadata_bytes=sum(size for _, size in container.column_table),
+            # with the table of where they are
+            num_column_metadata_bytes=sum(size + 16 for _, size in container.column_table),
             num_global_buffer_bytes=sum(buffer.size for buffer in buffers),
             global_buffers=buffers,
             columns=[
@@ -361,8 +353,8 @@ class LanceFileWriter:
     >>> with LanceFileWriter("memory://files/words.lance", version="2.1") as writer:
     ...     writer.write_batch(pa.table({"word": ["north", "wind"]}))
     >>> print(LanceFileReader("memory://files/words.lance").metadata())
-    Data file 2.1, 2 rows, 136 bytes
-      word: 1 pages, 74 bytes, mini-block of strings
+    Data file 2.1, 2 rows, 128 bytes
+      word: 1 page, 34 bytes, mini-block of strings
     """
 
     def __init__(
