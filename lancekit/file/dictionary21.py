@@ -20,8 +20,9 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["dictionary_values", "indexed"]
 
-#: Fewer values are not worth a dictionary.
+#: Fewer values, or bytes, are not worth a dictionary.
 _MIN_VALUES = 100
+_MIN_BYTES = 2048
 
 _MAX_ITEMS = 100_000
 
@@ -36,7 +37,7 @@ def dictionary_values(
     values: pa.Array, valid: Bytes | None, request: Request, plain: int
 ) -> MiniValues | None:
     """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
-    if len(values) < _MIN_VALUES or not _repeats(values):
+    if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
         return None
     coded = values.dictionary_encode()
     items = coded.dictionary

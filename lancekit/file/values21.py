@@ -47,6 +47,9 @@ __all__ = ["MAX_CHUNK_VALUES", "MiniValues", "long_values", "mini_values"]
 #: Another encoding than flat values takes at most so much of their bytes.
 _WORTH = 0.8
 
+#: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
+_TINY = 1024
+
 #: Values in a chunk of runs.
 _RUN_CHUNK = 4096
 
@@ -119,7 +122,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: Request) -> MiniValue
     if request.scheme and request.option("bss") == "on" and width in {2, 4, 8}:
         size = chunk_size(width, CHUNK[request.large], request.max_values)
         return byte_streams(data, width, size)
-    if request.option("compression") == "none":
+    if request.option("compression") == "none" or data.nbytes <= _TINY:
         return plain
     best = _WORTH * data.nbytes
     packed = ran = None

@@ -76,10 +76,10 @@ def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
     ColumnNotFoundError
         There is no such field, or the path leads into a list or map.
     """
-    if path in schema.names:
+    if path in schema:
         return (schema.field(path),)
     first, *rest = parse_path(path)
-    if first not in schema.names:
+    if first not in schema:
         raise column_not_found(path, schema.names)
     chain = [schema.field(first)]
     for name in rest:

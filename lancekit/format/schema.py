@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -105,7 +106,7 @@ class LanceField:
         return pa.large_list(item) if kind.startswith("large_") else pa.list_(item)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LanceSchema:
     """A dataset's schema: top-level fields with ids, and the schema's own metadata."""
 
@@ -151,12 +152,20 @@ class LanceSchema:
         """The names of the top-level fields."""
         return [f.name for f in self.fields]
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, LanceField]:
+        return {f.name: f for f in reversed(self.fields)}
+
+    def __contains__(self, name: object) -> bool:
+        """Return whether there is a top-level field of that name."""
+        return name in self._by_name
+
     def field(self, name: str) -> LanceField:
         """Return a top-level field; ``ColumnNotFoundError`` if there is none of that name."""
-        for candidate in self.fields:
-            if candidate.name == name:
-                return candidate
-        raise column_not_found(name, self.names)
+        found = self._by_name.get(name)
+        if found is None:
+            raise column_not_found(name, self.names)
+        return found
 
     def max_field_id(self) -> int:
         """Return the highest id, -1 if there are no fields."""

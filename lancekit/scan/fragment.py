@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -158,18 +159,17 @@ class FragmentReader:
             below.setdefault(top, []).append(tuple(rest))
         schema = self.source.schema
         fields = [pruned(schema.field(top), wanted) for top, wanted in below.items()]
-        parts = [part for field in fields for part in self._parts(field)]
+        parts = {field.name: list(self._parts(field)) for field in fields}
         by_file: dict[int, list[FileColumn]] = {}
-        for part in parts:
+        for part in chain.from_iterable(parts.values()):
             by_file.setdefault(part.file_index, []).append(part.column)
         read = {index: self._read_file(index, columns, rows) for index, columns in by_file.items()}
         found: dict[str, pa.ChunkedArray] = {}
         for field in fields:
             arrays = [
                 resolve_blobs(part.held, read[index][field.name], self.source, index)
-                for part in parts
+                for part in parts[field.name]
                 for index in [part.file_index]
-                if part.held.name == field.name
             ]
             found[field.name] = joined(field, arrays, len(rows))
         return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
@@ -191,14 +191,21 @@ class FragmentReader:
                 table = reader.read(wanted, rows)
         return {column.field.name: table.column(column.field.name) for column in wanted}
 
-    def _parts(self, field: LanceField) -> Iterator[_Part]:
-        """Yield which files hold a field, or parts of it, and what of it they hold."""
-        for file_index, file in enumerate(self.source.fragment.files):
-            columns = {
-                id_: column
-                for id_, column in zip(file.fields, file.column_indices, strict=False)
+    @cached_property
+    def _columns_of_files(self) -> list[dict[int, int]]:
+        """The physical columns of every file, by the ids of their fields."""
+        return [
+            {
+                field_id: column
+                for field_id, column in zip(file.fields, file.column_indices, strict=False)
                 if column >= 0
             }
+            for file in self.source.fragment.files
+        ]
+
+    def _parts(self, field: LanceField) -> Iterator[_Part]:
+        """Yield which files hold a field, or parts of it, and what of it they hold."""
+        for file_index, columns in enumerate(self._columns_of_files):
             held = stored_part(field, columns.keys())
             if held is not None:
                 places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
