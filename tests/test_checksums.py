@@ -9,7 +9,7 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
-from lance.file import FileReader as TheirReader
+from lance.file import LanceFileReader as TheirReader
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError, LancekitError
