@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from xxhash import xxh32_intdigest
 
 from lancekit.file.faults import Damaged, Unsupported, require
-from lancekit.file.memory import Bytes, Ints, as_bytes, gather
+from lancekit.file.memory import Bytes, Ints, as_bytes, gather, scratch, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["SCHEMES", "ZSTD_MAGIC", "compressor", "decompress", "decompress_all"]
@@ -20,6 +22,11 @@ _CODECS = {"lz4": ("lz4_raw", 4), "zstd": ("zstd", 8)}
 SCHEMES = {pb.LZ4: "lz4", pb.ZSTD: "zstd"}
 
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+_LZ4_MAGIC = b"\x04\x22\x4d\x18"
+
+#: Bytes that a block in a frame of LZ4 may have, by the number of the kind of frame less 4.
+_LZ4_BLOCKS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)
 
 #: No codec here shrinks better than this; a larger claim is a damaged size.
 _MAX_RATIO = 1 << 16
@@ -56,12 +63,13 @@ def _decompress(scheme: str, data: Any) -> Bytes:
 def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
     """Decompress many units; return their bytes back to back, and the size of each.
 
-    Zstd takes frames that follow each other as one, so all of them need but one call.
+    It takes one call of the codec for all of them, not one each: these would be so short that
+    threads spent their time on handing the interpreter's lock to each other.
     """
     known = _CODECS.get(scheme)
     if known is None:
         raise Unsupported(f"compression scheme {scheme!r}")
-    codec, prefix = known
+    _, prefix = known
     require((lengths > prefix).all(), "a compressed buffer is shorter than its header")
     heads = np.ascontiguousarray(data[starts[:, None] + np.arange(prefix)])
     sizes: Ints = heads.view(f"<u{prefix}").ravel().astype(np.int64)
@@ -69,23 +77,40 @@ def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tup
         ((sizes > 0) & (sizes <= lengths * _MAX_RATIO)).all(),
         "a compressed buffer of an impossible size",
     )
-    decompressor = pa.Codec(codec)
+    total = int(sizes.sum())
+    largest = int(np.maximum(sizes, lengths).max()) if len(sizes) else 0
     try:
-        if scheme == "zstd":
-            frames = pa.py_buffer(gather(data, starts + prefix, lengths - prefix))
-            joined = decompressor.decompress(frames, decompressed_size=int(sizes.sum()))
-            return as_bytes(joined), sizes
-        whole = pa.py_buffer(data)
-        places = zip(
-            (starts + prefix).tolist(), (lengths - prefix).tolist(), sizes.tolist(), strict=True
-        )
-        units = [
-            decompressor.decompress(whole.slice(start, length), size, asbytes=True)
-            for start, length, size in places
-        ]
+        if scheme == "zstd":  # takes frames that follow each other as one
+            frames = gather(data, starts + prefix, lengths - prefix)
+            joined = pa.Codec(scheme).decompress(pa.py_buffer(frames), decompressed_size=total)
+        elif largest <= _LZ4_BLOCKS[-1]:
+            frame = _lz4_frame(data, starts, lengths, largest, total)
+            joined = pa.Codec("lz4").decompress(pa.py_buffer(frame), decompressed_size=total)
+        else:
+            stops = starts + lengths
+            places = zip(starts.tolist(), stops.tolist(), strict=True)
+            joined = np.concatenate([_decompress(scheme, data[at:stop]) for at, stop in places])
     except OSError as error:
         raise Damaged(str(error)) from error
-    return as_bytes(b"".join(units)), sizes
+    return as_bytes(joined), sizes
+
+
+def _lz4_frame(data: Bytes, starts: Ints, lengths: Ints, largest: int, total: int) -> Bytes:
+    """Return a frame of LZ4 whose blocks are the units.
+
+    In a frame a block follows its *compressed* size, of as many bytes as a unit's prefix has.
+    """
+    kind = 4 + int(np.searchsorted(_LZ4_BLOCKS, largest))
+    # version 1, independent blocks, the size of the content; the largest size of a block
+    descriptor = struct.pack("<BBQ", 0x68, kind << 4, total)
+    head = _LZ4_MAGIC + descriptor + bytes([xxh32_intdigest(descriptor) >> 8 & 0xFF])
+    frame = scratch(len(head) + int(lengths.sum()) + 4)
+    frame[: len(head)] = np.frombuffer(head, np.uint8)
+    frame[len(head) : -4] = gather(data, starts, lengths)
+    frame[-4:] = 0
+    places = starts_of(lengths)[:-1] + len(head)
+    frame[places[:, None] + np.arange(4)] = (lengths - 4).astype("<u4")[:, None].view(np.uint8)
+    return frame
 
 
 def compressor(scheme: str, level: int | None) -> Callable[[pa.Buffer], bytes]:
