@@ -102,8 +102,18 @@ def test_blobs_have_checksums_too(tmp_path: Path, version: str) -> None:
     (file,) = files(tmp_path / "d")
     whole = file.read_bytes()
     file.write_bytes(whole.replace(b"second", b"seconD"))
-    with pytest.raises(CorruptFileError, match=r"the blobs from byte .* checksum"):
+    wrong = r"the blobs from byte .* checksum"
+    with pytest.raises(CorruptFileError, match=wrong):
         ds.validate(deep=True)
+    assert [blob and blob.readall() for blob in ds.take_blobs("b", indices=[0, 2])] == [
+        b"first",
+        b"seconD",
+    ]
+    with lk.options(verify_checksums=True):
+        with pytest.raises(CorruptFileError, match=wrong):
+            ds.take_blobs("b", indices=[2])[0].readall()
+        with pytest.raises(CorruptFileError, match=wrong):
+            ds.read_blobs("b", indices=[2])
 
 
 def test_validate_looks_at_manifest_and_files(tmp_path: Path) -> None:

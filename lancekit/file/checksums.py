@@ -10,18 +10,20 @@ are in the column metadata.
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
-from lancekit.file.faults import Damaged
+from lancekit.file.faults import Damaged, located
 from lancekit.format.pb import schema_pb2
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["KEY", "ChecksumWriter", "Checksums"]
+__all__ = ["KEY", "BlobSource", "ChecksumWriter", "Checksums"]
 
 KEY = "lancekit:checksums"
 _ALGORITHM = "xxh3_64"
@@ -81,6 +83,7 @@ class Checksums:
     columns: tuple[str, ...]
     pages: tuple[tuple[str, ...], ...]
     regions: tuple[tuple[int, int, str], ...]
+    _seen: set[int] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def of(cls, descriptor: schema_pb2.FileDescriptor) -> Checksums | None:
@@ -112,9 +115,24 @@ class Checksums:
 
     def check_regions(self, source: RandomAccess) -> None:
         """Raise ``Damaged`` if bytes outside of pages are not what was written."""
-        for position, length, digest in self.regions:
-            if digest != _of_buffers([source.read(position, length)]):
-                raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
+        self.check_blobs(source, [(position, length) for position, length, _ in self.regions])
+
+    def check_blobs(self, source: RandomAccess, ranges: Sequence[tuple[int, int]]) -> None:
+        """Raise ``Damaged`` if a region that one of the ranges touches is not what was written.
+
+        Regions are in the order of their places, and looked at once.
+        """
+        for start, length in ranges if self.regions else ():
+            at = max(0, bisect_right(self.regions, start, key=itemgetter(0)) - 1)
+            for number in range(at, len(self.regions)):
+                position, size, digest = self.regions[number]
+                if position >= start + length:
+                    break
+                if number in self._seen or position + size <= start:
+                    continue
+                if digest != _of_buffers([source.read(position, size)]):
+                    raise Damaged(f"the blobs from byte {position} on do not fit their checksum")
+                self._seen.add(number)
 
     def checked(
         self,
@@ -133,20 +151,67 @@ class Checksums:
             if self.pages[column][page] != _of_buffers(buffers):
                 raise Damaged("the page does not fit its checksum")
 
-        return _Checked(source, check)
+        return _Checked(source, check, self)
+
+
+class BlobSource:
+    """A data file of which blobs are read by their places, each looked at before its first read.
+
+    Parameters
+    ----------
+    source, checksums
+        The file, and what it should hash to.
+
+    Raises
+    ------
+    CorruptFileError
+        On a read: the bytes are not what was written.
+    """
+
+    def __init__(self, source: RandomAccess, checksums: Checksums) -> None:
+        self._source = source
+        self._checksums = checksums
+
+    @property
+    def name(self) -> str:
+        """What errors call the file."""
+        return self._source.name
+
+    @property
+    def gap(self) -> int:
+        """Bytes between two ranges that cost no more than reading them apart."""
+        return self._source.gap
+
+    def size(self) -> int:
+        """Return the file's size in bytes."""
+        return self._source.size()
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        """Return a range of bytes."""
+        return self.read_many([(start, length)])[0]
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return ranges of bytes."""
+        with located(self.name):
+            self._checksums.check_blobs(self._source, ranges)
+        return self._source.read_many(ranges)
 
 
 class _Checked:
     """A file, and what to do before its first read."""
 
-    def __init__(self, source: RandomAccess, check: Callable[[], None]) -> None:
+    def __init__(
+        self, source: RandomAccess, check: Callable[[], None], checksums: Checksums
+    ) -> None:
         self._source = source
         self._check: Callable[[], None] | None = check
+        self._checksums = checksums
 
-    def _once(self) -> RandomAccess:
+    def _once(self, ranges: Sequence[tuple[int, int]]) -> RandomAccess:
         if self._check is not None:
             self._check()
             self._check = None
+        self._checksums.check_blobs(self._source, ranges)
         return self._source
 
     @property
@@ -161,7 +226,7 @@ class _Checked:
         return self._source.size()
 
     def read(self, start: int, length: int) -> pa.Buffer:
-        return self._once().read(start, length)
+        return self._once([(start, length)]).read(start, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        return self._once().read_many(ranges)
+        return self._once(ranges).read_many(ranges)

@@ -8,6 +8,7 @@ from itertools import islice
 import pyarrow as pa
 
 from lancekit.file.assemble import aligned, joined
+from lancekit.file.checksums import BlobSource
 from lancekit.file.columns import FileColumn, file_columns
 from lancekit.file.container import Container, open_container
 from lancekit.file.faults import Unsupported, located
@@ -73,6 +74,14 @@ class FileReader:
         if container.checksums is not None:
             with located(container.source.name):
                 container.checksums.check_regions(container.source)
+
+    @property
+    def blob_source(self) -> RandomAccess:
+        """The file, to read blobs from by their places; their checksums are compared if asked."""
+        container = self._container
+        if container.checksums is None:
+            return container.source
+        return BlobSource(container.source, container.checksums)
 
     @property
     def container(self) -> Container:
@@ -145,8 +154,8 @@ class FileReader:
         results = iter(run([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [
-                pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), field.type)
-                for plan, field in zip(plans, schema, strict=True)
+                pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), kind)
+                for plan, kind in zip(plans, schema.types, strict=True)
             ],
             schema=schema,
         )

@@ -17,8 +17,10 @@ import pyarrow as pa
 
 from lancekit.commit.snapshot import FileLocation
 from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.file import FileReader
 from lancekit.file.blobs import descriptor_field, is_blob, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.options import options
 from lancekit.storage.base import RandomAccess
 
 if TYPE_CHECKING:
@@ -169,23 +171,30 @@ def _where(wanted: Any, values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class BlobPlace:
-    """Where the bytes of a blob are; a size of ``None`` is all of the file."""
+    """Where the bytes of a blob are; a size of ``None`` is all of the file.
+
+    `inline` blobs are in a data file, which may have checksums.
+    """
 
     location: FileLocation
     position: int
     size: int | None
     uri: str = ""
+    inline: bool = False
 
     def open(self) -> RandomAccess:
         """Open the file."""
         try:
-            return self.location.store.open(self.location.name, self.location.size)
+            opened = self.location.store.open(self.location.name, self.location.size)
         except FileNotFoundError as error:
             raise CorruptFileError(
                 f"A blob's bytes should be in {self.location}, which does not exist.",
                 hint="It was moved or removed; the dataset only says where it was.",
                 file=str(self.location),
             ) from error
+        if self.inline and options.verify_checksums:
+            return FileReader.open(opened).blob_source
+        return opened
 
     def count(self) -> int:
         """Return the number of bytes; the file is asked if nothing else says it."""
@@ -227,7 +236,7 @@ def find_blobs(
         if row is None:
             yield None
         elif "kind" not in row:
-            yield BlobPlace(file, row["position"], row["size"])
+            yield BlobPlace(file, row["position"], row["size"], inline=True)
         else:
             yield _place(row, source, file)
 
@@ -235,7 +244,7 @@ def find_blobs(
 def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> BlobPlace:
     kind, position, size = row["kind"], row["position"], row["size"]
     if kind == _INLINE:
-        return BlobPlace(file, position, size)
+        return BlobPlace(file, position, size, inline=True)
     if kind in (_PACKED, _DEDICATED):
         # the id in binary, the lowest bit first
         digits = f"{row['blob_id']:032b}"[::-1]
