@@ -151,7 +151,7 @@ class Checksums:
             if self.pages[column][page] != _of_buffers(buffers):
                 raise Damaged("the page does not fit its checksum")
 
-        return _Checked(source, check, self)
+        return _Page(source, self, check)
 
 
 class BlobSource:
@@ -188,45 +188,30 @@ class BlobSource:
 
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return a range of bytes."""
-        return self.read_many([(start, length)])[0]
+        self._look([(start, length)])
+        return self._source.read(start, length)
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         """Return ranges of bytes."""
-        with located(self.name):
-            self._checksums.check_blobs(self._source, ranges)
+        self._look(ranges)
         return self._source.read_many(ranges)
 
+    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
+        with located(self.name):
+            self._checksums.check_blobs(self._source, ranges)
 
-class _Checked:
-    """A file, and what to do before its first read."""
+
+class _Page(BlobSource):
+    """A file of which a page is read, and what to do before its first read."""
 
     def __init__(
-        self, source: RandomAccess, check: Callable[[], None], checksums: Checksums
+        self, source: RandomAccess, checksums: Checksums, check: Callable[[], None]
     ) -> None:
-        self._source = source
+        super().__init__(source, checksums)
         self._check: Callable[[], None] | None = check
-        self._checksums = checksums
 
-    def _once(self, ranges: Sequence[tuple[int, int]]) -> RandomAccess:
+    def _look(self, ranges: Sequence[tuple[int, int]]) -> None:
         if self._check is not None:
             self._check()
             self._check = None
         self._checksums.check_blobs(self._source, ranges)
-        return self._source
-
-    @property
-    def name(self) -> str:
-        return self._source.name
-
-    @property
-    def gap(self) -> int:
-        return self._source.gap
-
-    def size(self) -> int:
-        return self._source.size()
-
-    def read(self, start: int, length: int) -> pa.Buffer:
-        return self._once([(start, length)]).read(start, length)
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        return self._once(ranges).read_many(ranges)
