@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,7 +54,7 @@ class Path:
     @property
     def group(self) -> int:
         """How many entries of the column make one row, where there are no lists."""
-        return int(np.prod(self.sizes, dtype=np.int64))
+        return prod(self.sizes)
 
     @property
     def lists(self) -> int:
@@ -75,12 +76,15 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
         The levels do not fit the type or the values.
     """
     kinds = path.kinds
-    require(
-        len(leaf.layers.kinds) == len(kinds), f"{len(leaf.layers.kinds)} layers for {kinds[-1]}"
-    )
-    shapes = unravel(leaf.levels, leaf.layers, rows, path.sizes)
-    array = leaf.values
-    require(len(array) == shapes[0].count, f"{len(array)} values for {shapes[0].count} entries")
+    array, layers, levels = leaf.values, leaf.layers, leaf.levels
+    if len(layers.kinds) != len(kinds):
+        raise Damaged(f"{len(layers.kinds)} layers for {kinds[-1]}")
+    if len(kinds) == 1 and levels.repetition is None and levels.definition is None:
+        require(len(array) == levels.count == rows, "a page has more or fewer values than rows")
+        return array
+    shapes = unravel(levels, layers, rows, path.sizes)
+    if len(array) != shapes[0].count:
+        raise Damaged(f"{len(array)} values for {shapes[0].count} entries")
     validity = shapes[0].validity
     # a page of nulls has no values that levels could call valid, and of empty structs, which the
     # reference marks as null, it has no others

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,6 +51,9 @@ PAGE_LAYOUT = "/lance.encodings21.PageLayout"
 #: One read of this size at the end usually covers footer, tables, metadata and schema.
 _TAIL = 1 << 16
 
+#: Encodings that are kept parsed.
+_CACHED = 512
+
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
@@ -86,17 +90,8 @@ class Container:
         if self.checksums is not None:
             self.checksums.check_column(column, stored)
         metadata = file2_pb2.ColumnMetadata.FromString(stored)
-        self._check_column_encoding(metadata)
+        _check_column_encoding(metadata.encoding.SerializeToString())
         return [self._page(column, index, page) for index, page in enumerate(metadata.pages)]
-
-    def _check_column_encoding(self, metadata: file2_pb2.ColumnMetadata) -> None:
-        encoding = encodings_v20_pb2.ColumnEncoding()
-        _unwrap(metadata.encoding, COLUMN_ENCODING, encoding)
-        kind = encoding.WhichOneof("column_encoding")
-        if kind == "blob":  # in 2.0; its pages say so too
-            kind = encoding.blob.inner.WhichOneof("column_encoding")
-        if kind != "values":
-            raise Unsupported(f"column encoding {kind or 'unknown'!r}")
 
     def _page(self, column: int, index: int, message: file2_pb2.Page) -> StoredPage:
         positions, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
@@ -112,18 +107,42 @@ class Container:
             places = list(zip(positions, sizes, strict=True))
             source = self.checksums.checked(source, column, index, places)
         page = Page(source, index, int(message.length), positions, sizes)
-        encoding: Any
-        if self.version == (2, 0):
-            encoding = encodings_v20_pb2.ArrayEncoding()
-            _unwrap(message.encoding, ARRAY_ENCODING, encoding)
-        else:
-            encoding = encodings_v21_pb2.PageLayout()
-            _unwrap(message.encoding, PAGE_LAYOUT, encoding)
-        return StoredPage(page, encoding)
+        parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
+        return StoredPage(page, parse_encoding(message.encoding.SerializeToString()))
 
 
-def _unwrap(encoding: file2_pb2.Encoding, type_url: str, into: Any) -> None:
+# Columns and pages mostly have encodings that others have too, byte for byte: of a wide table, each
+# is parsed once.  The largest hold an FSST symbol table of 2 KiB.
+
+
+@functools.lru_cache(_CACHED)
+def _check_column_encoding(stored: bytes) -> None:
+    encoding = encodings_v20_pb2.ColumnEncoding()
+    _unwrap(stored, COLUMN_ENCODING, encoding)
+    kind = encoding.WhichOneof("column_encoding")
+    if kind == "blob":  # in 2.0; its pages say so too
+        kind = encoding.blob.inner.WhichOneof("column_encoding")
+    if kind != "values":
+        raise Unsupported(f"column encoding {kind or 'unknown'!r}")
+
+
+@functools.lru_cache(_CACHED)
+def _array_encoding(stored: bytes) -> encodings_v20_pb2.ArrayEncoding:
+    encoding = encodings_v20_pb2.ArrayEncoding()
+    _unwrap(stored, ARRAY_ENCODING, encoding)
+    return encoding
+
+
+@functools.lru_cache(_CACHED)
+def _page_layout(stored: bytes) -> encodings_v21_pb2.PageLayout:
+    encoding = encodings_v21_pb2.PageLayout()
+    _unwrap(stored, PAGE_LAYOUT, encoding)
+    return encoding
+
+
+def _unwrap(stored: bytes, type_url: str, into: Any) -> None:
     """Parse a directly stored encoding of the expected type."""
+    encoding = file2_pb2.Encoding.FromString(stored)
     where = encoding.WhichOneof("location")
     if where == "indirect":
         raise Unsupported("an encoding stored outside of its column")

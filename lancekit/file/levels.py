@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,16 +67,20 @@ class Layers:
     @classmethod
     def of(cls, stored: Iterable[int]) -> Layers:
         """Check the layers of a page."""
-        kinds = tuple(stored)
-        require(kinds, "a page without layers")
-        unknown = [kind for kind in kinds if kind not in _NUMBERS]
-        if unknown:
-            raise Unsupported(f"layer {unknown[0]}")
-        is_list = tuple(kind in _LISTS for kind in kinds)
-        require(not is_list[0], "the innermost layer is a list")
-        below = is_list.index(True) if any(is_list) else len(is_list)
-        numbers = [_NUMBERS[kind] for kind in kinds]
-        return cls(kinds, is_list, sum(is_list), sum(numbers[:below]), sum(numbers))
+        return _layers(tuple(stored))
+
+
+@lru_cache
+def _layers(kinds: tuple[int, ...]) -> Layers:
+    require(kinds, "a page without layers")
+    unknown = [kind for kind in kinds if kind not in _NUMBERS]
+    if unknown:
+        raise Unsupported(f"layer {unknown[0]}")
+    is_list = tuple(kind in _LISTS for kind in kinds)
+    require(not is_list[0], "the innermost layer is a list")
+    below = is_list.index(True) if any(is_list) else len(is_list)
+    numbers = [_NUMBERS[kind] for kind in kinds]
+    return Layers(kinds, is_list, sum(is_list), sum(numbers[:below]), sum(numbers))
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,8 @@ def tree(field: pa.Field, name: str | None = None) -> Node:
     """Return the tree of a field, whose metadata names packed structs and blobs."""
     kind = storage_type(field.type)
     name = field.name if name is None else name
+    if not pa.types.is_nested(kind):
+        return Node(name, kind)
     if is_blob(field.metadata) or (pa.types.is_struct(kind) and is_packed(field.metadata)):
         return Node(name, _storage(kind))
     parts: list[pa.Field] = []
