@@ -1,6 +1,6 @@
-"""Run the quickstart notebook in a folder of its own, and say what it did and where to look.
+"""Run the notebooks in a folder of their own, and say what they did and where to look.
 
-``--save`` also puts the outputs into the notebook itself, as they are published.
+``--save`` also puts the outputs into the notebooks themselves, as they are published.
 """
 
 from __future__ import annotations
@@ -15,21 +15,23 @@ from nbformat import NotebookNode
 
 import lancekit as lk
 
-QUICKSTART = Path(__file__).with_name("01_quickstart.ipynb")
+NOTEBOOKS = sorted(Path(__file__).parent.glob("0*.ipynb"))
 CELL_SECONDS = 300
 
 
-def execute(folder: Path, *, talk: bool = False) -> NotebookNode:
-    """Run the notebook from top to bottom, with ``folder`` as the working folder.
+def execute(path: Path, folder: Path, *, talk: bool = False) -> NotebookNode:
+    """Run a notebook from top to bottom.
 
     Parameters
     ----------
+    path
+        The notebook.
     folder
-        Where the notebook's datasets will be.
+        The working folder, where the notebook's datasets will be.
     talk
         Whether to print each heading when its cells begin.
     """
-    notebook = nbformat.read(QUICKSTART, as_version=4)
+    notebook = nbformat.read(path, as_version=4)
     headings = {}
     heading = ""
     for place, cell in enumerate(notebook.cells):
@@ -56,10 +58,11 @@ def execute(folder: Path, *, talk: bool = False) -> NotebookNode:
 
 
 def summary(folder: Path) -> str:
-    """Return what the notebook left in ``folder``."""
+    """Return what the notebooks left in ``folder``."""
     ds = lk.dataset(folder / "flights.lance")
     branches = {name: ds.checkout_version((name, None)) for name in ds.branches.names()}
     tags = [f"{name} (version {tag['version']})" for name, tag in ds.tags.list().items()]
+    nested, old = (_megabytes(folder / name) for name in ("nested.lance", "old.lance"))
     lines = [
         ("dataset", f"{len(ds.versions())} versions, {ds.count_rows():,} rows at the newest"),
         ("tags", ", ".join(tags)),
@@ -68,17 +71,23 @@ def summary(folder: Path) -> str:
             for name, b in branches.items()
         ),
         ("clone", f"{lk.dataset(folder / 'mine.lance').count_rows():,} rows of its own version"),
+        ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]
     width = max(len(label) for label, _ in lines)
     return "\n".join(f"  {label:<{width}}  {said}" for label, said in lines)
 
 
+def _megabytes(uri: Path) -> str:
+    files = [file for part in lk.dataset(uri).get_fragments() for file in part.data_files()]
+    return f"{sum(file.size_bytes or 0 for file in files) / 1e6:.1f} MB"
+
+
 def report(folder: Path) -> str:
-    """Return what the notebook did, and where to look."""
+    """Return what the notebooks did, and where to look."""
+    outputs = "".join(f"  {folder / path.name}  with its outputs\n" for path in NOTEBOOKS)
     return (
-        f"It made, and read back:\n{summary(folder)}\n\n"
-        "Where to look:\n"
-        f"  {folder / QUICKSTART.name}  the notebook with its outputs\n"
+        f"They made, and read back:\n{summary(folder)}\n\n"
+        f"Where to look:\n{outputs}"
         f"  {folder / 'flights.lance'}  the dataset\n"
         "  make lab  opens the notebooks in JupyterLab"
     )
@@ -87,11 +96,12 @@ def report(folder: Path) -> str:
 def main() -> None:
     """Run, report, and keep everything for a look."""
     folder = Path(tempfile.mkdtemp(prefix="lancekit-demo-"))
-    print(f"Running {QUICKSTART.name}:")
-    notebook = execute(folder, talk=True)
-    nbformat.write(notebook, folder / QUICKSTART.name)
-    if "--save" in sys.argv[1:]:
-        nbformat.write(notebook, QUICKSTART)
+    for path in NOTEBOOKS:
+        print(f"Running {path.name}:")
+        notebook = execute(path, folder, talk=True)
+        nbformat.write(notebook, folder / path.name)
+        if "--save" in sys.argv[1:]:
+            nbformat.write(notebook, path)
     print(f"\n{report(folder)}")
 
 

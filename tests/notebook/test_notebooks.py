@@ -1,5 +1,6 @@
-"""The quickstart notebook: it runs, shows what it should, and its datasets open in pylance."""
+"""The notebooks: they run, show what they should, and their datasets open in pylance."""
 
+import functools
 import importlib.util
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 import lancekit as lk
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
+NAMES = ["01_quickstart", "02_data_files"]
 MONTHS = [
     27004,
     51955,
@@ -37,22 +39,38 @@ def demo():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("quickstart")
+    return tmp_path_factory.mktemp("notebooks")
 
 
 @pytest.fixture(scope="module")
-def executed(folder):
-    return demo().execute(folder)
+def run(folder):
+    """Return what executes a notebook, all in one folder, as `make demo` does; each once."""
+    return functools.cache(lambda name: demo().execute(NOTEBOOKS / f"{name}.ipynb", folder))
+
+
+@pytest.fixture(scope="module")
+def executed(run):
+    return run("01_quickstart")
+
+
+@pytest.fixture(scope="module")
+def of_files(run):
+    return run("02_data_files")
 
 
 def outputs(notebook):
-    """Return (source, output) of every code cell; each has exactly one."""
+    """Return (source, output) for what every code cell shows; each shows something."""
     pairs = []
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            (output,) = cell.outputs
-            assert output.output_type == "execute_result", cell.source
-            pairs.append((cell.source, output.data))
+            assert cell.outputs, cell.source
+            for output in cell.outputs:
+                if output.output_type == "stream":
+                    assert output.name == "stdout", output.text
+                    pairs.append((cell.source, {"text/plain": output.text}))
+                else:
+                    assert output.output_type in {"execute_result", "display_data"}, cell.source
+                    pairs.append((cell.source, output.data))
     return pairs
 
 
@@ -62,10 +80,44 @@ def shape(text):
     text = re.sub(r"just now|\d+ (s|min|h|days) ago", "<age>", text)
     text = re.sub(r"\d\d:\d\d:\d\d\.\d{6}", "<time>", text)
     text = re.sub(r"\d+\.\d\d s\b", "<seconds>", text)
-    text = re.sub(r"[\d.]+ [KM]iB", "<size>", text)
+    text = re.sub(r"[\d.]+ [KM]iB|[\d,]+ bytes|(?<=BlobFile size=)\d+", "<size>", text)
+    text = re.sub(r"\b[01]{24}[0-9a-f]{26}\b", "<file>", text)
+    if ", ms" in text:
+        text = re.sub(r"\d+\.\d\b", "<measured>", text)
     # how many fragments Spark writes depends on the machine
     text = re.sub(r"\d+ fragments? in \d+ data files?", "<fragments>", text)
     return re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
+
+
+@pytest.mark.notebook
+@pytest.mark.parametrize("name", NAMES)
+def test_the_saved_outputs_are_those_of_a_run(run, name):
+    saved = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    for (source, now), (_, then) in zip(outputs(run(name)), outputs(saved), strict=True):
+        assert now.keys() == then.keys()
+        assert shape(now["text/plain"]) == shape(then["text/plain"]), source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_saved_notebook_is_fit_to_be_read(name):
+    path = NOTEBOOKS / f"{name}.ipynb"
+    text = path.read_text(encoding="utf-8")
+    assert len(text.encode()) < 200_000
+    assert not re.search(r"(/tmp|/home|/root|/work|/Users|/var|site-packages|[A-Z]:\\\\)", text)
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    numbers = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
+    assert numbers == list(range(1, len(numbers) + 1))
+    outputs(notebook)
+    assert "could not be drawn" not in text
+
+
+def test_every_notebook_is_tested_and_run_by_the_demo():
+    assert [path.stem for path in demo().NOTEBOOKS] == NAMES
+    assert sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")) == NAMES
+
+
+# ---- the quickstart
 
 
 @pytest.mark.notebook
@@ -91,14 +143,6 @@ def test_it_shows_what_it_should(executed):
     merges = [text["text/plain"] for source, text in outputs(executed) if "merge_insert" in source]
     assert ["on Spark" in text for text in merges] == [False, True]
     assert "guarded exactly" in merges[0]
-
-
-@pytest.mark.notebook
-def test_the_saved_outputs_are_those_of_a_run(executed):
-    saved = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
-    for (source, now), (_, then) in zip(outputs(executed), outputs(saved), strict=True):
-        assert now.keys() == then.keys()
-        assert shape(now["text/plain"]) == shape(then["text/plain"]), source
 
 
 @pytest.mark.notebook
@@ -177,26 +221,64 @@ result = builder.when_matched_update_all().when_not_matched_insert_all().execute
     assert dict(late.execute(some))["num_updated_rows"] >= 5
 
 
+# ---- data files
+
+DATASETS = {"nested": 336_776, "old": 336_776, "airlines": 16, "checked": 336_776}
+
+
 @pytest.mark.notebook
-def test_the_demo_says_what_it_did_and_where_to_look(executed, folder):
+def test_it_shows_what_files_are_made_of(of_files):
+    shown = {source.splitlines()[-1]: data["text/plain"] for source, data in outputs(of_files)}
+    assert shown["ds"].replace("\u202f", "").startswith("nested.lance · main:1 · 336776 rows")
+    (metadata,) = (text for text in shown.values() if text.startswith("Data file 2.2"))
+    assert len(metadata.splitlines()) == 16
+    assert "carrier: 1 page" in metadata
+    assert "into a dictionary of 16 (strings)" in metadata
+    (found,) = (text for text in shown.values() if "is damaged" in text)
+    assert found.startswith("damaged.lance/data/")
+    assert "column 'flight', page 0 is damaged: the page does not fit its checksum" in found
+    (older,) = (text for text in shown.values() if "'equal'" in text)
+    assert "'version': '2.0'" in older
+    assert "'equal': True" in older
+    pictures = [data for _, data in outputs(of_files) if "image/png" in data]
+    assert len(pictures) == 2
+
+
+@pytest.mark.notebook
+def test_its_files_are_read_alike_by_the_references(of_files, folder, pylance4):
+    for name in DATASETS:
+        uri = str(folder / f"{name}.lance")
+        columns = ["carrier", "name"] if name == "airlines" else None
+        assert lk.dataset(uri).to_table(columns) == lance.dataset(uri).to_table(columns), name
+    uri = str(folder / "airlines.lance")
+    (theirs,) = lance.dataset(uri).take_blobs("delays", indices=[3])
+    (ours,) = lk.dataset(uri).take_blobs("delays", indices=[3])
+    assert ours.read() == theirs.read()
+    found = pylance4(
+        """
+result = {}
+for name in arguments["names"]:
+    table = lance.dataset(f"{arguments['folder']}/{name}.lance").to_table(columns=["carrier"])
+    result[name] = table.num_rows
+""",
+        folder=str(folder),
+        names=list(DATASETS),
+    )
+    assert found == DATASETS
+
+
+# ---- what surrounds them
+
+
+@pytest.mark.notebook
+def test_the_demo_says_what_it_did_and_where_to_look(executed, of_files, folder):
     said = demo().report(folder)
     assert "15 versions, 328,522 rows at the newest" in said
     assert "jan (version 1)" in said
     assert "3 versions, 41,542 rows" in said
+    assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
-
-
-def test_the_saved_notebook_is_fit_to_be_read():
-    path = NOTEBOOKS / "01_quickstart.ipynb"
-    text = path.read_text(encoding="utf-8")
-    assert len(text.encode()) < 200_000
-    assert not re.search(r"(/tmp|/home|/root|/work|/Users|/var|site-packages|[A-Z]:\\\\)", text)
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    numbers = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
-    assert numbers == list(range(1, len(numbers) + 1))
-    outputs(notebook)
-    assert "could not be drawn" not in text
+    assert all(f"{folder / name}.ipynb" in said for name in NAMES)
 
 
 def test_the_pictures_of_the_readme_are_there_and_small():
