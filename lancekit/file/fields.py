@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import accumulate, islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +22,7 @@ from lancekit.file.assemble import Path, aligned, lists_over, merge, nest, struc
 from lancekit.file.blobpages import DESCRIPTOR, BlobPage
 from lancekit.file.constant import ConstantPage
 from lancekit.file.container import Container, StoredPage
-from lancekit.file.faults import Unsupported, located, require
+from lancekit.file.faults import Damaged, Unsupported, located, require
 from lancekit.file.fullzip import FullZipPage
 from lancekit.file.levels import Layers, ranges
 from lancekit.file.memory import Ints, starts_of
@@ -40,6 +40,9 @@ __all__ = ["FieldReader", "Plan"]
 #: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
 _UNIT_BYTES = 2 << 20
 _UNIT_ROWS = 64
+
+#: Encoded bytes that are decoded sooner than a thread has been told to.
+_ALONE_BYTES = 1 << 14
 
 Work = tuple[int, Callable[[], pa.Array]]
 
@@ -101,11 +104,13 @@ class _Column:
         with located(self.file, self.name):
             self.stored = container.pages(column)
             self.runs = list(runs_of(self.stored))
-            lengths = np.array([run.length for run in self.runs], np.int64)
-            require((lengths % group == 0).all(), "a page ends inside of a list of fixed size")
-            total = int(lengths.sum()) // group
-            require(total == rows, f"its pages hold {total} rows, not {rows}")
-            self.firsts = starts_of(lengths // group)
+            borders = [0, *accumulate(run.length for run in self.runs)]
+            for border in borders:
+                require(border % group == 0, "a page ends inside of a list of fixed size")
+            total = borders[-1] // group
+            if total != rows:
+                raise Damaged(f"its pages hold {total} rows, not {rows}")
+            self.firsts = np.array(borders, np.int64) // group
 
     @property
     def encoded_bytes(self) -> int:
@@ -128,11 +133,13 @@ class _Leaf:
         return [self._column]
 
     def plan(self, rows: Selection) -> Plan:
-        pieces = [
-            piece
-            for place, part in split(rows, self._column.firsts)
-            for piece in divide(self._column.runs[place].as_page(), place, part)
-        ]
+        pieces: list[Piece] = []
+        for place, part in split(rows, self._column.firsts):
+            run = self._column.runs[place]
+            if run.encoded_bytes <= _ALONE_BYTES:
+                pieces.append(Piece(place, part, 0))
+            else:
+                pieces += divide(run.as_page(), place, part)
         return Plan([(p.cost, partial(self._read, p)) for p in pieces], list)
 
     def _read(self, piece: Piece) -> pa.Array:
@@ -161,10 +168,8 @@ class _Leaf:
             if decode is None:
                 decode = self._decoders[key] = self._decoder_of(pages)
             array = decode(rows)
-            require(
-                len(array) == len(rows) and array.type == kind,
-                f"it decodes to {len(array)} values of {array.type}, not {len(rows)}",
-            )
+            if len(array) != len(rows) or array.type != kind:
+                raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
         return array
 
     def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Selection], pa.Array]:
@@ -186,17 +191,9 @@ class _Leaf:
 class _Leaves:
     """A field of a 2.1+ file: its leaves, each with the shape of what is around it."""
 
-    def __init__(self, container: Container, node: Node, columns: Sequence[int], rows: int) -> None:
+    def __init__(self, node: Node, leaves: Sequence[_Leaf]) -> None:
         self._node = node
-        leaves = list(paths(node))
-        _check_columns(node, len(leaves), columns)
-        for _, path in leaves:
-            if path.group != 1 and path.lists:
-                raise Unsupported("a list in, or of, fixed-size lists of structs")
-        self._leaves = [
-            _Leaf(container, leaf, column, rows, path)
-            for (leaf, path), column in zip(leaves, columns, strict=True)
-        ]
+        self._leaves = leaves
 
     @property
     def columns(self) -> Sequence[_Column]:
@@ -295,10 +292,22 @@ def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa
 
 
 def _check_columns(node: Node, expected: int, columns: Sequence[int]) -> None:
-    require(
-        len(columns) == expected,
-        f"{node.kind} takes {expected} physical columns, not {len(columns)}",
-    )
+    if len(columns) != expected:
+        raise Damaged(f"{node.kind} takes {expected} physical columns, not {len(columns)}")
+
+
+def _reader(container: Container, node: Node, columns: Sequence[int], rows: int) -> _Reader:
+    """Return the reader of a field of a 2.1+ file."""
+    leaves = list(paths(node))
+    _check_columns(node, len(leaves), columns)
+    for _, path in leaves:
+        if path.group != 1 and path.lists:
+            raise Unsupported("a list in, or of, fixed-size lists of structs")
+    readers = [
+        _Leaf(container, leaf, column, rows, path)
+        for (leaf, path), column in zip(leaves, columns, strict=True)
+    ]
+    return readers[0] if node.is_leaf else _Leaves(node, readers)
 
 
 def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: int) -> _Reader:
@@ -329,9 +338,9 @@ class FieldReader:
         with located(self._file, self._field.name):
             if container.version == (2, 0):
                 _check_columns(node, sum(1 for _ in node.walk()), columns)
-                self._reader = _reader_20(container, node, iter(columns), self._rows)
+                self._reader: _Reader = _reader_20(container, node, iter(columns), self._rows)
             else:
-                self._reader = _Leaves(container, node, columns, self._rows)
+                self._reader = _reader(container, node, columns, self._rows)
 
     def plan(self, rows: Selection) -> Plan:
         """Return what to do for some rows, and how to make chunks of the field's type of it."""

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from lancekit.file import raw
 from lancekit.file.faults import require
 from lancekit.file.levels import Layers, Levels, pick, rows_of
-from lancekit.file.memory import Bytes, Ints, arrow_of, fetch, gather, starts_of, view
+from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, fetch, gather, starts_of, view
 from lancekit.file.minivalues import decode_values
+from lancekit.file.onechunk import decode_chunk
 from lancekit.file.packed import values_to_arrow
 from lancekit.file.page import Leaf, Page
 from lancekit.file.pieces import Pieces, decode_blocks, decode_one
@@ -60,6 +61,16 @@ class _Chunks:
 
 
 @dataclass(frozen=True, slots=True)
+class _Chunk:
+    """A single chunk: its bytes in the file, how many values it has, and those wanted."""
+
+    start: int
+    size: int
+    values: int
+    wanted: Span
+
+
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """The buffers of several chunks."""
 
@@ -82,7 +93,7 @@ class MiniBlockPages:
 
     def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
         self._pages = [page for page, _ in pages]
-        self._counts = np.array([layout.num_items for _, layout in pages], np.int64)
+        self._counts = [int(layout.num_items) for _, layout in pages]
         self._layout = layout = pages[0][1]
         self._kind = kind
         self._layers = Layers.of(layout.layers)
@@ -94,7 +105,7 @@ class MiniBlockPages:
         else:
             require(not layout.HasField("rep_compression"), "repetition without lists")
             lengths = [page.length for page in self._pages]
-            require((self._counts == lengths).all(), "the page's items are not its rows")
+            require(self._counts == lengths, "the page's items are not its rows")
 
     @cached_property
     def _chunks(self) -> _Chunks:
@@ -110,7 +121,7 @@ class MiniBlockPages:
         require((logs >= 1).all() and (logs <= _MAX_LOG).all(), "a chunk of impossible size")
         counts = np.left_shift(np.int64(1), logs)
         counts[lasts] = 0
-        counts[lasts] = self._counts - np.add.reduceat(counts, firsts[:-1])
+        counts[lasts] = np.array(self._counts) - np.add.reduceat(counts, firsts[:-1])
         require((counts[lasts] >= 0).all(), "the chunks hold more values than the page")
         places = starts_of(sizes)
         before = places[firsts[:-1]]
@@ -170,6 +181,39 @@ class MiniBlockPages:
 
     def leaf(self, rows: Selection) -> Leaf:
         """Return rows with their levels; only chunks that hold a wanted row are read."""
+        chunk = None if self._layers.lists or not isinstance(rows, Span) else self._only(rows)
+        return self._of_many(rows) if chunk is None else self._of_one(chunk)
+
+    @cached_property
+    def _single(self) -> tuple[int, int] | None:
+        """Where the only chunk lies, and its size; ``None`` if there are several."""
+        page, *others = self._pages
+        width = 4 if self._layout.has_large_chunk else 2
+        if others or page.size(0) // width != 1:
+            return None
+        word = int.from_bytes(page.source.read(page.positions[0], width), "little")
+        size = ((word >> 4) + 1) * 8
+        require(size <= page.size(1), "the chunks are longer than their buffer")
+        return page.positions[1], size
+
+    def _only(self, rows: Span) -> _Chunk | None:
+        """Return the chunk that holds all of the rows, if there is one."""
+        if self._single is not None:
+            return _Chunk(*self._single, self._pages[0].length, rows)
+        chunks = self._chunks
+        at = int(np.searchsorted(chunks.rows, rows.start, "right")) - 1
+        if len(rows) == 0 or rows.stop > chunks.rows[at + 1]:
+            return None
+        first, start = int(chunks.rows[at]), int(chunks.starts[at])
+        local = Span(rows.start - first, rows.stop - first)
+        return _Chunk(start, int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first, local)
+
+    def _of_one(self, chunk: _Chunk) -> Leaf:
+        data = as_bytes(self._pages[0].source.read(chunk.start, chunk.size))
+        decoded, definition = decode_chunk(self._layout, data, chunk.values, chunk.wanted)
+        return self._leaf(decoded, Levels(len(chunk.wanted), None, definition))
+
+    def _of_many(self, rows: Selection) -> Leaf:
         chunks = self._chunks
         wanted = chunks.cover(rows)
         starts, stops = chunks.starts[wanted], chunks.stops[wanted]
@@ -228,6 +272,9 @@ class MiniBlockPages:
         if isinstance(keep, slice):
             require(keep.stop <= decoded.count, "more entries than values")
             decoded = raw.select(decoded, keep)
+        return self._leaf(decoded, levels)
+
+    def _leaf(self, decoded: raw.Raw, levels: Levels) -> Leaf:
         if self._layout.HasField("dictionary"):
             values = self._look_up(decoded, levels)
         else:

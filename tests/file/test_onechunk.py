@@ -1,0 +1,129 @@
+"""Rows of one chunk come out the same as the general way decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lancekit.file import onechunk
+from lancekit.file.container import StoredPage
+from lancekit.file.faults import Damaged, Unsupported
+from lancekit.file.miniblock import MiniBlockPages
+from lancekit.file.page import Leaf
+from lancekit.file.selection import Span
+from lancekit.format.pb import encodings_v21_pb2 as pb
+from tests.file.columns import assert_same, columns, with_nulls
+from tests.file.lance_io import open_ours, write_ours, write_reference
+
+ROWS = 5000
+SKIPPED = ("duration", "time", "date", "large", "uint", "decimal256", "binary(", "int16")
+
+
+def _files(tmp_path: Path, version: str, rows: int) -> Iterator[tuple[str, bytes]]:
+    for name, array in columns(rows):
+        if name.startswith(SKIPPED) or "128]" in name or "huge" in name or "int64[" in name:
+            continue
+        for nulls in ("none", "some"):
+            table = pa.table({"c": with_nulls(array, nulls)})
+            yield f"ours {name} {nulls}", write_ours(table, version)
+            yield (
+                f"theirs {name} {nulls}",
+                write_reference(table, tmp_path / "a.lance", version),
+            )
+    # general compression, and a dictionary
+    text = pa.array([f"some text {k % 90} and more of it" for k in range(rows)])
+    metadata = {"lance-encoding:compression": "zstd"}
+    table = pa.table([text], schema=pa.schema([pa.field("c", text.type, metadata=metadata)]))
+    yield "compressed", write_reference(table, tmp_path / "a.lance", version)
+    yield "dictionary", write_ours(pa.table({"c": text.dictionary_encode()}), version)
+
+
+def _pages(data: bytes) -> Iterator[tuple[StoredPage, pb.MiniBlockLayout, pa.DataType]]:
+    reader = open_ours(data)
+    for stored in reader.container.pages(0):
+        encoding: Any = stored.encoding
+        if encoding.WhichOneof("layout") == "mini_block":
+            yield stored, encoding.mini_block, reader.schema.field(0).type
+
+
+def _spans(rng: np.random.Generator, first: int, last: int) -> Iterator[Span]:
+    """Yield the whole chunk, a row at either end, and some in between."""
+    yield Span(first, last)
+    yield Span(first, first + 1)
+    yield Span(last - 1, last)
+    start, stop = sorted(rng.choice(last - first + 1, 2, replace=False).tolist())
+    yield Span(first + start, first + stop)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_same_as_the_general_way(tmp_path: Path, version: str) -> None:
+    rng = np.random.default_rng(5)
+    seen = set()
+    for name, data in _files(tmp_path, version, ROWS):
+        for stored, layout, kind in _pages(data):
+            decoder = MiniBlockPages([(stored.page, layout)], kind)
+            seen.add(layout.value_compression.WhichOneof("compression"))
+            borders = decoder._chunks.rows
+            for chunk in {0, len(borders) // 2 - 1, len(borders) - 2}:
+                if chunk < 0 or borders[chunk] == borders[chunk + 1]:
+                    continue
+                for rows_wanted in _spans(rng, int(borders[chunk]), int(borders[chunk + 1])):
+                    assert decoder._only(rows_wanted) is not None, name
+                    fast, general = decoder.leaf(rows_wanted), decoder._of_many(rows_wanted)
+                    assert_same(fast.values, general.values, name)
+                    assert fast.levels.count == general.levels.count
+                    assert _words(fast) == _words(general), name
+    assert seen >= {*onechunk._VALUES, "fixed_size_list"}
+
+
+def test_where_a_lone_chunk_lies(tmp_path: Path) -> None:
+    """A page of one chunk is found without arrays, at the same place."""
+    for _, data in _files(tmp_path, "2.1", 100):
+        for stored, layout, kind in _pages(data):
+            decoder = MiniBlockPages([(stored.page, layout)], kind)
+            chunks = decoder._chunks
+            if len(chunks.starts) == 1:
+                start, size = decoder._single or (0, 0)
+                assert (start, start + size) == (chunks.starts[0], chunks.stops[0])
+            else:
+                assert decoder._single is None
+
+
+def test_damage_is_found_in_either_way(tmp_path: Path) -> None:
+    """What one way refuses is refused by the other, for a flipped byte anywhere in a chunk."""
+    rng = np.random.default_rng(1)
+    for name, data in _files(tmp_path, "2.2", 100):
+        for stored, _, _ in _pages(data):
+            start, size = stored.page.positions[1], stored.page.sizes[1]
+            for place in {
+                *range(start, start + 8),
+                *rng.integers(start, start + size, 8).tolist(),
+            }:
+                damaged = bytearray(data)
+                damaged[place] ^= 1 << int(rng.integers(0, 8))
+                for page, layout, kind in _pages(bytes(damaged)):
+                    decoder = MiniBlockPages([(page.page, layout)], kind)
+                    rows = Span(0, page.page.length)
+                    fast, general = _read(decoder.leaf, rows), _read(decoder._of_many, rows)
+                    assert (fast is None) == (general is None), (name, place - start)
+                    if fast is not None and general is not None:
+                        assert_same(fast, general, name)
+
+
+def _words(leaf: Leaf) -> bytes | None:
+    definition = leaf.levels.definition
+    return None if definition is None else definition.tobytes()
+
+
+def _read(read: Callable[[Span], Leaf], rows: Span) -> pa.Array | None:
+    try:
+        values = read(rows).values
+        values.validate(full=True)
+    except (Damaged, Unsupported, ValueError, IndexError, pa.ArrowException):
+        return None
+    return values
