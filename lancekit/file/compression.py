@@ -11,7 +11,7 @@ import pyarrow as pa
 from xxhash import xxh32_intdigest
 
 from lancekit.file.faults import Damaged, Unsupported, require
-from lancekit.file.memory import Bytes, Ints, as_bytes, gather, scratch, starts_of
+from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["SCHEMES", "ZSTD_MAGIC", "compressor", "decompress", "decompress_all"]
@@ -24,6 +24,7 @@ SCHEMES = {pb.LZ4: "lz4", pb.ZSTD: "zstd"}
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
+_LZ4_HEAD = 15
 
 #: Bytes that a block in a frame of LZ4 may have, by the number of the kind of frame less 4.
 _LZ4_BLOCKS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)
@@ -83,7 +84,7 @@ def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tup
         if scheme == "zstd":  # takes frames that follow each other as one
             frames = gather(data, starts + prefix, lengths - prefix)
             joined = pa.Codec(scheme).decompress(pa.py_buffer(frames), decompressed_size=total)
-        elif largest <= _LZ4_BLOCKS[-1]:
+        elif len(starts) > 1 and largest <= _LZ4_BLOCKS[-1] and lengths[0] >= _LZ4_HEAD:
             frame = _lz4_frame(data, starts, lengths, largest, total)
             joined = pa.Codec("lz4").decompress(pa.py_buffer(frame), decompressed_size=total)
         else:
@@ -104,13 +105,12 @@ def _lz4_frame(data: Bytes, starts: Ints, lengths: Ints, largest: int, total: in
     # version 1, independent blocks, the size of the content; the largest size of a block
     descriptor = struct.pack("<BBQ", 0x68, kind << 4, total)
     head = _LZ4_MAGIC + descriptor + bytes([xxh32_intdigest(descriptor) >> 8 & 0xFF])
-    frame = scratch(len(head) + int(lengths.sum()) + 4)
-    frame[: len(head)] = np.frombuffer(head, np.uint8)
-    frame[len(head) : -4] = gather(data, starts, lengths)
-    frame[-4:] = 0
-    places = starts_of(lengths)[:-1] + len(head)
-    frame[places[:, None] + np.arange(4)] = (lengths - 4).astype("<u4")[:, None].view(np.uint8)
-    return frame
+    frame = gather(data, starts, lengths, room=_LZ4_HEAD)
+    frame[:_LZ4_HEAD] = np.frombuffer(head, np.uint8)
+    places = starts_of(lengths) + _LZ4_HEAD
+    sizes = np.append(lengths - 4, 0)  # a size of 0 is the end
+    frame[places[:, None] + np.arange(4)] = sizes.astype("<u4")[:, None].view(np.uint8)
+    return frame[: places[-1] + 4]
 
 
 def compressor(scheme: str, level: int | None) -> Callable[[pa.Buffer], bytes]:

@@ -85,14 +85,15 @@ def starts_of(lengths: NDArray[Any]) -> Ints:
     return out
 
 
-def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
+def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     """Copy pieces of ``data``, in the order given, back to back.
 
-    The pieces must ascend and not overlap.
+    The pieces must ascend and not overlap.  With ``room``, so many bytes of any content lie before
+    them and behind them, the result is writable, and the first piece must not be shorter.
     """
     if len(starts) == 0:
         return np.empty(0, np.uint8)
-    if len(starts) == 1:
+    if len(starts) == 1 and not room:
         start, size = int(starts[0]), int(lengths[0])
         require(start >= 0 and 0 <= size <= data.size - start, _OUTSIDE)
         return data[start : start + size]
@@ -104,29 +105,36 @@ def gather(data: Bytes, starts: Ints, lengths: Ints) -> Bytes:
         and (starts[1:] >= stops[:-1]).all(),
         _OUTSIDE,
     )
-    if (starts[1:] == stops[:-1]).all():
+    if not room and (starts[1:] == stops[:-1]).all():
         return data[starts[0] : stops[-1]]
     head = len(starts) - 1  # the last chunk of a page is shorter than the others
     size = int(lengths[0])
     stride = int(starts[1] - starts[0])
-    if (lengths[:head] == size).all() and (starts[1:] - starts[:-1] == stride).all():
+    if not room and (lengths[:head] == size).all() and (starts[1:] - starts[:-1] == stride).all():
         out = scratch(head * size + int(lengths[-1]))
         rows: Bytes = np.ndarray((head, size), np.uint8, data, int(starts[0]), (stride, 1))
         out[: head * size].reshape(head, size)[:] = rows
         out[head * size :] = data[starts[-1] : stops[-1]]
         return out
-    # Arrow copies the pieces: seen as a binary array whose elements are gap, piece, gap, piece ...
-    borders = np.empty(2 * len(starts) + 1, np.int64)
+    # Arrow copies the pieces: seen as a binary array whose elements are gap, first bytes of the
+    # first piece, its rest, gap, piece, gap, piece ...
+    borders = np.empty(2 * len(starts) + 2, np.int64)
     borders[0] = 0
-    borders[1::2] = starts
-    borders[2::2] = stops
+    borders[1] = starts[0]
+    borders[2::2] = starts
+    borders[3::2] = stops
+    borders[2] += room
+    wanted = np.arange(0, 2 * len(starts) + 1, 2)
+    wanted[0] = 1
+    if room:
+        wanted = np.concatenate(([1], wanted, [1]))
     pieces = pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), 2 * len(starts), [None, pa.py_buffer(borders), pa.py_buffer(data)]
-    ).take(arrow_of(np.arange(1, 2 * len(starts), 2)))
+        pa.large_binary(), 2 * len(starts) + 1, [None, pa.py_buffer(borders), pa.py_buffer(data)]
+    ).take(arrow_of(wanted))
     joined = pieces.buffers()[2]
     if joined is None:
         return np.empty(0, np.uint8)
-    return np.frombuffer(joined, np.uint8)[: int(lengths.sum())]
+    return np.frombuffer(joined, np.uint8)[: int(lengths.sum()) + 2 * room]
 
 
 def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:

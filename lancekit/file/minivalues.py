@@ -109,7 +109,14 @@ def _variable(
     wide = dtype if int(sizes.sum()) < 2**31 else np.dtype(np.int64)
     out = np.empty(int(counts.sum()) + 1, wide)
     raw = view(piece.head(counts * dtype.itemsize), dtype)
-    np.add(raw, np.repeat((starts_of(sizes)[:-1] - begin).astype(wide), counts), out=out[:-1])
+    shifts = (starts_of(sizes)[:-1] - begin).astype(wide)
+    if len(counts) > 1 and (counts[:-1] == counts[0]).all():
+        last = int(counts[:-1].sum())
+        table = (len(counts) - 1, int(counts[0]))
+        np.add(raw[:last].reshape(table), shifts[:-1, None], out=out[:last].reshape(table))
+        np.add(raw[last:], shifts[-1], out=out[last:-1])
+    else:
+        np.add(raw, np.repeat(shifts, counts), out=out[:-1])
     out[-1] = sizes.sum()
     return Variable(out, data)
 

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _MAX_THREADS = 8
 
 #: What is decoded as one piece, in encoded bytes; a thread takes some milliseconds for it.
-_PIECE_BYTES = 1 << 20
+_PIECE_BYTES = 3 << 19
 
 #: Less than this is decoded sooner than threads have begun.
 _THREADED_BYTES = 3 << 20
