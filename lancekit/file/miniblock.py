@@ -108,9 +108,14 @@ class MiniBlockPages:
             require(self._counts == lengths, "the page's items are not its rows")
 
     @cached_property
+    def _words(self) -> tuple[NDArray[Any], Ints]:
+        """A word for each chunk, and the number of them for each page."""
+        return self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
+
+    @cached_property
     def _chunks(self) -> _Chunks:
         pages = self._pages
-        words, each = self._metadata(0, "<u4" if self._layout.has_large_chunk else "<u2")
+        words, each = self._words
         require((each > 0).all(), "a page has no chunks")
         words = words.astype(np.int64)
         sizes = ((words >> 4) + 1) * 8
@@ -185,28 +190,30 @@ class MiniBlockPages:
         return self._of_many(rows) if chunk is None else self._of_one(chunk)
 
     @cached_property
-    def _single(self) -> tuple[int, int] | None:
-        """Where the only chunk lies, and its size; ``None`` if there are several."""
-        page, *others = self._pages
-        width = 4 if self._layout.has_large_chunk else 2
-        if others or page.size(0) // width != 1:
-            return None
-        word = int.from_bytes(page.source.read(page.positions[0], width), "little")
+    def _first(self) -> tuple[int, int, int]:
+        """Where the first chunk lies, its size, and how many values it has."""
+        page, (words, each) = self._pages[0], self._words
+        require(each[0] > 0, "a page has no chunks")
+        word = int(words[0])
         size = ((word >> 4) + 1) * 8
         require(size <= page.size(1), "the chunks are longer than their buffer")
-        return page.positions[1], size
+        if each[0] == 1:
+            return page.positions[1], size, page.length
+        require(1 <= word & 15 <= _MAX_LOG, "a chunk of impossible size")
+        return page.positions[1], size, 1 << (word & 15)
 
     def _only(self, rows: Span) -> _Chunk | None:
         """Return the chunk that holds all of the rows, if there is one."""
-        if self._single is not None:
-            return _Chunk(*self._single, self._pages[0].length, rows)
+        start, size, values = self._first
+        if len(rows) and rows.stop <= values:
+            return _Chunk(start, size, values, rows)
         chunks = self._chunks
         at = int(np.searchsorted(chunks.rows, rows.start, "right")) - 1
         if len(rows) == 0 or rows.stop > chunks.rows[at + 1]:
             return None
         first, start = int(chunks.rows[at]), int(chunks.starts[at])
-        local = Span(rows.start - first, rows.stop - first)
-        return _Chunk(start, int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first, local)
+        size, values = int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first
+        return _Chunk(start, size, values, Span(rows.start - first, rows.stop - first))
 
     def _of_one(self, chunk: _Chunk) -> Leaf:
         data = as_bytes(self._pages[0].source.read(chunk.start, chunk.size))

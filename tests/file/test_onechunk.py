@@ -81,17 +81,16 @@ def test_same_as_the_general_way(tmp_path: Path, version: str) -> None:
     assert seen >= {*onechunk._VALUES, "fixed_size_list"}
 
 
-def test_where_a_lone_chunk_lies(tmp_path: Path) -> None:
-    """A page of one chunk is found without arrays, at the same place."""
-    for _, data in _files(tmp_path, "2.1", 100):
+@pytest.mark.parametrize("rows", [100, ROWS])
+def test_where_the_first_chunk_lies(tmp_path: Path, rows: int) -> None:
+    """It is found without arrays of all, at the same place."""
+    for name, data in _files(tmp_path, "2.1", rows):
         for stored, layout, kind in _pages(data):
             decoder = MiniBlockPages([(stored.page, layout)], kind)
+            start, size, values = decoder._first
             chunks = decoder._chunks
-            if len(chunks.starts) == 1:
-                start, size = decoder._single or (0, 0)
-                assert (start, start + size) == (chunks.starts[0], chunks.stops[0])
-            else:
-                assert decoder._single is None
+            assert (start, start + size) == (chunks.starts[0], chunks.stops[0]), name
+            assert values == chunks.rows[1], name
 
 
 def test_damage_is_found_in_either_way(tmp_path: Path) -> None:
