@@ -15,7 +15,7 @@ PYLANCE4 := .venv-pylance4
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
 
-demo: $(VENV)/.ready ## Run the quickstart notebook on real data, and say where to look
+demo: $(VENV)/.ready ## Run the notebooks on real data, and say where to look
 	@$(RUN)/python notebooks/run_demo.py
 
 test: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run all tests
@@ -26,6 +26,7 @@ lab: $(VENV)/.ready ## Open the notebooks in JupyterLab
 
 bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks
+	@$(RUN)/python -m benchmarks.files
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check
