@@ -27,15 +27,21 @@ __all__ = [
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
+#: Bytes of a buffer that Arrow's pool is asked for at most.
+_POOLED = 1 << 20
+
 _OUTSIDE = "a chunk reaches outside of its page"
 
 
 def scratch(size: int) -> Bytes:
-    """Return uninitialised memory from Arrow's pool, which reuses pages that are mapped already.
+    """Return uninitialised memory that starts on a multiple of 64 bytes.
 
-    Large NumPy arrays come from fresh pages, whose faults cost as much as a decoder.
+    What is small comes from Arrow's pool, which reuses pages that are mapped already: the faults of
+    fresh ones cost as much as a decoder.  Of large buffers that pool takes, and keeps, far more
+    memory than they need.
     """
-    out: Bytes = np.frombuffer(pa.allocate_buffer(size), np.uint8)
+    pool = pa.system_memory_pool() if size > _POOLED else None
+    out: Bytes = np.frombuffer(pa.allocate_buffer(size, memory_pool=pool), np.uint8)
     return out
 
 
