@@ -24,7 +24,7 @@ _CROSSES = "an FSST escape crosses a value"
 _NEVER = 255
 
 #: Codes decoded at a time, an even number.
-_BLOCK = 1 << 21
+_BLOCK = 1 << 19
 
 #: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
 _MANY = 1 << 18

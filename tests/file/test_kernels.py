@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lancekit.file.bitpacking import BLOCK, pack_blocks, unpack_blocks
 from lancekit.file.bits import gather_bits, pack, slice_bits
 from lancekit.file.chunks import pack_flags
+from lancekit.file.compression import compressor, decompress_all
 from lancekit.file.faults import Damaged
 from lancekit.file.memory import fetch, gather
 from lancekit.file.minivalues import decode_values
@@ -136,3 +138,29 @@ def test_ranges_near_each_other_are_read_as_one(base: int, gap: int, reads: int)
 def test_gather_outside_is_damage(starts: list[int], lengths: list[int]) -> None:
     with pytest.raises(Damaged):
         gather(np.arange(40, dtype=np.uint8), np.array(starts), np.array(lengths))
+
+
+@pytest.mark.parametrize("scheme", ["lz4", "zstd"])
+@pytest.mark.parametrize("size", [1, 40, 1000, 70_000, 300_000, 1_100_000, 4_200_000])
+def test_units_are_decompressed_together(scheme: str, size: int) -> None:
+    rng = np.random.default_rng(size)
+    contents = [rng.integers(0, 9, n, np.uint8).tobytes() for n in (size, 1, 5000)]
+    compress = compressor(scheme, None if scheme == "lz4" else 1)
+    units = [compress(pa.py_buffer(content)) for content in contents]
+    data = np.frombuffer(b"".join(b"gap" + unit for unit in units), np.uint8)
+    lengths = np.array([len(unit) for unit in units])
+    starts = np.cumsum(lengths + 3) - lengths
+    for count in (1, 2, 3):
+        joined, sizes = decompress_all(scheme, data, starts[:count], lengths[:count])
+        assert joined.tobytes() == b"".join(contents[:count])
+        assert sizes.tolist() == [len(content) for content in contents[:count]]
+
+
+@pytest.mark.parametrize("change", [-1, 1, 1 << 20])
+def test_units_of_other_sizes_than_they_say_are_damage(change: int) -> None:
+    compress = compressor("lz4", None)
+    unit = compress(pa.py_buffer(b"some words and some other words " * 40))
+    other = (int.from_bytes(unit[:4], "little") + change).to_bytes(4, "little") + unit[4:]
+    data = np.frombuffer(unit + other, np.uint8)
+    with pytest.raises(Damaged):
+        decompress_all("lz4", data, np.array([0, len(unit)]), np.array([len(unit)] * 2))

@@ -39,6 +39,7 @@ def _table() -> pa.Table:
             "text": [f"a row of some text, {k}" for k in rng.integers(0, 10**6, ROWS)],
             "number": rng.integers(0, 99, ROWS),
             "few": [f"category {k}" for k in rng.integers(0, 30, ROWS)],
+            "lists": [list(range(k)) if k % 5 else None for k in rng.integers(0, 16, ROWS)],
             "long": [f"{k} " * 80 if k % 7 else None for k in rng.integers(0, 10**6, ROWS)],
         }
     )
