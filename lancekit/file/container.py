@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import struct
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,6 +76,14 @@ class Container:
     global_table: tuple[tuple[int, int], ...]
     tail: _Tail = field(repr=False)
     checksums: Checksums | None = field(default=None, repr=False)
+
+    def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Yield position and size of columns' metadata that opening the file did not read."""
+        for column in columns:
+            if 0 <= column < len(self.column_table):
+                position, size = self.column_table[column]
+                if position < self.tail.start and position + size <= self.size:
+                    yield position, size
 
     def pages(self, column: int) -> list[StoredPage]:
         """Parse the metadata of one physical column.

@@ -32,7 +32,7 @@ from lancekit.file.packed import struct_array
 from lancekit.file.page import Page, PageDecoder
 from lancekit.file.pages20 import ArrayPage
 from lancekit.file.parallel import Piece, divide
-from lancekit.file.runs import runs_of
+from lancekit.file.runs import Run, runs_of
 from lancekit.file.selection import Selection, Span, cut, grouped, split
 
 __all__ = ["FieldReader", "Plan"]
@@ -53,6 +53,8 @@ class Plan:
 
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
+    #: what is small and will be read, whichever rows of it are wanted
+    small: Sequence[Run] = ()
 
 
 class _Reader(Protocol):
@@ -134,13 +136,15 @@ class _Leaf:
 
     def plan(self, rows: Selection) -> Plan:
         pieces: list[Piece] = []
+        small: list[Run] = []
         for place, part in split(rows, self._column.firsts):
             run = self._column.runs[place]
             if run.encoded_bytes <= _ALONE_BYTES:
                 pieces.append(Piece(place, part, 0))
+                small.append(run)
             else:
                 pieces += divide(run.as_page(), place, part)
-        return Plan([(p.cost, partial(self._read, p)) for p in pieces], list)
+        return Plan([(p.cost, partial(self._read, p)) for p in pieces], list, small)
 
     def _read(self, piece: Piece) -> pa.Array:
         """Decode rows of one run of pages."""
@@ -268,6 +272,7 @@ class _Lists:
         return Plan(
             below.work,
             lambda results: lists_over(self._node.kind, size, null, below.finish(results)),
+            below.small,
         )
 
 
@@ -288,7 +293,11 @@ def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa
         chunks = [plan.finish(list(islice(remaining, len(plan.work)))) for plan in plans]
         return [together(parts) for parts in aligned(chunks)]
 
-    return Plan([piece for plan in plans for piece in plan.work], finish)
+    return Plan(
+        [piece for plan in plans for piece in plan.work],
+        finish,
+        [run for plan in plans for run in plan.small],
+    )
 
 
 def _check_columns(node: Node, expected: int, columns: Sequence[int]) -> None:
@@ -350,7 +359,7 @@ class FieldReader:
             with located(self._file, self._field.name):
                 return [wrap(array, self._field.type) for array in inner.finish(results)]
 
-        return Plan(inner.work, finish)
+        return Plan(inner.work, finish, inner.small)
 
     def units(self, rows: Selection) -> Iterator[Selection]:
         """Yield the rows in parts that take no more memory than a page of each column."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lancekit.file.faults import Unsupported, located
 from lancekit.file.fields import FieldReader
 from lancekit.file.parallel import run
 from lancekit.file.selection import Rows, Selection, cut, parse_rows
+from lancekit.file.shelf import Shelf, shelved
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
 
@@ -60,7 +62,7 @@ class FileReader:
             A version of the format that this release does not read.
         """
         with located(source.name):
-            return cls(open_container(source))
+            return cls(open_container(shelved(source)))
 
     def check_blobs(self) -> None:
         """Compare the bytes of blobs with their checksums, if the file has them and they count.
@@ -150,8 +152,10 @@ class FileReader:
         schema = pa.schema([column.field for column in columns])
         if not columns:
             return _no_columns(len(selection))
-        plans = [self._field(column).plan(selection) for column in columns]
-        results = iter(run([piece for plan in plans for piece in plan.work]))
+        with self._ahead(self._metadata_of(columns)):
+            plans = [self._field(column).plan(selection) for column in columns]
+        with self._ahead(place for plan in plans for small in plan.small for place in small.places):
+            results = iter(run([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [
                 pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), kind)
@@ -177,7 +181,8 @@ class FileReader:
             for start in range(0, len(selection), batch_size):
                 yield from _no_columns(len(cut(selection, start, start + batch_size))).to_batches()
             return
-        streams = [_Stream(self._field(column), selection) for column in columns]
+        with self._ahead(self._metadata_of(columns)):
+            streams = [_Stream(self._field(column), selection) for column in columns]
         for start in range(0, len(selection), batch_size):
             count = min(batch_size, len(selection) - start)
             parts = [stream.next(count) for stream in streams]
@@ -187,6 +192,17 @@ class FileReader:
                 batches = list(aligned(parts))
             for arrays in batches:
                 yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _ahead(self, places: Iterable[tuple[int, int]]) -> AbstractContextManager[None]:
+        """Fetch small ranges together, where requests cost more than bytes."""
+        source = self._container.source
+        return source.holding(places) if isinstance(source, Shelf) else nullcontext()
+
+    def _metadata_of(self, columns: Iterable[FileColumn]) -> Iterator[tuple[int, int]]:
+        """Yield where the metadata of columns lie that are not known yet."""
+        for column in columns:
+            if (column.columns, column.field) not in self._fields:
+                yield from self._container.metadata_places(column.columns)
 
     def _field(self, column: FileColumn) -> FieldReader:
         key = (column.columns, column.field)

@@ -40,6 +40,12 @@ class Run:
         """The size of all buffers."""
         return sum(map(_size, self.pages))
 
+    @property
+    def places(self) -> Iterator[tuple[int, int]]:
+        """The position and size of every buffer."""
+        for stored in self.pages:
+            yield from zip(stored.page.positions, stored.page.sizes, strict=True)
+
     def as_page(self) -> StoredPage:
         """Return a page as long and as large as all are together."""
         if len(self.pages) == 1:

@@ -1,0 +1,109 @@
+"""Small pages of many columns are fetched together where every read is a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileReader
+from lancekit.file.shelf import Shelf
+from lancekit.options import options
+from tests.file.columns import VERSIONS
+from tests.file.lance_io import write_ours
+from tests.support.memory_file import MemoryFile
+
+COLUMNS = 700
+
+
+class Requests(MemoryFile):
+    """Counts requests, each of which may be for several ranges."""
+
+    requests = 0
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        self.requests += 1
+        return super().read(start, length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        self.requests += 1
+        return [super(Requests, self).read(start, length) for start, length in ranges]
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def _table(columns: int = COLUMNS, rows: int = 50) -> pa.Table:
+    rng = np.random.default_rng(6)
+    kinds = [
+        lambda: pa.array(rng.integers(0, 99, rows)),
+        lambda: pa.array([None if k % 3 else f"text {k}" for k in range(rows)]),
+        lambda: pa.array([{"a": k, "b": k / 2} for k in range(rows)]),
+        lambda: pa.array([[k] * (k % 4) for k in range(rows)]),
+    ]
+    return pa.table({f"c{place}": kinds[place % 4]() for place in range(columns)})
+
+
+def test_a_wide_file_takes_few_requests(version: str) -> None:
+    table = _table()
+    file = Requests(write_ours(table, version))
+    reader = FileReader.open(file)
+    wanted = reader.columns
+    opened = file.requests
+    assert reader.read(wanted) == table
+    # metadata, pages, and in 2.0 the offsets of lists, without which no page of items is known
+    lists = COLUMNS // 4 if version == "2.0" else 0
+    assert file.requests - opened <= 2 + 4 * lists
+    for rows in (slice(3, 9), np.array([1, 30, 49])):
+        before = file.requests
+        expected = table.slice(3, 6) if isinstance(rows, slice) else table.take(pa.array(rows))
+        assert reader.read(wanted, rows) == expected
+        assert file.requests - before <= 1 + 4 * lists
+
+
+def test_only_what_is_wanted_is_fetched(version: str) -> None:
+    table = _table()
+    file = Requests(write_ours(table, version))
+    reader = FileReader.open(file)
+    wanted = reader.columns[8::400]
+    file.reads.clear()
+    assert reader.read(wanted) == table.select([8, 408])
+    assert sum(length for _, length in file.reads) < 40_000
+
+
+def test_checked_pages_come_from_what_is_held(version: str) -> None:
+    table = _table(40)
+    data = bytearray(write_ours(table, version, checksums=True))
+    file = Requests(bytes(data))
+    with options(verify_checksums=True):
+        reader = FileReader.open(file)
+        before = file.requests
+        assert reader.read(reader.columns) == table
+        assert file.requests - before <= 2 + 4 * 10 * (version == "2.0")
+        data[reader.container.pages(0)[0].page.positions[-1]] ^= 1
+        damaged = FileReader.open(MemoryFile(bytes(data)))
+        with pytest.raises(CorruptFileError, match="'c0', page 0"):
+            damaged.read(damaged.columns)
+
+
+def test_what_is_held_ends_with_the_block() -> None:
+    file = Requests(bytes(range(200)) * 100)
+    shelf = Shelf(file)
+    with shelf.holding([(10, 5), (9000, 20), (40, 0), (12, 10)]):
+        assert file.requests == 1
+        assert bytes(shelf.read(11, 9)) == bytes(range(11, 20))
+        parts = shelf.read_many([(9005, 4), (10, 2)])
+        assert [bytes(part) for part in parts] == [bytes(range(5, 9)), bytes(range(10, 12))]
+        assert file.requests == 1
+        assert bytes(shelf.read(9010, 20)) == bytes(range(10, 30))  # beyond
+        assert bytes(shelf.read(3, 2)) == b"\x03\x04"  # before
+        assert file.requests == 3
+        shelf.read_many([(10, 2), (500, 1)])
+        assert file.requests == 4
+    shelf.read(10, 5)
+    assert file.requests == 5
