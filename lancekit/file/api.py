@@ -482,7 +482,9 @@ def _page(stored: StoredPage) -> LancePageMetadata:
     page = stored.page
     places = zip(page.positions, page.sizes, strict=True)
     buffers = [LanceBufferDescriptor(*place) for place in places]
-    return LancePageMetadata(buffers, describe(stored.encoding), page.length, stored.encoding)
+    return LancePageMetadata(
+        buffers, describe(stored.encoding, len(buffers)), page.length, stored.encoding
+    )
 
 
 def _no_namespace(client: Any, table_id: Any) -> None:

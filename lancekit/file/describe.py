@@ -27,8 +27,8 @@ _NAMES = {
 _LAYOUTS = {"mini_block": "mini-block", "full_zip": "full-zip", "constant": "constant"}
 
 
-def describe(encoding: Any) -> str:
-    """Return what a page's message says, from the outside in.
+def describe(encoding: Any, buffers: int = 0) -> str:
+    """Return what the message of a page of so many buffers says, from the outside in.
 
     Examples
     --------
@@ -44,8 +44,8 @@ def describe(encoding: Any) -> str:
     if name == "blob":
         return f"blobs, descriptors in {describe(encoding.blob.inner_layout)}"
     if name == "constant":
-        has_value = layout.HasField("inline_value")
-        return "one value" if has_value else "one value or nulls only"
+        # a value that is not in the message has a buffer of its own, before two of levels
+        return "one value" if layout.HasField("inline_value") or buffers % 2 else "nulls only"
     if name not in _LAYOUTS:
         return str(name)
     values = _values(layout.value_compression)

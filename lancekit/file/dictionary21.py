@@ -54,7 +54,10 @@ def _repeats(values: pa.Array) -> bool:
     Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
     """
     step = max(1, len(values) // _SAMPLE)
-    sample = values.take(pa.array(np.arange(0, len(values), step))).drop_null()
+    places = np.arange(0, len(values) - step + 1, step)
+    # not at even distances: values that repeat in a cycle would not be seen to
+    places += np.random.default_rng(0).integers(0, step, len(places))
+    sample = values.take(pa.array(places)).drop_null()
     again = len(sample) - pc.count_distinct(sample).as_py()
     if step == 1:
         return bool(again * 2 >= len(sample))

@@ -78,7 +78,7 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
     mini: MiniValues | None = None
     asked = options.get("lance-encoding:structural-encoding")
     longest = _longest(values)
-    if asked == "fullzip":
+    if asked == "fullzip" and not pa.types.is_dictionary(kind):
         return full_zip(page, options)
     if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:

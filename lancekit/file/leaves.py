@@ -68,11 +68,15 @@ def leaves_of(field: LanceField) -> Iterator[Leaf]:
             yield Leaf(leaf.field, (place, *leaf.path), size * leaf.items_per_row)
 
 
-@lru_cache(maxsize=4096)
 def plain_type(kind: pa.DataType) -> pa.DataType:
     """Return a type without what is not stored: extension types, and the names of items."""
-    if isinstance(kind, pa.BaseExtensionType):
+    if isinstance(kind, pa.BaseExtensionType):  # those made in Python cannot be hashed
         return plain_type(kind.storage_type)
+    return _plain_nested(kind) if pa.types.is_nested(kind) else kind
+
+
+@lru_cache(maxsize=4096)
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([(field.name, plain_type(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -200,12 +204,12 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
 
 def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     """Return whether parts of a nested array that must not be null are, where they count."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
     if not _has_required_parts(kind):
         return False
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
     if pa.types.is_struct(kind):
         if array.null_count:
             array = array.filter(array.is_valid())

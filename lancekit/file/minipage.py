@@ -84,7 +84,9 @@ class Request:
         """The general compression that the column's metadata asks for, with its level."""
         name = self.option("compression")
         level = self.option("compression-level")
-        return (name, int(level) if level else None) if name in {"lz4", "zstd"} else None
+        if name not in {"lz4", "zstd"}:
+            return None
+        return name, int(level) if level else None
 
 
 def chunk_size(

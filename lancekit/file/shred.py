@@ -9,6 +9,7 @@ lists under null structs, are entries without a slot.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -168,16 +169,23 @@ class _Entries:
     def add_items(self, array: pa.Array, *, declared: bool = False) -> None:
         """Add the validity of structs, of fixed-size lists or of values.
 
-        A ``declared`` layer is one of nullable items, even if none is null.
+        A ``declared`` layer is one of nullable items, even if none is null.  So is one inside of
+        nullable structs: readers take the nulls of a child on its own from the child's layer.
         """
         null = null_flags(array)
         if null is not None and self.codes is not None:
             null &= self._codes_of_slots() == 0
+        declared |= self._inside_nullable()
         if not declared and (null is None or not null.any()):
             self.layers.append(pb.ALL_VALID_ITEM)
             return
         self.layers.append(pb.NULLABLE_ITEM)
         self._stop(null)
+
+    def _inside_nullable(self) -> bool:
+        """Return whether a struct further outside, but inside of all lists, is nullable."""
+        above = takewhile(lambda layer: layer in _ITEM_LAYERS, reversed(self.layers))
+        return pb.NULLABLE_ITEM in above
 
     def add_lists(self, array: pa.Array) -> pa.Array:
         """Add a level of lists; return the items that count."""
@@ -277,6 +285,8 @@ class _Entries:
             self.codes = codes
             self.slots = np.flatnonzero(codes == 0)
 
+
+_ITEM_LAYERS = (pb.ALL_VALID_ITEM, pb.NULLABLE_ITEM)
 
 #: layers of lists, by whether some are null and some empty
 _LIST_LAYERS = {

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lancekit.errors import UnsupportedTypeError
+from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.file.blobs import is_blob, is_blob_v2
 from lancekit.file.leaves import is_whole
-from lancekit.file.plain import byte_width, is_variable
+from lancekit.file.plain import byte_width, is_variable, string_buffers
+from lancekit.file.raw import is_text
 from lancekit.format.schema import LanceField
 
-__all__ = ["check_field", "check_packed"]
+__all__ = ["check_field", "check_packed", "check_text"]
 
 #: The widest row of booleans of which eight still fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192
@@ -23,11 +24,23 @@ _MAX_BOOLEANS = 8192
 #: The longest row of a packed struct of which eight still fit into a chunk of 2.1.
 _MAX_PACKED = 4080
 
+_SCHEMES = ("none", "lz4", "zstd", "fsst")
+
 _NEWER = "Use data_storage_version 2.2, or another type."
 
 
 def check_field(field: LanceField, version: str) -> None:
-    """Raise ``UnsupportedTypeError`` unless columns of a field can be written in a version."""
+    """Raise unless columns of a field can be written in a version.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        No reader could read them.
+    InvalidArgumentError
+        The field's metadata ask for a compression that there is not.
+    """
+    for part in field.walk():
+        _check_compression(part)
     for problem, hint in _problems(field, version, ()):
         raise UnsupportedTypeError(
             f"Column {field.name!r}: {problem} cannot be written to files of version {version}.",
@@ -36,6 +49,19 @@ def check_field(field: LanceField, version: str) -> None:
             type=str(field.to_arrow().type),
             version=version,
         )
+
+
+def _check_compression(field: LanceField) -> None:
+    scheme = field.metadata.get("lance-encoding:compression", "none")
+    level = field.metadata.get("lance-encoding:compression-level", "0")
+    if scheme in _SCHEMES and level.removeprefix("-").isdecimal():
+        return
+    name, value = ("compression-level", level) if scheme in _SCHEMES else ("compression", scheme)
+    raise InvalidArgumentError(
+        f"Column {field.name!r} has lance-encoding:{name}={value!r}, which is not known.",
+        hint=f"Compressions are {', '.join(_SCHEMES)}; levels are numbers.",
+        column=field.name,
+    )
 
 
 def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterator[tuple[str, str]]:
@@ -52,8 +78,8 @@ def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterat
     if new and version != "2.2":
         yield str(kind), _NEWER
     if logical.startswith("fixed_size_list:struct:"):
-        if "list" in above and field.nullable:
-            yield "nullable fixed-size lists of structs inside of lists", "Make them not nullable."
+        if "list" in above:
+            yield "fixed-size lists of structs inside of lists", "Use lists of lists."
     elif logical == "struct" and not field.children:
         if "list" in above:
             yield "structs without fields inside of lists", "Add a field."
@@ -128,6 +154,26 @@ def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -
     valid = array.filter(array.is_valid()) if array.null_count else array
     if any(valid.field(i).null_count for i in range(array.type.num_fields)):
         _refuse("nulls in fields of packed structs", array, field, version)
+
+
+def check_text(array: pa.Array, depth: int, field: LanceField) -> None:
+    """Raise ``InvalidArgumentError`` if strings are not UTF-8, which no reader would take.
+
+    ``array`` is nested ``depth`` times above the strings.
+    """
+    for _ in range(depth):
+        array = array.field(0) if pa.types.is_struct(array.type) else array.values
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary
+    if not is_variable(array.type) or len(array) == 0:
+        return
+    offsets, data = string_buffers(array)
+    if not is_text(array, data[: int(offsets[-1])]):
+        raise InvalidArgumentError(
+            f"Column {field.name!r} of type {array.type} holds bytes that are not UTF-8.",
+            hint="Make it a binary column, or mend the text.",
+            column=field.name,
+        )
 
 
 def _refuse(problem: str, array: pa.Array, field: LanceField, version: str) -> None:

@@ -30,7 +30,7 @@ from lancekit.file.leaves import (
 from lancekit.file.parallel import ahead
 from lancekit.file.pending import Pages, Waiting
 from lancekit.file.plain import Encoded
-from lancekit.file.writable import check_field, check_packed
+from lancekit.file.writable import check_field, check_packed, check_text
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.storage.base import Sink
@@ -52,6 +52,10 @@ STORAGE_VERSIONS: Mapping[str, str] = {
 
 #: Smaller pages are encoded sooner than a thread has begun.
 _THREADED_BYTES = 256 << 10
+
+
+#: Logical types of strings, and of dictionaries of them.
+_TEXT = ("string", "large_string")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,7 @@ class FileWriter:
                 path=leaf.path,
                 leaf=blobs.unified if blobs.is_blob_v2(owner) else stored,
                 packed=struct and (is_whole(owner) or not (old or owner.children)),
+                text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
                 encode=encode,
                 threaded=not blob,
                 nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
@@ -305,6 +310,9 @@ class FileWriter:
         else:
             parts = (pruned(array, column.path, column.leaf) for column in group)
         for column, part in zip(group, parts, strict=True):
+            if column.text:
+                depth = 0 if self._format.name == "2.0" else len(column.path)
+                check_text(part, depth, column.owner)
             if column.packed:
                 check_packed(part, len(column.path), column.owner, self._format.name)
             yield part
@@ -359,6 +367,7 @@ class _Column:
     path: tuple[int, ...]
     leaf: Callable[[pa.Array], pa.Array]
     packed: bool
+    text: bool
     encode: Callable[[pa.Array], Iterable[Encoded]]
     threaded: bool
     nothing: pa.Array

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancekit as lk
 import lancekit.file
 from lancekit.errors import (
     ColumnNotFoundError,
@@ -174,3 +175,40 @@ def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError):
         LanceFileReader(tmp_path / "c.lance")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.lance", "c.lance"]
+
+
+def test_a_type_made_in_python() -> None:
+    place = "memory://files/blobs.lance"
+    with LanceFileWriter(place) as writer:
+        writer.write_batch(pa.table({"v": lk.blob_array([b"x", None])}))
+    assert LanceFileReader(place).num_rows() == 2
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_compression_that_is_not_known(version: str) -> None:
+    for options in ({"compression": "brotli"}, {"compression": "zstd", "compression-level": "x"}):
+        metadata = {f"lance-encoding:{name}": value for name, value in options.items()}
+        schema = pa.schema([pa.field("c", pa.string(), metadata=metadata)])
+        with pytest.raises(InvalidArgumentError, match=r"'c' has lance-encoding:compression"):
+            LanceFileWriter("memory://files/none.lance", schema, version=version)
+
+
+class _Celsius(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is untyped here
+    def __init__(self) -> None:
+        super().__init__(pa.float32(), "test.celsius")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, data: bytes) -> _Celsius:
+        return cls()
+
+
+def test_an_extension_type_of_the_user() -> None:
+    place = "memory://files/celsius.lance"
+    array = pa.ExtensionArray.from_storage(_Celsius(), pa.array([1.5, None], pa.float32()))
+    with LanceFileWriter(place) as writer:
+        writer.write_batch(pa.table({"t": array}))
+    read = LanceFileReader(place).read_all().to_table()["t"].combine_chunks()
+    assert getattr(read, "storage", read).to_pylist() == [1.5, None]

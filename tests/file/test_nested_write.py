@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lancekit as lk
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file import FileWriter
 from lancekit.format.schema import LanceSchema
@@ -364,3 +365,40 @@ def test_round_trip(
     array = data.draw(_arrays(version))
     path = tmp_path_factory.mktemp("round_trip")
     _check(pa.table({"c": array}), version, path, max_page_bytes=page)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("kind", [pa.int64(), pa.bool_(), pa.string(), pa.list_(pa.float32(), 2)])
+@pytest.mark.parametrize("deep", [False, True])
+def test_children_of_null_structs_are_null_by_themselves(
+    tmp_path: Path, version: str, kind: pa.DataType, deep: bool
+) -> None:
+    """Readers that project or filter a child never look at the struct's own nulls."""
+    values = {
+        pa.int64(): [1, 2, 3, 4],
+        pa.bool_(): [True, True, False, True],
+        pa.string(): ["a", "bc", "d", "ef"],
+        pa.list_(pa.float32(), 2): [[1, 2], [3, 4], [5, 6], [7, 8]],
+    }[kind]
+    mask = pa.array([False, True, False, True])
+    child = pa.array(values, kind)
+    if deep:
+        child = pa.StructArray.from_arrays([child], names=["y"])
+    hidden = pa.StructArray.from_arrays([child], names=["x"], mask=mask)
+    path = "s.x.y" if deep else "s.x"
+    wanted = [values[0], None, values[2], None]
+    lk.write_dataset(pa.table({"s": hidden}), tmp_path / "a", data_storage_version=version)
+    for library in (lance, lk):
+        ds = library.dataset(str(tmp_path / "a"))
+        assert ds.to_table(columns=[path])[path].to_pylist() == wanted
+        assert ds.count_rows(f"{path} IS NULL") == 2
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_values_that_must_not_be_null_below_null_structs(tmp_path: Path, version: str) -> None:
+    inner = pa.struct([pa.field("x", pa.int64(), nullable=False)])
+    rows = [None, {"s": {"x": 1}}, None]
+    table = pa.table({"c": pa.array(rows, pa.struct([("s", inner)]))})
+    lk.write_dataset(table, tmp_path / "a", data_storage_version=version)
+    for library in (lance, lk):
+        assert library.dataset(str(tmp_path / "a")).to_table()["c"].to_pylist() == rows

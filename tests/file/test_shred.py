@@ -61,7 +61,7 @@ def _levels(made: Shredded) -> tuple[list[int], list[int]]:
             [1, 2, 3],
         ),
         ([[None, [1]], []], pa.list_(_LIST), 2, [1, 4, 5], [2, 1, 2], [1, 0, 2], [1]),
-        ([{"x": 1}, None], pa.struct([("x", _INT)]), 1, [1, 3], [0, 0], [0, 1], [1, None]),
+        ([{"x": 1}, None], pa.struct([("x", _INT)]), 1, [3, 3], [0, 0], [0, 2], [1, None]),
         ([{"x": None}, None], pa.struct([("x", _INT)]), 1, [3, 3], [0, 0], [1, 2], [None, None]),
         ([{"x": [1]}, None], pa.struct([("x", _LIST)]), 2, [1, 4, 3], [1, 1], [0, 2], [1]),
     ],
@@ -170,7 +170,7 @@ def test_fixed_size_lists_of_structs_repeat_their_rows() -> None:
     made = shred(array, 2)
     assert made.rows == 6
     assert made.definition is not None
-    assert made.definition.tolist() == [0, 1, 2, 2, 1, 1]
+    assert made.definition.tolist() == [0, 2, 3, 3, 2, 2]
     assert made.values.to_pylist() == [1, None, None, None, None, None]
 
 

@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancekit.errors import InvalidArgumentError, SchemaMismatchError, UnsupportedTypeError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
 from lancekit.file import FileWriter
 from lancekit.format.schema import LanceSchema
 from tests.file.columns import VERSIONS, assert_same
@@ -26,7 +31,7 @@ _REFUSED = [
     ("2.0 2.1 2.2", pa.list_(pa.float32(), 0), None, "without items"),
     ("2.1", pa.list_(pa.bool_(), 8193), None, "8193 booleans"),
     ("2.2", pa.list_(pa.struct([("l", pa.list_(pa.int8()))]), 2), None, "lists inside"),
-    ("2.2", pa.list_(_VECTORS), None, "nullable fixed-size lists"),
+    ("2.2", pa.list_(_VECTORS), None, "fixed-size lists of structs inside"),
     ("2.1 2.2", pa.list_(pa.struct([])), None, "without fields"),
     ("2.0 2.1 2.2", pa.struct([]), _PACKED, "without fields"),
     ("2.0 2.1 2.2", pa.struct([("f", pa.bool_())]), _PACKED, "packed structs with bool"),
@@ -204,3 +209,32 @@ def test_round_trip(array: pa.Array, version: str, page: int, repeats: int, offs
     data = write_ours(pa.table({"c": whole}), version, max_page_bytes=page)
     reader = open_ours(data)
     assert_same(reader.read(reader.columns)["c"], whole, f"{version} {page}")
+
+
+def _not_text() -> pa.Array:
+    stored = pa.array([b"ok", b"\xff\xfe", None], pa.binary())
+    return pa.Array.from_buffers(pa.string(), 3, stored.buffers())
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_text_that_is_not_utf_8_is_refused(version: str) -> None:
+    text = _not_text()
+    for array in (
+        text,
+        text.dictionary_encode(),
+        pa.ListArray.from_arrays([0, 1, 3], text),
+        pa.StructArray.from_arrays([text], names=["x"]),
+    ):
+        with pytest.raises(InvalidArgumentError, match="not UTF-8"):
+            write_ours(pa.table({"c": array}), version)
+    assert write_ours(pa.table({"c": ["é", "b", None]}), version)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_text_that_is_not_utf_8_is_damage(version: str) -> None:
+    rows = ["first", "second"] * 70
+    for array in (pa.array(rows), pa.array(rows).dictionary_encode()):
+        data = write_ours(pa.table({"c": array}), version).replace(b"second", b"sec\xffnd")
+        reader = open_ours(data, "bad.lance")
+        with pytest.raises(CorruptFileError, match=r"bad\.lance, column 'c', page 0.*UTF-8"):
+            reader.read(reader.columns)
