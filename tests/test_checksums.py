@@ -116,6 +116,15 @@ def test_blobs_have_checksums_too(tmp_path: Path, version: str) -> None:
             ds.read_blobs("b", indices=[2])
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_list_of_checksums_cannot_be_hidden(tmp_path: Path, version: str) -> None:
+    ds = lk.write_dataset(rows(), tmp_path / "d", data_storage_version=version, checksums=True)
+    (file,) = files(tmp_path / "d")
+    file.write_bytes(file.read_bytes().replace(KEY.encode(), b"lancekit:checksumz"))
+    with pytest.raises(CorruptFileError, match="list of checksums"):
+        ds.validate(deep=True)
+
+
 def test_validate_looks_at_manifest_and_files(tmp_path: Path) -> None:
     ds = lk.write_dataset(rows(), tmp_path / "d", max_rows_per_file=100)
     ds.delete("id < 10")

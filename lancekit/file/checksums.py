@@ -28,6 +28,9 @@ __all__ = ["KEY", "BlobSource", "ChecksumWriter", "Checksums"]
 KEY = "lancekit:checksums"
 _ALGORITHM = "xxh3_64"
 
+#: How every list of checksums begins, behind its own.
+_MARK = b'{"algorithm":"'
+
 
 def _of_buffers(buffers: Iterable[Any]) -> str:
     state = xxh3_64()
@@ -86,8 +89,10 @@ class Checksums:
     _seen: set[int] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
-    def of(cls, descriptor: schema_pb2.FileDescriptor) -> Checksums | None:
+    def of(cls, descriptor: schema_pb2.FileDescriptor, serialised: bytes) -> Checksums | None:
         """Return the checksums of a file, ``None`` if it has none, after a look at its schema.
+
+        ``serialised`` are the bytes of the descriptor: damage may have hidden the list in them.
 
         Raises
         ------
@@ -96,6 +101,8 @@ class Checksums:
         """
         stored = descriptor.schema.metadata.get(KEY)
         if stored is None:
+            if _MARK in serialised:
+                raise Damaged("the list of checksums is not where it was written")
             return None
         digest, text = stored[:16], stored[16:]
         if digest != xxh3_64_hexdigest(text).encode():

@@ -215,10 +215,10 @@ def open_container(source: RandomAccess) -> Container:
     columns = _table(tail.read(table_at, 16 * num_columns))
     global_table = _table(tail.read(globals_at, 16 * num_globals))
     schema_at, schema_size = global_table[0]
-    descriptor = parse(
-        schema_pb2.FileDescriptor, tail.read(schema_at, schema_size), f"Schema of {source.name}"
-    )
-    checksums = Checksums.of(descriptor) if options.verify_checksums else None
+    stored = tail.read(schema_at, schema_size)
+    descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
+    verify = options.verify_checksums
+    checksums = Checksums.of(descriptor, stored.to_pybytes()) if verify else None
     return Container(source, size, known[1], descriptor, columns, global_table, tail, checksums)
 
 
