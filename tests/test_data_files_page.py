@@ -202,7 +202,7 @@ REFUSED = {
         column([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
         column([[{"x": 1}] * 2], pa.list_(POINT, 2)),
     ],
-    "Nullable fixed-size lists of structs inside of lists": [
+    "Fixed-size lists of structs inside of lists": [
         column([[[{"x": 1}] * 2]], pa.list_(pa.list_(POINT, 2)))
     ],
     "Lists inside of fixed-size lists of structs": [
