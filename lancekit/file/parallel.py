@@ -46,13 +46,8 @@ class Piece:
 
 
 def divide(stored: StoredPage, page: int, rows: Selection) -> Iterator[Piece]:
-    """Yield what to decode of one page, in order: large ranges in several pieces.
-
-    Pages of lists are cut for the sake of memory: their levels take several times as much as what
-    becomes of them.
-    """
-    costly = _is_costly(stored)
-    if not costly and not _has_lists(stored):
+    """Yield what to decode of one page, in order: large ranges in several pieces."""
+    if not _is_costly(stored):
         yield Piece(page, rows, 0)
         return
     size = sum(stored.page.sizes) + _ROW_BYTES * stored.page.length
@@ -61,21 +56,14 @@ def divide(stored: StoredPage, page: int, rows: Selection) -> Iterator[Piece]:
     # a page of 2.0 may be compressed as a whole
     of_20 = isinstance(stored.encoding, encodings_v20_pb2.ArrayEncoding)
     if count < 2 or of_20 or not isinstance(rows, Span):
-        yield Piece(page, rows, cost if costly else 0)
+        yield Piece(page, rows, cost)
         return
     step = -(-len(rows) // count)
     if step > _PIECE_ROWS:
         step = -(-step // _PIECE_ROWS) * _PIECE_ROWS
     for start in range(rows.start, rows.stop, step):
         part = Span(start, min(start + step, rows.stop))
-        yield Piece(page, part, cost * len(part) // len(rows) if costly else 0)
-
-
-def _has_lists(stored: StoredPage) -> bool:
-    encoding = stored.encoding
-    if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
-        return False
-    return encoding.HasField("mini_block") and encoding.mini_block.HasField("rep_compression")
+        yield Piece(page, part, cost * len(part) // len(rows))
 
 
 def _is_costly(stored: StoredPage) -> bool:
