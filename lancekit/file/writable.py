@@ -168,7 +168,7 @@ def check_text(array: pa.Array, depth: int, field: LanceField) -> None:
     if not is_variable(array.type) or len(array) == 0:
         return
     offsets, data = string_buffers(array)
-    if not is_text(array, data[: int(offsets[-1])]):
+    if not is_text(array, offsets, data):
         raise InvalidArgumentError(
             f"Column {field.name!r} of type {array.type} holds bytes that are not UTF-8.",
             hint="Make it a binary column, or mend the text.",

@@ -14,6 +14,7 @@ from lancekit.file.faults import Damaged
 from lancekit.file.memory import fetch, gather
 from lancekit.file.minivalues import decode_values
 from lancekit.file.pieces import Pieces
+from lancekit.file.raw import is_text
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 
@@ -164,3 +165,24 @@ def test_units_of_other_sizes_than_they_say_are_damage(change: int) -> None:
     data = np.frombuffer(unit + other, np.uint8)
     with pytest.raises(Damaged):
         decompress_all("lz4", data, np.array([0, len(unit)]), np.array([len(unit)] * 2))
+
+
+@pytest.mark.parametrize(
+    ("strings", "text"),
+    [
+        ([b"abc", b""], True),
+        ([b"", "ä".encode(), b"", "€".encode(), b""], True),
+        (["ä".encode(), None], True),
+        ([b"\xc3", b"\xa4"], False),  # one character over two strings
+        (["ä".encode(), b"", b"\xc3", b"\xa4"], False),
+        ([b"\xff", b"a"], False),
+        ([b"a", b"\xc3"], False),
+    ],
+)
+def test_text_is_told_from_other_bytes(strings: list[bytes | None], text: bool) -> None:
+    stored = pa.array(strings, pa.binary())
+    array = pa.Array.from_buffers(pa.string(), len(stored), stored.buffers())
+    _, borders, content = stored.buffers()
+    offsets = np.frombuffer(borders, np.int32)[: len(stored) + 1]
+    assert is_text(array, offsets, np.frombuffer(content, np.uint8)) is text
+    assert is_text(stored, offsets, np.frombuffer(content, np.uint8))
