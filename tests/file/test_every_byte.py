@@ -56,7 +56,7 @@ def _damaged(data: bytes, whole: bool, seed: int) -> Iterator[bytes]:
     for place in places.tolist():
         change = int(rng.integers(1, 256))
         yield data[:place] + bytes([data[place] ^ change]) + data[place + 1 :]
-        if whole or place % 4 == 0:
+        if place % (16 if whole else 4) == 0:
             yield data[:place]
             yield data[place:]
 
