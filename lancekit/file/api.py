@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -12,114 +11,25 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, NotFoundError, NotOfferedError
-from lancekit.file.columns import FileColumn, file_column, owner_paths
-from lancekit.file.container import StoredPage
-from lancekit.file.describe import describe
-from lancekit.file.faults import located
+from lancekit.file.columns import FileColumn, file_column
+from lancekit.file.metadata import (
+    ColumnStatistics,
+    FileStatistics,
+    LanceFileMetadata,
+    metadata_of,
+)
 from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows, parse_rows
 from lancekit.file.writer import PAGE_BYTES, STORAGE_VERSIONS, FileWriter
 from lancekit.format.paths import parse_path, pruned
 from lancekit.storage import Store, open_store
 
-__all__ = [
-    "ColumnStatistics",
-    "FileStatistics",
-    "LanceBufferDescriptor",
-    "LanceColumnMetadata",
-    "LanceFileMetadata",
-    "LanceFileReader",
-    "LanceFileWriter",
-    "LancePageMetadata",
-    "ReaderResults",
-    "stable_version",
-]
+__all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "stable_version"]
 
 
 def stable_version() -> str:
     """Return the format version that files are written in by default."""
     return STORAGE_VERSIONS["stable"]
-
-
-@dataclass(frozen=True, slots=True)
-class LanceBufferDescriptor:
-    """Where in the file a buffer lies, in bytes."""
-
-    position: int
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class LancePageMetadata:
-    """A page: its buffers, and how its values are encoded."""
-
-    buffers: list[LanceBufferDescriptor]
-    encoding: str
-    num_rows: int
-    _message: Any = field(repr=False, compare=False)
-
-    @property
-    def message(self) -> str:
-        """The message that describes the encoding, in protobuf's text form."""
-        return str(self._message)
-
-
-@dataclass(frozen=True, slots=True)
-class LanceColumnMetadata:
-    """A physical column: its field's path, its pages, and buffers that all of them share."""
-
-    name: str
-    pages: list[LancePageMetadata]
-    column_buffers: list[LanceBufferDescriptor] = field(default_factory=list)
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of all pages."""
-        return sum(buffer.size for page in self.pages for buffer in page.buffers)
-
-    def __str__(self) -> str:
-        encodings = list(dict.fromkeys(page.encoding for page in self.pages))
-        shown = "; ".join(encodings[:3]) + ("; ..." if len(encodings) > 3 else "")
-        pages = "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
-        return f"{self.name}: {pages}, {self.size_bytes:,} bytes, {shown}".removesuffix(", ")
-
-
-@dataclass(frozen=True, slots=True)
-class LanceFileMetadata:
-    """What a file says about itself; printed, it shows how every column is encoded.
-
-    Files of version 2.0 say so, whatever their footer has, which may be 0.3.
-    """
-
-    schema: pa.Schema
-    num_rows: int
-    major_version: int
-    minor_version: int
-    num_data_bytes: int
-    num_column_metadata_bytes: int
-    num_global_buffer_bytes: int
-    global_buffers: list[LanceBufferDescriptor]
-    columns: list[LanceColumnMetadata]
-
-    def __str__(self) -> str:
-        version = f"{self.major_version}.{self.minor_version}"
-        title = f"Data file {version}, {self.num_rows:,} rows, {self.num_data_bytes:,} bytes"
-        return "\n  ".join([title, *map(str, self.columns)])
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """The pages of a physical column, and their bytes."""
-
-    num_pages: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileStatistics:
-    """The statistics of every physical column."""
-
-    columns: list[ColumnStatistics]
 
 
 class ReaderResults:
@@ -267,32 +177,7 @@ class LanceFileReader:
 
     def metadata(self) -> LanceFileMetadata:
         """Return the file's version, schema, and where and how everything is stored."""
-        container = self._reader.container
-        buffers = [LanceBufferDescriptor(*place) for place in container.global_table]
-        first, *others = buffers
-        major, minor = container.version
-        return LanceFileMetadata(
-            schema=self._reader.schema,
-            num_rows=self._reader.num_rows,
-            major_version=major,
-            minor_version=minor,
-            num_data_bytes=first.position - sum(buffer.size for buffer in others),
-            # with the table of where they are
-            num_column_metadata_bytes=sum(size + 16 for _, size in container.column_table),
-            num_global_buffer_bytes=sum(buffer.size for buffer in buffers),
-            global_buffers=buffers,
-            columns=[
-                self._column(index, name)
-                for index, name in enumerate(
-                    owner_paths(self._reader.lance_schema, container.version)
-                )
-            ],
-        )
-
-    def _column(self, index: int, name: str) -> LanceColumnMetadata:
-        with located(self._path, name):
-            pages = self._reader.container.pages(index)
-        return LanceColumnMetadata(name, list(map(_page, pages)))
+        return metadata_of(self._reader)
 
     def file_statistics(self) -> FileStatistics:
         """Return the number of pages and bytes of every physical column."""
@@ -476,15 +361,6 @@ def _place(
     if not name:
         raise InvalidArgumentError(f"{text!r} is not the path of a file.", path=text)
     return open_store(folder + slash if slash else ".", storage_options), name
-
-
-def _page(stored: StoredPage) -> LancePageMetadata:
-    page = stored.page
-    places = zip(page.positions, page.sizes, strict=True)
-    buffers = [LanceBufferDescriptor(*place) for place in places]
-    return LancePageMetadata(
-        buffers, describe(stored.encoding, len(buffers)), page.length, stored.encoding
-    )
 
 
 def _no_namespace(client: Any, table_id: Any) -> None:
