@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from pathlib import Path
 from typing import Any
 
 import lance
@@ -231,3 +232,18 @@ def test_the_way_out_of_the_oldest_format_works(tmp_path):
     assert hint in raised.value.hint
     eval(hint, {"lance": lance, "old": old, "new": new})  # our own words
     assert lk.dataset(new).to_table().to_pydict() == {"x": [1, 2]}
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_data_files_describe_themselves_as_the_reference_s_do(tmp_path: Path, version: str) -> None:
+    table = pa.table({"a": [1, 2], "s": [{"x": 1, "y": "b"}] * 2})
+    lk.write_dataset(table, tmp_path / "d", data_storage_version=version)
+    names = ("path", "file_major_version", "file_minor_version", "file_size_bytes", "base_id")
+    ours, theirs = (
+        library.dataset(str(tmp_path / "d")).get_fragments()[0].data_files()[0]
+        for library in (lk, lance)
+    )
+    assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
+    assert ours.field_ids() == theirs.field_ids()
+    for name in ("fields", "column_indices"):
+        assert list(getattr(ours, name)) == list(getattr(theirs, name))

@@ -52,6 +52,25 @@ class DataFile:
     base_id: int | None = None
     unknown: bytes = b""
 
+    def field_ids(self) -> list[int]:
+        """Return the ids of the fields that own a column, as pylance does."""
+        return list(self.fields)
+
+    @property
+    def file_major_version(self) -> int:
+        """The first number of the file's format version."""
+        return self.version[0]
+
+    @property
+    def file_minor_version(self) -> int:
+        """The second number of the file's format version."""
+        return self.version[1]
+
+    @property
+    def file_size_bytes(self) -> int | None:
+        """The size of the file; ``None`` where it is not known."""
+        return self.size_bytes or None
+
 
 class DeletionKind(Enum):
     """The two file kinds; the value is the file name's suffix."""
