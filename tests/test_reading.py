@@ -244,6 +244,5 @@ def test_data_files_describe_themselves_as_the_reference_s_do(tmp_path: Path, ve
         for library in (lk, lance)
     )
     assert [getattr(ours, name) for name in names] == [getattr(theirs, name) for name in names]
-    assert ours.field_ids() == theirs.field_ids()
     for name in ("fields", "column_indices"):
         assert list(getattr(ours, name)) == list(getattr(theirs, name))

@@ -52,10 +52,6 @@ class DataFile:
     base_id: int | None = None
     unknown: bytes = b""
 
-    def field_ids(self) -> list[int]:
-        """Return the ids of the fields that own a column, as pylance does."""
-        return list(self.fields)
-
     @property
     def file_major_version(self) -> int:
         """The first number of the file's format version."""
