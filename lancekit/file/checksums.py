@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
+from lancekit.file.around import Around
 from lancekit.file.faults import Damaged, located
 from lancekit.format.pb import schema_pb2
 from lancekit.storage.base import RandomAccess
@@ -161,7 +162,7 @@ class Checksums:
         return _Page(source, self, check)
 
 
-class BlobSource:
+class BlobSource(Around):
     """A data file of which blobs are read by their places, each looked at before its first read.
 
     Parameters
@@ -176,22 +177,8 @@ class BlobSource:
     """
 
     def __init__(self, source: RandomAccess, checksums: Checksums) -> None:
-        self._source = source
+        super().__init__(source)
         self._checksums = checksums
-
-    @property
-    def name(self) -> str:
-        """What errors call the file."""
-        return self._source.name
-
-    @property
-    def gap(self) -> int:
-        """Bytes between two ranges that cost no more than reading them apart."""
-        return self._source.gap
-
-    def size(self) -> int:
-        """Return the file's size in bytes."""
-        return self._source.size()
 
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return a range of bytes."""

@@ -21,7 +21,7 @@ from lancekit.file.fsst import symbol_table
 from lancekit.file.levels import Words
 from lancekit.file.memory import Bytes
 from lancekit.file.minivalues import decode_values
-from lancekit.file.pieces import Pieces, decode_one, kind_of, word_type
+from lancekit.file.pieces import Pieces, decode_one, kind_of, run_type, word_type
 from lancekit.file.raw import Fixed, Raw, Variable
 from lancekit.file.selection import Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -153,16 +153,9 @@ def _rle_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw
 
 
 def _runs(encoding: pb.CompressiveEncoding, values: Bytes, lengths: Bytes, count: int) -> Fixed:
-    message = encoding.rle
-    if kind_of(message.values) != "flat" or kind_of(message.run_lengths) != "flat":
-        raise Unsupported("run-length encoding over another encoding")
-    width = int(message.values.flat.bits_per_value)
-    if message.run_lengths.flat.bits_per_value != 8 or width % 8 or not width:
-        raise Unsupported(f"run-length encoding of {width}-bit values")
-    width //= 8
+    width, dtype = run_type(encoding.rle)
     runs = values.size // width
     require(lengths.size >= runs, "runs without a length")
-    dtype = f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
     repeated = values[: runs * width].view(dtype).repeat(lengths[:runs])
     require(len(repeated) == count, "runs do not add up to the chunk's values")
     return Fixed(width, repeated.view(np.uint8), count)

@@ -18,7 +18,7 @@ from lancekit.file.memory import Bytes, Ints, gather, starts_of, view
 from lancekit.file.raw import Bits, Fixed, Raw, Variable
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["Pieces", "decode_blocks", "decode_one", "kind_of", "word_type"]
+__all__ = ["Pieces", "decode_blocks", "decode_one", "kind_of", "run_type", "word_type"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,24 +193,27 @@ def rle(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
     return expand_runs(encoding, values, runs, counts)
 
 
+def run_type(message: pb.Rle) -> tuple[int, str]:
+    """Return the bytes of a run's value, and the type by which it is repeated."""
+    if kind_of(message.values) != "flat" or kind_of(message.run_lengths) != "flat":
+        raise Unsupported("run-length encoding over another encoding")
+    width, odd = divmod(int(message.values.flat.bits_per_value), 8)
+    if message.run_lengths.flat.bits_per_value != 8 or odd or not width:
+        raise Unsupported(f"run-length encoding of {8 * width + odd}-bit values")
+    return width, f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
+
+
 def expand_runs(
     encoding: pb.CompressiveEncoding, values: Pieces, runs: Pieces, counts: Ints
 ) -> Raw:
     """Repeat run values; the runs of every chunk must add up to its count."""
-    message = encoding.rle
-    if kind_of(message.values) != "flat" or kind_of(message.run_lengths) != "flat":
-        raise Unsupported("run-length encoding over another encoding")
-    width = int(message.values.flat.bits_per_value)
-    if message.run_lengths.flat.bits_per_value != 8 or width % 8 or not width:
-        raise Unsupported(f"run-length encoding of {width}-bit values")
-    width //= 8
+    width, dtype = run_type(encoding.rle)
     per_chunk = values.lengths // width
     require((runs.lengths >= per_chunk).all(), "runs without a length")
     lengths = runs.head(per_chunk).astype(np.int64)
     borders = starts_of(lengths)[starts_of(per_chunk)]
     require((np.diff(borders) == counts).all(), "runs do not add up to the chunk's values")
     total = int(counts.sum())
-    dtype = f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
     repeated = np.repeat(values.head(per_chunk * width).view(dtype), lengths)
     return Fixed(width, repeated.view(np.uint8), total)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
+from lancekit.file.around import Around
 from lancekit.storage.base import RandomAccess
 
 __all__ = ["Shelf", "shelved"]
@@ -20,7 +21,7 @@ _GAP = 1 << 12
 _MAX_BYTES = 1 << 26
 
 
-class Shelf:
+class Shelf(Around):
     """A file in which every read is a request, and what was fetched of it ahead of need.
 
     Readers in several threads may share it: what one holds may be replaced by another's, which
@@ -28,22 +29,8 @@ class Shelf:
     """
 
     def __init__(self, source: RandomAccess) -> None:
-        self._source = source
+        super().__init__(source)
         self._held: tuple[list[int], list[pa.Buffer]] = ([], [])
-
-    @property
-    def name(self) -> str:
-        """The file's name."""
-        return self._source.name
-
-    @property
-    def gap(self) -> int:
-        """The file's gap."""
-        return self._source.gap
-
-    def size(self) -> int:
-        """Return the file's size."""
-        return self._source.size()
 
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return a range that is held, or read it."""

@@ -1,0 +1,28 @@
+"""What files that stand before another file have in common."""
+
+from __future__ import annotations
+
+from lancekit.storage.base import RandomAccess
+
+__all__ = ["Around"]
+
+
+class Around:
+    """A file that answers for another one, except for reading it."""
+
+    def __init__(self, source: RandomAccess) -> None:
+        self._source = source
+
+    @property
+    def name(self) -> str:
+        """What errors call the file."""
+        return self._source.name
+
+    @property
+    def gap(self) -> int:
+        """Bytes between two ranges that cost no more than reading them apart."""
+        return self._source.gap
+
+    def size(self) -> int:
+        """Return the file's size in bytes."""
+        return self._source.size()
