@@ -14,18 +14,38 @@ Two kinds of new objects are told apart, because a reader can meet only one of t
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
-__all__ = ["TEMPORARY_PREFIX", "Bytes", "ObjectInfo", "RandomAccess", "Sink", "Store"]
+__all__ = [
+    "TEMPORARY_PREFIX",
+    "Bytes",
+    "ObjectInfo",
+    "RandomAccess",
+    "Sink",
+    "Store",
+    "temporary_name",
+]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 TEMPORARY_PREFIX = ".tmp-"
 """How the bare name of a file that is still being written aside begins."""
+
+# Cleanups look for unreferenced files by these endings, and in the manifests' folder by the prefix.
+# A manifest or a reference must not end like one before it is whole.
+_ENDINGS_KEPT = (".txn", ".arrow", ".bin")
+
+
+def temporary_name(name: str) -> str:
+    """Return a fresh name beside ``name``, under which a crash leaves what cleanups find."""
+    folder, slash, bare = name.rpartition("/")
+    ending = next((ending for ending in _ENDINGS_KEPT if bare.endswith(ending)), "")
+    return f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}{ending}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import errno
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from lancekit.errors import StorageError
-from lancekit.storage.base import TEMPORARY_PREFIX, Bytes
+from lancekit.storage.base import Bytes, temporary_name
 from lancekit.storage.disk_errors import writing
 
 __all__ = ["FileSink", "link_if_absent", "replace_file"]
@@ -75,8 +74,7 @@ def remove(path: str) -> None:
 @contextmanager
 def written_aside(path: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
     """Write ``data`` to a temporary file next to ``path``; it is gone when the block ends."""
-    folder = os.path.dirname(path)
-    aside = f"{folder}/{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
+    aside = temporary_name(path)
     try:
         file = open_new(aside, fsync=fsync)
         with file:
