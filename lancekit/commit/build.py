@@ -29,7 +29,7 @@ def writer_version() -> WriterVersion:
 def first_manifest(operation: ops.Overwrite, storage_version: str) -> Manifest:
     """Return what version 1 is built on: an empty table of the given file version."""
     return Manifest(
-        schema=operation.schema, fragments=(), version=0, storage_version=storage_version
+        schema=operation.new_schema, fragments=(), version=0, storage_version=storage_version
     )
 
 
@@ -122,7 +122,7 @@ def _overwrite(latest: Manifest, operation: ops.Overwrite, _: Manifest | None) -
     # ids go on after the highest ever used: readers of old versions cache by id
     return replace(
         latest,
-        schema=operation.schema,
+        schema=operation.new_schema,
         fragments=_numbered(latest, operation.fragments),
         config={**latest.config, **operation.config_upsert_values},
         base_paths=latest.base_paths + operation.initial_bases,

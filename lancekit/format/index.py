@@ -4,53 +4,111 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
+from pyroaring import BitMap
+
+from lancekit.format import _codecs as c
+from lancekit.format._codecs import Codec, Part, decode, encode, wire
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import parse
 
-__all__ = ["IndexMetadata", "index_from_pb", "index_to_pb", "parse_index_section"]
+__all__ = [
+    "IndexDetails",
+    "IndexFile",
+    "IndexMetadata",
+    "encode_index_section",
+    "index_from_pb",
+    "index_to_pb",
+    "parse_index_section",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDetails:
+    """What kind of index it is, and its encoded parameters."""
+
+    type_url: str
+    value: bytes = b""
+
+
+def _get_details(message: Any, name: str) -> IndexDetails | None:
+    if not message.HasField(name):
+        return None
+    details = getattr(message, name)
+    return IndexDetails(details.type_url, details.value)
+
+
+def _put_details(message: Any, name: str, details: IndexDetails | None) -> None:
+    if details is not None:
+        stored = getattr(message, name)
+        stored.SetInParent()
+        stored.type_url, stored.value = details.type_url, details.value
+
+
+def _accept_details(value: Any, what: str) -> IndexDetails | None:
+    if value is None or isinstance(value, IndexDetails):
+        return value
+    if isinstance(value, tuple):  # a pair, as pylance writes it
+        return IndexDetails(*value)
+    raise c.wrong_type(value, what, "IndexDetails or None")
+
+
+DETAILS = Codec(_get_details, _put_details, _accept_details)
+
+
+@dataclass(frozen=True, slots=True)
+class IndexFile(Part):
+    """One file of a segment; `path` is relative to the segment's folder."""
+
+    path: str = wire(c.TEXT)
+    size_bytes: int = wire(c.whole(), default=0)
+
+
+INDEX_FILES = c.parts(IndexFile)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexMetadata:
+class IndexMetadata(Part):
     """One segment of an index; several segments of one index share its name.
 
-    `encoded` is the whole message: whatever is not modelled is written back as it was read.
+    `fragment_bitmap` holds the ids of the fragments that were indexed, gone ones included;
+    ``None`` says that they are not known.  `created_at` counts milliseconds since 1970.
     """
 
-    uuid: UUID
-    name: str
-    fields: tuple[int, ...]
-    dataset_version: int
-    type_url: str
-    base_id: int | None
-    encoded: bytes
+    uuid: UUID = wire(c.UUIDS)
+    name: str = wire(c.TEXT)
+    fields: tuple[int, ...] = wire(c.wholes(32, signed=True), default=())
+    dataset_version: int = wire(c.whole(), default=0)
+    fragment_bitmap: BitMap | None = wire(c.MAYBE_BITMAP, default=None)
+    details: IndexDetails | None = wire(DETAILS, name="index_details", default=None)
+    index_version: int | None = wire(c.maybe_whole(32, signed=True), default=None)
+    created_at: int | None = wire(c.maybe_whole(), default=None)
+    base_id: int | None = wire(c.maybe_whole(32), default=None)
+    files: tuple[IndexFile, ...] = wire(INDEX_FILES, default=())
+    covering_fields: tuple[int, ...] = wire(c.wholes(32, signed=True), default=())
 
     @property
     def is_system(self) -> bool:
         """Whether the table format itself owns it (fragment reuse, MemWAL)."""
         return self.name.startswith("__lance_")
 
+    @property
+    def type_url(self) -> str:
+        """The kind of index; empty where old releases did not say."""
+        return self.details.type_url if self.details else ""
+
 
 def index_from_pb(message: pb.IndexMetadata) -> IndexMetadata:
     """Decode one segment."""
-    return IndexMetadata(
-        uuid=UUID(bytes=message.uuid.uuid.rjust(16, b"\0")[:16]),
-        name=message.name,
-        fields=tuple(message.fields),
-        dataset_version=message.dataset_version,
-        type_url=message.index_details.type_url,
-        base_id=message.base_id if message.HasField("base_id") else None,
-        encoded=message.SerializeToString(),
-    )
+    return decode(IndexMetadata, message)
 
 
 def index_to_pb(index: IndexMetadata) -> pb.IndexMetadata:
-    """Encode one segment: as it was read, with the base id it has now."""
-    message = parse(pb.IndexMetadata, index.encoded, f"metadata of index {index.name!r}")
-    if index.base_id is not None:
-        message.base_id = index.base_id
+    """Encode one segment."""
+    message = pb.IndexMetadata()
+    encode(index, message)
     return message
 
 

@@ -118,7 +118,7 @@ def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
     schema = _new_schema(source, settings.primary_key, version)
     task = _task(line, schema, version, settings)
     fragments = _write(source, task, allow_missing=False)
-    operation = Overwrite(fragments=tuple(fragments), schema=schema)
+    operation = Overwrite(schema, tuple(fragments))
     pending = _pending(operation, settings)
     with removed_unless_landed(line.store, fragments):
         return create_first_version(line, operation, pending, version)
@@ -138,7 +138,7 @@ def _overwrite(source: Source, current: Snapshot, settings: WriteSettings) -> Sn
     schema = _new_schema(source, settings.primary_key, version)
     task = _task(current.line, schema, version, settings)
     fragments = _write(source, task, allow_missing=False)
-    operation = Overwrite(fragments=tuple(fragments), schema=schema)
+    operation = Overwrite(schema, tuple(fragments))
     return _commit(current, operation, fragments, settings, version)
 
 

@@ -1,0 +1,506 @@
+"""The fifteen operations: what a commit does, one frozen dataclass each (table format, 3.4).
+
+Arguments come in pylance's order and under its names, where it has the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, ClassVar
+from uuid import UUID
+
+import numpy as np
+from pyroaring import BitMap
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.format import _codecs as c
+from lancekit.format._codecs import Codec, Part, wire
+from lancekit.format.fragment import (
+    DataFile,
+    Fragment,
+    data_file_from_pb,
+    data_file_to_pb,
+    fragment_from_pb,
+    fragment_to_pb,
+)
+from lancekit.format.index import (
+    DETAILS,
+    INDEX_FILES,
+    IndexDetails,
+    IndexFile,
+    IndexMetadata,
+    index_from_pb,
+    index_to_pb,
+)
+from lancekit.format.key_filter import BloomKeyFilter, ExactKeySet, KeyFilter
+from lancekit.format.manifest import BasePath, base_path_from_pb, base_path_to_pb
+from lancekit.format.schema import LanceSchema
+
+__all__ = [
+    "OPERATIONS",
+    "Append",
+    "Clone",
+    "CreateIndex",
+    "DataReplacement",
+    "DataReplacementGroup",
+    "Delete",
+    "Merge",
+    "MergedGeneration",
+    "Operation",
+    "Overwrite",
+    "Project",
+    "ReserveFragments",
+    "Restore",
+    "Rewrite",
+    "RewriteGroup",
+    "RewrittenIndex",
+    "UnknownOperation",
+    "Update",
+    "UpdateBases",
+    "UpdateConfig",
+    "UpdateMap",
+    "UpdateMemWalState",
+    "UpdateMode",
+]
+
+
+# ---- codecs of single parts
+
+
+def _get_key_filter(message: Any, name: str) -> KeyFilter | None:
+    if not message.HasField(name):
+        return None
+    stored = getattr(message, name)
+    ids = tuple(stored.field_ids)
+    if stored.WhichOneof("data") == "exact":
+        hashes = np.unique(np.array(stored.exact.key_hashes, dtype=np.uint64))
+        return ExactKeySet(field_ids=ids, hashes=hashes)
+    bloom = stored.bloom  # unset reads as an empty bitmap, which conflicts with everything
+    return BloomKeyFilter(
+        field_ids=ids,
+        bitmap=bloom.bitmap,
+        num_bits=bloom.num_bits,
+        number_of_items=bloom.number_of_items or 8192,
+        probability=bloom.probability or 0.00057,
+    )
+
+
+def _put_key_filter(message: Any, name: str, value: KeyFilter | None) -> None:
+    if value is None:
+        return
+    stored = getattr(message, name)
+    stored.field_ids.extend(value.field_ids)
+    if isinstance(value, ExactKeySet):
+        stored.exact.SetInParent()
+        stored.exact.key_hashes.extend(value.hashes.tolist())
+    else:
+        stored.bloom.bitmap = value.bitmap
+        stored.bloom.num_bits = value.num_bits
+        stored.bloom.number_of_items = value.number_of_items
+        stored.bloom.probability = value.probability
+
+
+def _accept_key_filter(value: Any, what: str) -> KeyFilter | None:
+    if value is None or isinstance(value, ExactKeySet | BloomKeyFilter):
+        return value
+    raise c.wrong_type(value, what, "a key filter or None")
+
+
+class UpdateMode(StrEnum):
+    """How an update stored changed rows: as new rows, or in place as new column files."""
+
+    REWRITE_ROWS = "rewrite_rows"
+    REWRITE_COLUMNS = "rewrite_columns"
+
+
+_MODES = tuple(UpdateMode)
+
+
+def _accept_mode(value: Any, what: str) -> UpdateMode:
+    try:
+        return UpdateMode(value or UpdateMode.REWRITE_ROWS)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"{what} is {value!r}; it has to be one of {', '.join(_MODES)}.", value=value
+        ) from None
+
+
+def _get_mode(message: Any, name: str) -> UpdateMode:
+    stored: int = getattr(message, name)
+    # a mode of a newer release: as new columns, which makes every rule look at the fields too
+    return _MODES[min(stored, len(_MODES) - 1)]
+
+
+def _get_numbers(message: Any, name: str) -> dict[int, tuple[int, ...]]:
+    return {key: tuple(value.values) for key, value in getattr(message, name).items()}
+
+
+def _put_numbers(message: Any, name: str, lists: Mapping[int, tuple[int, ...]]) -> None:
+    for key, values in lists.items():
+        getattr(message, name)[key].values.extend(values)
+
+
+FRAGMENTS = c.messages(Fragment, fragment_from_pb, fragment_to_pb, "a FragmentMetadata")
+INDICES = c.messages(IndexMetadata, index_from_pb, index_to_pb, "an IndexMetadata")
+BASES = c.messages(BasePath, base_path_from_pb, base_path_to_pb, "a base path")
+DATA_FILE = c.one_message(DataFile, data_file_from_pb, data_file_to_pb, "a DataFile")
+KEY_FILTER = Codec(_get_key_filter, _put_key_filter, _accept_key_filter)
+MODE = Codec(_get_mode, lambda m, name, value: setattr(m, name, _MODES.index(value)), _accept_mode)
+NUMBERS_BY_ID = Codec(_get_numbers, _put_numbers, c.mapping_of_numbers)
+
+
+def _fragments() -> Any:
+    return wire(FRAGMENTS, default=())
+
+
+# ---- operations
+
+
+@dataclass(frozen=True, slots=True)
+class Append(Part):
+    """Add fragments; their ids are given out when the manifest is built."""
+
+    arm: ClassVar[str] = "append"
+    fragments: tuple[Fragment, ...] = _fragments()
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Part):
+    """Mark rows as deleted: fragments in their new state, and the ids of those that are gone."""
+
+    arm: ClassVar[str] = "delete"
+    updated_fragments: tuple[Fragment, ...] = _fragments()
+    deleted_fragment_ids: tuple[int, ...] = wire(c.wholes(), default=())
+    predicate: str = wire(c.TEXT, default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite(Part):
+    """Replace rows and schema, or create the dataset."""
+
+    arm: ClassVar[str] = "overwrite"
+    new_schema: LanceSchema = wire(c.SCHEMA, name="schema")
+    fragments: tuple[Fragment, ...] = _fragments()
+    initial_bases: tuple[BasePath, ...] = wire(BASES, default=())
+    config_upsert_values: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateIndex(Part):
+    """Add and remove index segments."""
+
+    arm: ClassVar[str] = "create_index"
+    new_indices: tuple[IndexMetadata, ...] = wire(INDICES, default=())
+    removed_indices: tuple[IndexMetadata, ...] = wire(INDICES, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup(Part):
+    """Fragments replaced by others that hold the same rows."""
+
+    old_fragments: tuple[Fragment, ...] = _fragments()
+    new_fragments: tuple[Fragment, ...] = _fragments()
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenIndex(Part):
+    """A segment whose entries were moved to the new fragments, and the one that it replaces."""
+
+    old_id: UUID = wire(c.UUIDS)
+    new_id: UUID = wire(c.UUIDS)
+    details: IndexDetails | None = wire(DETAILS, name="new_index_details", default=None)
+    index_version: int | None = wire(c.nonzero_whole(32), name="new_index_version", default=None)
+    files: tuple[IndexFile, ...] = wire(INDEX_FILES, name="new_index_files", default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Part):
+    """Compaction: the same rows in other fragments.
+
+    The two plain lists are an obsolete form that old releases wrote; `all_groups` has both.
+    """
+
+    arm: ClassVar[str] = "rewrite"
+    groups: tuple[RewriteGroup, ...] = wire(c.parts(RewriteGroup), default=())
+    rewritten_indices: tuple[RewrittenIndex, ...] = wire(c.parts(RewrittenIndex), default=())
+    old_fragments: tuple[Fragment, ...] = _fragments()
+    new_fragments: tuple[Fragment, ...] = _fragments()
+
+    @property
+    def all_groups(self) -> tuple[RewriteGroup, ...]:
+        """Every group, those in the obsolete form too."""
+        if not self.old_fragments and not self.new_fragments:
+            return self.groups
+        return (*self.groups, RewriteGroup(self.old_fragments, self.new_fragments))
+
+    @property
+    def all_old_ids(self) -> frozenset[int]:
+        """The ids of every fragment that is replaced."""
+        return frozenset(f.id for group in self.all_groups for f in group.old_fragments)
+
+
+@dataclass(frozen=True, slots=True)
+class Merge(Part):
+    """Replace fragments and schema: columns added or cast."""
+
+    arm: ClassVar[str] = "merge"
+    fragments: tuple[Fragment, ...] = wire(FRAGMENTS)
+    schema: LanceSchema = wire(c.SCHEMA)
+    preserves_nullability: bool = wire(c.BOOL, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Part):
+    """Make an old version the newest."""
+
+    arm: ClassVar[str] = "restore"
+    version: int = wire(c.whole())
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveFragments(Part):
+    """Give out fragment ids to a compaction."""
+
+    arm: ClassVar[str] = "reserve_fragments"
+    num_fragments: int = wire(c.whole(32))
+
+
+@dataclass(frozen=True, slots=True)
+class MergedGeneration(Part):
+    """Up to which generation a write-ahead region was merged into the table."""
+
+    region_id: UUID = wire(c.UUIDS)
+    generation: int = wire(c.whole())
+
+
+GENERATIONS = c.parts(MergedGeneration)
+
+
+@dataclass(frozen=True, slots=True)
+class Update(Part):
+    """Rows moved or changed: an update, or a merge-insert.
+
+    `inserted_rows` names the keys that were inserted, for concurrent merges to compare.
+    `updated_fragment_offsets` says which rows of a fragment were changed in place, each a
+    portable Roaring bitmap; `listed_fragment_offsets` is its older form.
+    """
+
+    arm: ClassVar[str] = "update"
+    removed_fragment_ids: tuple[int, ...] = wire(c.wholes(), default=())
+    updated_fragments: tuple[Fragment, ...] = _fragments()
+    new_fragments: tuple[Fragment, ...] = _fragments()
+    fields_modified: tuple[int, ...] = wire(c.wholes(32), default=())
+    fields_for_preserving_frag_bitmap: tuple[int, ...] = wire(c.wholes(32), default=())
+    update_mode: UpdateMode = wire(MODE, default=UpdateMode.REWRITE_ROWS)
+    updated_fragment_offsets: Mapping[int, bytes] = wire(
+        c.BYTES_BY_ID, name="updated_fragment_offset_bitmaps", default_factory=dict
+    )
+    listed_fragment_offsets: Mapping[int, tuple[int, ...]] = wire(
+        NUMBERS_BY_ID, name="updated_fragment_offsets", default_factory=dict
+    )
+    merged_generations: tuple[MergedGeneration, ...] = wire(GENERATIONS, default=())
+    inserted_rows: KeyFilter | None = wire(KEY_FILTER, default=None)
+
+    @property
+    def changed_offsets(self) -> dict[int, BitMap]:
+        """The rows changed in place, by fragment, of both forms."""
+        listed = {key: BitMap(values) for key, values in self.listed_fragment_offsets.items()}
+        stored = self.updated_fragment_offsets.items()
+        return listed | {key: BitMap.deserialize(value) for key, value in stored}
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Part):
+    """Replace the schema without touching rows: drop, rename, nullability."""
+
+    arm: ClassVar[str] = "project"
+    schema: LanceSchema = wire(c.SCHEMA)
+    preserves_nullability: bool = wire(c.BOOL, default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMap(Part):
+    """Changes of one string map; a value of ``None`` deletes the key.
+
+    With `replace`, the map becomes exactly the entries that have a value.
+    """
+
+    updates: Mapping[str, str | None] = wire(c.ENTRIES, name="update_entries", default_factory=dict)
+    replace: bool = wire(c.BOOL, default=False)
+
+    @property
+    def entries(self) -> Mapping[str, str | None]:
+        """The changes, under the name that the format has for them."""
+        return self.updates
+
+    def apply(self, old: Mapping[str, str]) -> dict[str, str]:
+        """Return the map after the changes."""
+        merged = {**({} if self.replace else old), **self.updates}
+        return {key: value for key, value in merged.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMetadataUpdate(Part):
+    """The obsolete form of a field's new metadata: all of it."""
+
+    metadata: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
+
+
+_MAP = c.part(UpdateMap)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateConfig(Part):
+    """Change config, table metadata, schema metadata or field metadata.
+
+    The last four fields are obsolete forms that old releases wrote; `normalised` has none.
+    """
+
+    arm: ClassVar[str] = "update_config"
+    config_updates: UpdateMap | None = wire(_MAP, default=None)
+    table_metadata_updates: UpdateMap | None = wire(_MAP, default=None)
+    schema_metadata_updates: UpdateMap | None = wire(_MAP, default=None)
+    field_metadata_updates: Mapping[int, UpdateMap] = wire(
+        c.parts_by_id(UpdateMap, bits=32, signed=True), default_factory=dict
+    )
+    upsert_values: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict, kw_only=True)
+    delete_keys: tuple[str, ...] = wire(c.TEXTS, default=(), kw_only=True)
+    schema_metadata: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict, kw_only=True)
+    field_metadata: Mapping[int, FieldMetadataUpdate] = wire(
+        c.parts_by_id(FieldMetadataUpdate, bits=32), default_factory=dict, kw_only=True
+    )
+
+    def normalised(self) -> UpdateConfig:
+        """Return the same changes in the four current fields alone."""
+        config, schema = self.config_updates, self.schema_metadata_updates
+        if config is None and (self.upsert_values or self.delete_keys):
+            config = UpdateMap({**dict.fromkeys(self.delete_keys), **self.upsert_values})
+        if schema is None and self.schema_metadata:
+            schema = UpdateMap(self.schema_metadata, replace=True)
+        older = {
+            key: UpdateMap(update.metadata, replace=True)
+            for key, update in self.field_metadata.items()
+        }
+        return replace(
+            self,
+            config_updates=config,
+            schema_metadata_updates=schema,
+            field_metadata_updates={**older, **self.field_metadata_updates},
+            upsert_values={},
+            delete_keys=(),
+            schema_metadata={},
+            field_metadata={},
+        )
+
+    @property
+    def config_keys(self) -> frozenset[str]:
+        """The config keys that are set or deleted."""
+        config = self.normalised().config_updates
+        return frozenset(config.updates if config else ())
+
+    @property
+    def touches_metadata(self) -> bool:
+        """Whether schema or field metadata changes."""
+        changes = self.normalised()
+        return bool(changes.schema_metadata_updates or changes.field_metadata_updates)
+
+
+@dataclass(frozen=True, slots=True)
+class DataReplacementGroup(Part):
+    """A data file that takes the place of one with the same fields."""
+
+    fragment_id: int = wire(c.whole())
+    new_file: DataFile = wire(DATA_FILE)
+
+
+@dataclass(frozen=True, slots=True)
+class DataReplacement(Part):
+    """Swap data files of fragments."""
+
+    arm: ClassVar[str] = "data_replacement"
+    replacements: tuple[DataReplacementGroup, ...] = wire(c.parts(DataReplacementGroup), default=())
+
+    @property
+    def fragment_ids(self) -> frozenset[int]:
+        """The fragments whose files are swapped."""
+        return frozenset(group.fragment_id for group in self.replacements)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMemWalState(Part):
+    """Record which flushed generations were merged into the table."""
+
+    arm: ClassVar[str] = "update_mem_wal_state"
+    merged_generations: tuple[MergedGeneration, ...] = wire(GENERATIONS, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class Clone(Part):
+    """Start a branch or a clone from another version."""
+
+    arm: ClassVar[str] = "clone"
+    is_shallow: bool = wire(c.BOOL)
+    ref_name: str | None = wire(c.MAYBE_TEXT)
+    ref_version: int = wire(c.whole())
+    ref_path: str = wire(c.TEXT)
+    branch_name: str | None = wire(c.MAYBE_TEXT, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBases(Part):
+    """Add base paths."""
+
+    arm: ClassVar[str] = "update_bases"
+    new_bases: tuple[BasePath, ...] = wire(BASES, default=())
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownOperation:
+    """An operation of a newer release, or none at all; it conflicts with everything.
+
+    `number` is its place in the message, and `name` what it is called, where that is known.
+    """
+
+    arm: ClassVar[str] = ""
+    number: int | None = None
+    name: str = ""
+
+
+Operation = (
+    Append
+    | Delete
+    | Overwrite
+    | CreateIndex
+    | Rewrite
+    | Merge
+    | Restore
+    | ReserveFragments
+    | Update
+    | Project
+    | UpdateConfig
+    | DataReplacement
+    | UpdateMemWalState
+    | Clone
+    | UpdateBases
+    | UnknownOperation
+)
+
+OPERATIONS: tuple[type[Any], ...] = (
+    Append,
+    Delete,
+    Overwrite,
+    CreateIndex,
+    Rewrite,
+    Merge,
+    Restore,
+    ReserveFragments,
+    Update,
+    Project,
+    UpdateConfig,
+    DataReplacement,
+    UpdateMemWalState,
+    Clone,
+    UpdateBases,
+)
