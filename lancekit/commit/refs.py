@@ -26,7 +26,7 @@ from lancekit.errors import (
 )
 from lancekit.format import flags, names
 from lancekit.format import transaction as ops
-from lancekit.format.fragment import Fragment
+from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.index import encode_index_section
 from lancekit.format.manifest import BasePath
 from lancekit.format.refs import (
@@ -355,7 +355,7 @@ def _put_clone(
     old = source.manifest
     manifest = replace(
         old,
-        fragments=tuple(_rebased(f, base_id) for f in old.fragments),
+        fragments=FragmentList.of(_rebased(f, base_id) for f in old.fragments),
         base_paths=(*old.base_paths, base),
         branch=branch,
         timestamp_ns=clock.now_ns(),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of_files
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
@@ -17,13 +22,16 @@ __all__ = [
     "DeletionKind",
     "Fragment",
     "FragmentList",
-    "Totals",
+    "data_file_from_pb",
+    "data_file_to_pb",
     "fragment_from_pb",
     "fragment_to_pb",
 ]
 
 #: a field id of a file's column that is no longer part of the schema
 TOMBSTONE = -2
+
+_NOTHING: Mapping[int, Fragment] = MappingProxyType({})
 
 # kinds of row sequences that no reference writes; carried along untouched
 _UNMODELLED = (
@@ -124,7 +132,8 @@ class Fragment:
         return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))
 
 
-def _data_file_from_pb(message: pb.DataFile) -> DataFile:
+def data_file_from_pb(message: pb.DataFile) -> DataFile:
+    """Decode one data file."""
     return DataFile(
         path=message.path,
         fields=tuple(message.fields),
@@ -181,7 +190,7 @@ def fragment_from_pb(message: pb.DataFragment) -> Fragment:
     present = message.HasField
     return Fragment(
         id=message.id,
-        files=tuple(map(_data_file_from_pb, message.files)),
+        files=tuple(map(data_file_from_pb, message.files)),
         physical_rows=message.physical_rows,
         deletion_file=(
             _deletion_from_pb(message.deletion_file) if present("deletion_file") else None
@@ -215,81 +224,133 @@ def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
     return message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """Sums over the fragments of a version."""
-
-    rows: int
-    deleted_rows: int
-    data_files: int
-    deletion_files: int
-    bytes: int
-
-
 class FragmentList(Sequence[Fragment]):
-    """The fragments of a version, decoded when they are first looked at.
+    """The fragments of a version, each kept as it was written until somebody looks at it.
 
-    A dataset with thousands of fragments is opened, listed and displayed without that.
+    A table with a hundred thousand fragments is opened, listed, displayed and appended to without
+    decoding them; a fragment that a commit does not touch goes into the next manifest byte for
+    byte, with whatever a newer release wrote into it.
+
+    Parameters
+    ----------
+    encoded
+        One message per fragment.
     """
 
-    __slots__ = ("_decoded", "_messages")
+    __slots__ = ("_decoded", "_encoded", "_facts", "_totals")
 
-    def __init__(self, messages: Sequence[pb.DataFragment]) -> None:
-        self._messages = messages
-        self._decoded: tuple[Fragment, ...] | None = None
+    def __init__(self, encoded: Sequence[bytes] = (), facts: FragmentFacts | None = None) -> None:
+        self._encoded = encoded
+        self._facts = facts
+        self._decoded: dict[int, Fragment] = {}
+        self._totals: Totals | None = None
 
-    def _all(self) -> tuple[Fragment, ...]:
-        if self._decoded is None:
-            self._decoded = tuple(map(fragment_from_pb, self._messages))
-        return self._decoded
+    @staticmethod
+    def of(fragments: Iterable[Fragment]) -> FragmentList:
+        """Return a list of fragments, in their order."""
+        if isinstance(fragments, FragmentList):
+            return fragments
+        return FragmentList([fragment_to_pb(f).SerializeToString() for f in fragments])
+
+    @property
+    def encoded(self) -> list[bytes]:
+        """The message of each fragment."""
+        if not isinstance(self._encoded, list):
+            self._encoded = list(self._encoded)
+        return self._encoded
+
+    @property
+    def ids(self) -> NDArray[np.uint64]:
+        """The id of each fragment."""
+        return self._all_facts().ids
+
+    @property
+    def any_deletions(self) -> bool:
+        """Whether a fragment has a deletion file."""
+        return bool(self._all_facts().has_deletions.any())
+
+    def get(self, fragment_id: int) -> Fragment | None:
+        """Return the fragment of that id, ``None`` if there is none."""
+        places = np.flatnonzero(self.ids == fragment_id)
+        return self._at(int(places[0])) if places.size else None
+
+    def edit(
+        self,
+        *,
+        updated: Mapping[int, Fragment] = _NOTHING,
+        removed: Collection[int] = (),
+        added: Sequence[Fragment] = (),
+    ) -> FragmentList:
+        """Return the list with some fragments replaced, removed and added, sorted by id.
+
+        Ids that are not there are passed over; nothing keeps ``added`` from repeating one.
+        """
+        facts, encoded = self._all_facts(), self.encoded
+        new = list(added)
+        if updated or removed:
+            gone = np.isin(facts.ids, np.array([*updated, *removed], np.uint64))
+            replaced = set(facts.ids[gone].tolist()).difference(removed)
+            new += [updated[id_] for id_ in replaced]
+            encoded = [encoded[i] for i in np.flatnonzero(~gone)]
+            facts = facts.take(~gone)
+        if new:
+            theirs = [fragment_to_pb(f).SerializeToString() for f in new]
+            encoded = encoded + theirs
+            facts = facts.followed_by(facts_of(theirs))
+        if (facts.ids[:-1] > facts.ids[1:]).any():
+            order = np.argsort(facts.ids, kind="stable")
+            encoded = [encoded[i] for i in order]
+            facts = facts.take(order)
+        return FragmentList(encoded, facts)
+
+    def totals(self) -> Totals:
+        """Return the sums; nothing is decoded for them."""
+        if self._totals is None:
+            facts = self._all_facts()
+            files, size = totals_of_files(self.encoded)
+            deleted = int(facts.deleted.sum())
+            self._totals = Totals(
+                rows=int(facts.physical_rows.sum()) - deleted,
+                deleted_rows=deleted,
+                data_files=files,
+                deletion_files=int(facts.has_deletions.sum()),
+                bytes=size,
+            )
+        return self._totals
+
+    def _all_facts(self) -> FragmentFacts:
+        if self._facts is None:
+            self._facts = facts_of(self.encoded)
+        return self._facts
+
+    def _at(self, place: int) -> Fragment:
+        found = self._decoded.get(place)
+        if found is None:
+            found = self._decoded[place] = Fragment.from_bytes(self._encoded[place])
+        return found
 
     @overload
     def __getitem__(self, index: int) -> Fragment: ...
     @overload
     def __getitem__(self, index: slice) -> tuple[Fragment, ...]: ...
     def __getitem__(self, index: int | slice) -> Fragment | tuple[Fragment, ...]:
-        return self._all()[index]
+        places = range(len(self))[index]
+        return self._at(places) if isinstance(places, int) else tuple(map(self._at, places))
 
     def __iter__(self) -> Iterator[Fragment]:
-        return iter(self._all())
+        return map(self._at, range(len(self)))
 
     def __len__(self) -> int:
-        return len(self._messages)
+        return len(self._encoded)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and self._all() == tuple(other)
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
 
     def __hash__(self) -> int:
-        return hash(self._all())
+        return hash(tuple(self))
 
     def __repr__(self) -> str:
-        return repr(self._all())
+        return repr(tuple(self))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (tuple, (self._all(),))
-
-    def totals(self) -> Totals:
-        """Return the sums without decoding anything."""
-        physical = deleted = files = deletions = size = 0
-        for message in self._messages:  # one pass: this is what opening and listing cost
-            physical += message.physical_rows
-            for file in message.files:
-                files += 1
-                size += file.file_size_bytes
-            if message.HasField("deletion_file"):
-                deletions += 1
-                deleted += message.deletion_file.num_deleted_rows
-        return Totals(
-            rows=physical - deleted,
-            deleted_rows=deleted,
-            data_files=files,
-            deletion_files=deletions,
-            bytes=size,
-        )
-
-
-def totals_of(fragments: Sequence[Fragment]) -> Totals:
-    """Return the sums over fragments."""
-    if isinstance(fragments, FragmentList):
-        return fragments.totals()
-    return FragmentList([fragment_to_pb(f) for f in fragments]).totals()
+        return FragmentList, (self.encoded,)

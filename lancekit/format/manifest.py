@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from lancekit.errors import CorruptFileError
 from lancekit.format import flags
-from lancekit.format.fragment import (
-    Fragment,
-    FragmentList,
-    Totals,
-    fragment_to_pb,
-    totals_of,
-)
+from lancekit.format.fragment import FragmentList
+from lancekit.format.fragment_facts import Totals
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
@@ -70,7 +65,7 @@ class Manifest:
     """
 
     schema: LanceSchema
-    fragments: Sequence[Fragment]
+    fragments: FragmentList
     version: int
     timestamp_ns: int = 0
     reader_flags: int = 0
@@ -88,6 +83,9 @@ class Manifest:
     inline_transaction: int | None = None
     unknown: bytes = b""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fragments", FragmentList.of(self.fragments))
+
     @property
     def timestamp(self) -> datetime:
         """When the version was committed, aware, UTC."""
@@ -100,7 +98,7 @@ class Manifest:
 
     def totals(self) -> Totals:
         """Return the sums over all fragments."""
-        return totals_of(self.fragments)
+        return self.fragments.totals()
 
     @property
     def has_stable_row_ids(self) -> bool:
@@ -177,9 +175,10 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
         if present("transaction_section")
         else None
     )
+    fragments = FragmentList(message.fragments)
     return Manifest(
         schema=schema_from_pb(message.fields, message.schema_metadata),
-        fragments=FragmentList(message.fragments),
+        fragments=fragments,
         version=message.version,
         timestamp_ns=message.timestamp.seconds * 10**9 + message.timestamp.nanos,
         reader_flags=message.reader_feature_flags,
@@ -187,12 +186,12 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
         max_fragment_id=(
             message.max_fragment_id
             if present("max_fragment_id")
-            else max((f.id for f in message.fragments), default=None)  # 0.19.x wrote no zero
+            else (int(fragments.ids.max()) if fragments else None)  # 0.19.x wrote no zero
         ),
         transaction_file=message.transaction_file,
         writer=_writer_from_pb(message.writer_version) if present("writer_version") else None,
         next_row_id=message.next_row_id,
-        storage_version=_storage_version(message),
+        storage_version=_storage_version(message, fragments),
         config=dict(message.config),
         table_metadata=dict(message.table_metadata),
         base_paths=tuple(map(base_path_from_pb, message.base_paths)),
@@ -231,7 +230,7 @@ def _manifest_to_pb(manifest: Manifest) -> pb.Manifest:
     seconds, nanos = divmod(manifest.timestamp_ns, 10**9)
     message = pb.Manifest(
         fields=schema_to_pb(manifest.schema),
-        fragments=map(fragment_to_pb, manifest.fragments),
+        fragments=manifest.fragments.encoded,
         version=manifest.version,
         schema_metadata={k: v.encode() for k, v in manifest.schema.metadata.items()},
         reader_feature_flags=manifest.reader_flags,
@@ -284,12 +283,12 @@ def base_path_to_pb(base: BasePath) -> pb.BasePath:
     )
 
 
-def _storage_version(message: pb.Manifest) -> str:
+def _storage_version(message: pb.Manifest, fragments: FragmentList) -> str:
     if message.HasField("data_format"):
         return str(message.data_format.version)
     # manifests of old releases do not say; their files do
-    for fragment in message.fragments:
+    for fragment in fragments:
         for file in fragment.files:
-            major, minor = file.file_major_version, file.file_minor_version
+            major, minor = file.version
             return f"{major}.{minor}" if major else ("2.0" if minor == 3 else "0.1")
     return "2.0" if message.reader_feature_flags & flags.V2_FILES else "0.1"
