@@ -39,16 +39,23 @@ class Codec:
 
 def wire(codec: Codec, *, name: str = "", **kwargs: Any) -> Any:
     """Declare a field that ``codec`` carries; ``name`` is the message's, where it differs."""
-    return field(metadata={"codec": codec, "name": name}, **kwargs)
+    return field(metadata=carried_by(codec, name), **kwargs)
 
 
-@cache
-def _carried(kind: Any) -> tuple[tuple[str, str, Codec], ...]:
+def carried_by(codec: Codec, name: str = "") -> dict[str, Any]:
+    """Return what marks a field that ``codec`` carries."""
+    return {"codec": codec, "name": name}
+
+
+def _list_carried(kind: Any) -> tuple[tuple[str, str, Codec], ...]:
     return tuple(
         (f.name, f.metadata["name"] or f.name, f.metadata["codec"])
         for f in fields(kind)
         if "codec" in f.metadata
     )
+
+
+_carried: Callable[[Any], tuple[tuple[str, str, Codec], ...]] = cache(_list_carried)
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,8 +94,8 @@ class Transaction(Part):
     `blobs_op` is what a removed feature of old releases did to the dataset of blob columns.
     """
 
-    read_version: int = wire(c.whole())
-    operation: Operation = field()
+    read_version: int = field(metadata=c.carried_by(c.whole()))
+    operation: Operation
     uuid: str = wire(c.TEXT, default_factory=lambda: str(uuid.uuid4()))
     transaction_properties: Mapping[str, str] = wire(c.TEXT_MAP, default_factory=dict)
     blobs_op: Append | Overwrite | None = field(default=None, kw_only=True)
