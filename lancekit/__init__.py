@@ -7,7 +7,7 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lancekit import errors
+from lancekit import errors, optimize
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
@@ -15,7 +15,12 @@ from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.fragments import LanceFragment
 from lancekit.history import History, Version
 from lancekit.merge import MergeInsertBuilder
-from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.operations.results import (
+    CompactionMetrics,
+    DeleteResult,
+    MergeResult,
+    UpdateResult,
+)
 from lancekit.options import options
 from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
@@ -31,6 +36,7 @@ __all__ = [
     "BlobType",
     "Branches",
     "ColumnOrdering",
+    "CompactionMetrics",
     "DeleteResult",
     "History",
     "LanceDataset",
@@ -40,12 +46,14 @@ __all__ = [
     "MergeResult",
     "ScannerBuilder",
     "Tags",
+    "UpdateResult",
     "Version",
     "__version__",
     "blob_array",
     "blob_field",
     "dataset",
     "errors",
+    "optimize",
     "options",
     "plot_history",
     "session_info",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_names, check_place, refuse
+from lancekit.changing import Changing
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
@@ -45,7 +46,7 @@ T = TypeVar("T")
 Ref = int | str | tuple[str | None, int | None]
 
 
-class LanceDataset(Reading, Displayed, PartOfPylance):
+class LanceDataset(Reading, Changing, Displayed, PartOfPylance):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the

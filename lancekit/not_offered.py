@@ -67,7 +67,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "drop",
                 "explain_cleanup_old_versions",
                 "migrate_manifest_paths_v2",
-                "optimize",
                 "tracked_files",
             ],
             _CLEANUP,
@@ -140,7 +139,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "write_mode": "rows are rewritten, as in pylance's own default",
     },
     "DatasetOptimizer": {
-        "compact_files": _CLEANUP,
         "disable_auto_cleanup": _CLEANUP,
         "enable_auto_cleanup": _CLEANUP,
         "optimize_indices": _INDEX,

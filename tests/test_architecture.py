@@ -17,6 +17,8 @@ FLOORS = [
     ["notebook"],
     [
         "dataset",
+        "changing",
+        "optimize",
         "fragments",
         "history",
         "merge",

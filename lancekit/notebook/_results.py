@@ -6,11 +6,16 @@ from datetime import datetime
 
 from lancekit.notebook._common import checkout, facts, ref
 from lancekit.notebook.models import Card, Fact
-from lancekit.notebook.words import count, listing, plural, size
-from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.notebook.words import clean, count, listing, plural, size
+from lancekit.operations.results import (
+    CompactionMetrics,
+    DeleteResult,
+    MergeResult,
+    UpdateResult,
+)
 from lancekit.options import options
 
-__all__ = ["delete_card", "merge_card"]
+__all__ = ["compaction_card", "delete_card", "merge_card", "update_card"]
 
 
 def _seconds(duration: float) -> str:
@@ -74,6 +79,46 @@ def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  #
                 ("ran", _ENGINES.get(result.engine, result.engine)),
             ),
             _undo(result.branch, result.version),
+        ),
+    )
+
+
+def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    return Card(
+        kind="Update",
+        title=f"updated {plural(result.num_rows_updated, 'row')}",
+        headline=(ref(result.branch, result.version), _seconds(result.duration)),
+        facts=(
+            *facts(
+                ("columns", listing(result.columns, options.display_columns)),
+                ("attempts", _attempts(result.attempts)),
+                ("ran", _ENGINES.get(result.engine, result.engine)),
+            ),
+            _undo(result.branch, result.version),
+        ),
+    )
+
+
+def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: ARG001  # no times
+    left = [
+        f"{plural(len(ids), 'fragment')} that index {clean(name)} covers"
+        for name, ids in result.left_to_indices.items()
+    ]
+    return Card(
+        kind="Compaction",
+        title=f"{plural(result.fragments_removed, 'fragment')} into {result.fragments_added}",
+        headline=(
+            ref(result.branch, result.version),
+            f"{plural(result.deleted_rows_removed, 'deleted row')} gone",
+            _seconds(result.duration),
+        ),
+        facts=facts(
+            ("files", f"{count(result.files_removed)} replaced by {count(result.files_added)}"),
+            ("bytes", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
+            ("left alone", ", ".join(left)),
+            ("attempts", _attempts(result.attempts)),
+            ("ran", _ENGINES.get(result.engine, result.engine)),
+            ("old files", "stay for older versions until cleanup_old_versions() removes them"),
         ),
     )
 

@@ -10,11 +10,21 @@ from lancekit.dataset import LanceDataset
 from lancekit.history import History, Version
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._refs import branches_card, tags_card
-from lancekit.notebook._results import delete_card, merge_card
+from lancekit.notebook._results import (
+    compaction_card,
+    delete_card,
+    merge_card,
+    update_card,
+)
 from lancekit.notebook._session import session_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
-from lancekit.operations.results import DeleteResult, MergeResult
+from lancekit.operations.results import (
+    CompactionMetrics,
+    DeleteResult,
+    MergeResult,
+    UpdateResult,
+)
 from lancekit.references import Branches, Tags
 from lancekit.spark.info import SessionInfo
 
@@ -28,6 +38,8 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Branches: branches_card,
     MergeResult: merge_card,
     DeleteResult: delete_card,
+    UpdateResult: update_card,
+    CompactionMetrics: compaction_card,
     SessionInfo: session_card,
 }
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lancekit.display import Displayed
 
-__all__ = ["DeleteResult", "MergeResult"]
+__all__ = ["CompactionMetrics", "DeleteResult", "MergeResult", "UpdateResult"]
 
 
 class _Counts(Displayed, Mapping[str, int]):
@@ -73,3 +73,49 @@ class MergeResult(_Counts):
     fragments_changed: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class UpdateResult(_Counts):
+    """What an update did; fields as in `DeleteResult`."""
+
+    _keys = ("num_rows_updated",)
+    num_rows_updated: int
+    columns: tuple[str, ...] = ()
+    version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CompactionMetrics(Displayed):
+    """What a compaction did: fragments and files, and the version that came of it.
+
+    `files_removed` counts deletion files too; the files themselves stay until a cleanup.
+    `left_to_indices` names, for each index, the fragments that were left alone because it covers
+    them.  `version` equals `read_version` if there was nothing to do.
+    """
+
+    fragments_removed: int
+    fragments_added: int
+    files_removed: int
+    files_added: int
+    deleted_rows_removed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    left_to_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    version: int
+    read_version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+
+    def _plain(self) -> str:
+        return (
+            f"CompactionMetrics(fragments_removed={self.fragments_removed}, "
+            f"fragments_added={self.fragments_added}, files_removed={self.files_removed}, "
+            f"files_added={self.files_added})"
+        )

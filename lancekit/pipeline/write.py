@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -41,16 +42,20 @@ class WriteTask:
     external_blobs: bool = True
 
 
-def write_fragments(batches: Iterable[pa.RecordBatch], task: WriteTask) -> list[Fragment]:
+def write_fragments(
+    batches: Iterable[pa.RecordBatch], task: WriteTask, sizes: Iterable[int] = ()
+) -> list[Fragment]:
     """Write batches to new files, one fragment each; nothing refers to them yet.
 
-    Files are durable when this returns.  If it raises, it removes what it wrote.
+    ``sizes`` are the rows of the first files, if not the most that the task allows.  Files are
+    durable when this returns.  If it raises, it removes what it wrote.
     """
+    limits = chain(sizes, repeat(task.max_rows_per_file))
     fragments: list[Fragment] = []
     rest = _NonEmpty(batches)
     try:
         while rest:
-            fragments.append(_write_file(rest, task))
+            fragments.append(_write_file(rest, task, next(limits)))
     except BaseException:
         delete_fragments(task.store, fragments)
         raise
@@ -93,7 +98,7 @@ class _NonEmpty:
         return batch.slice(0, most)
 
 
-def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
+def _write_file(rest: _NonEmpty, task: WriteTask, most: int) -> Fragment:
     name = data_file_name(uuid.uuid4())
     sink = task.store.create(f"{DATA}/{name}")
     try:
@@ -101,7 +106,7 @@ def _write_file(rest: _NonEmpty, task: WriteTask) -> Fragment:
         if task.max_page_bytes is not None:
             settings["max_page_bytes"] = task.max_page_bytes
         writer = FileWriter(sink, task.schema, version=task.storage_version, **settings)
-        left = task.max_rows_per_file
+        left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)
             if not task.external_blobs:

@@ -1,0 +1,179 @@
+"""Compaction: the same rows in fewer files, deleted rows gone (operations, 6.3)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from lancekit.commit.pending import Pending
+from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.fragment import Fragment
+from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
+from lancekit.operations.compact_plan import (
+    CompactionOptions,
+    CompactionTask,
+    plan_compaction,
+)
+from lancekit.operations.landing import removed_unless_landed
+from lancekit.operations.results import CompactionMetrics
+from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.options import options as settings
+from lancekit.pipeline.compact import CompactTask, compact_rows
+from lancekit.pipeline.runner import Runner, choose_runner
+from lancekit.pipeline.write import WriteTask
+from lancekit.scan.fragment import fragment_sources
+
+__all__ = ["RewriteResult", "commit_compaction", "compact", "measure", "run_tasks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewriteResult:
+    """What became of one task: fragments, and those that are to take their place."""
+
+    read_version: int
+    original_fragments: tuple[Fragment, ...]
+    new_fragments: tuple[Fragment, ...]
+
+    @property
+    def metrics(self) -> CompactionMetrics:
+        """What it would change."""
+        return measure([self], self.read_version)
+
+
+def compact(
+    snapshot: Snapshot, options: CompactionOptions, policy: RetryPolicy
+) -> tuple[Snapshot, CompactionMetrics]:
+    """Plan, rewrite and commit; nothing to do makes no version.
+
+    Parameters
+    ----------
+    snapshot
+        The version to compact; others may have landed since.
+    options
+        How to compact.
+    policy
+        How often to do it again when others changed the same fragments.
+    """
+    started = time.monotonic()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
+        check_writable(current)
+        plan = plan_compaction(current, options)
+        runner = choose_runner(sum(f.num_rows for task in plan.tasks for f in task.fragments))
+        results = run_tasks(current, plan.tasks, runner)
+        landed = commit_compaction(current, results)
+        metrics = measure(results, landed.version)
+        left = {covered.index: covered.fragment_ids for covered in plan.left_to_indices}
+        return landed, replace(
+            metrics, left_to_indices=left, branch=landed.branch, engine=runner.name
+        )
+
+    (landed, metrics), attempts = retried(snapshot, attempt, policy)
+    return landed, replace(
+        metrics,
+        read_version=snapshot.version,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+    )
+
+
+def run_tasks(
+    snapshot: Snapshot, tasks: Sequence[CompactionTask], runner: Runner | None = None
+) -> list[RewriteResult]:
+    """Write the new files of tasks that were planned on this version; commit nothing."""
+    runner = runner or choose_runner(sum(f.num_rows for task in tasks for f in task.fragments))
+    sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
+    work = [
+        CompactTask(
+            sources=tuple(sources[f.id] for f in task.fragments),
+            write=_write_task(snapshot, task.options),
+            target_rows=task.options.target_rows_per_fragment,
+        )
+        for task in tasks
+    ]
+    written = runner.map(compact_rows, work)
+    return [
+        RewriteResult(
+            read_version=snapshot.version, original_fragments=task.fragments, new_fragments=new
+        )
+        for task, new in zip(tasks, written, strict=True)
+    ]
+
+
+def _write_task(snapshot: Snapshot, options: CompactionOptions) -> WriteTask:
+    return WriteTask(
+        store=snapshot.store,
+        schema=snapshot.manifest.schema,
+        storage_version=options.data_storage_version or snapshot.manifest.storage_version,
+        max_bytes_per_file=options.max_bytes_per_file,
+        checksums=settings.checksums,
+    )
+
+
+def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> Snapshot:
+    """Put new fragments in the place of the old; two versions, one that reserves their ids.
+
+    Parameters
+    ----------
+    snapshot
+        The version that the tasks were planned on.
+    results
+        What `run_tasks` returned, all of it or some.
+
+    Raises
+    ------
+    RetryableConflictError
+        Others changed these fragments since.  The new files are removed.
+    """
+    if not results:
+        return snapshot
+    if other := [r.read_version for r in results if r.read_version != snapshot.version]:
+        raise InvalidArgumentError(
+            f"Compaction tasks of version {other[0]} and {snapshot.version} cannot be committed "
+            "together.",
+            hint="Commit those of one plan at a time.",
+            read_version=other[0],
+        )
+    new = [fragment for result in results for fragment in result.new_fragments]
+    with removed_unless_landed(snapshot.store, new):
+        ids = _reserve(snapshot, len(new)) if new else iter(())
+        groups = tuple(
+            RewriteGroup(
+                old_fragments=result.original_fragments,
+                new_fragments=tuple(replace(f, id=next(ids)) for f in result.new_fragments),
+            )
+            for result in results
+        )
+        return _commit(snapshot, Rewrite(groups=groups))
+
+
+def _reserve(snapshot: Snapshot, count: int) -> Iterator[int]:
+    """Return ids that no other writer gets: the rewrite says which fragment has which."""
+    reserved = _commit(snapshot, ReserveFragments(num_fragments=count))
+    last = reserved.manifest.max_fragment_id or 0
+    return iter(range(last - count + 1, last + 1))
+
+
+def _commit(snapshot: Snapshot, operation: ReserveFragments | Rewrite) -> Snapshot:
+    return commit(snapshot, Pending(operation=operation, uuid=str(uuid.uuid4())))
+
+
+def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics:
+    """Count what is replaced by what, in which version."""
+    old = [fragment for result in results for fragment in result.original_fragments]
+    new = [fragment for result in results for fragment in result.new_fragments]
+    return CompactionMetrics(
+        fragments_removed=len(old),
+        fragments_added=len(new),
+        files_removed=sum(len(f.files) + (f.deletion_file is not None) for f in old),
+        files_added=sum(len(f.files) for f in new),
+        deleted_rows_removed=sum(f.num_deletions for f in old),
+        bytes_read=sum(file.size_bytes for f in old for file in f.files),
+        bytes_written=sum(file.size_bytes for f in new for file in f.files),
+        version=version,
+        read_version=results[0].read_version if results else version,
+    )

@@ -1,0 +1,201 @@
+"""`DatasetOptimizer` and `Compaction`: fewer and larger files, in one call or in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.fragment import Fragment
+from lancekit.not_offered import PartOfPylance
+from lancekit.operations import compact_plan
+from lancekit.operations.compact import (
+    RewriteResult,
+    commit_compaction,
+    compact,
+    measure,
+    run_tasks,
+)
+from lancekit.operations.compact_plan import CompactionOptions, Covered, plan_compaction
+from lancekit.operations.results import CompactionMetrics
+from lancekit.operations.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from lancekit.changing import Changing
+
+__all__ = [
+    "Compaction",
+    "CompactionMetrics",
+    "CompactionOptions",
+    "CompactionPlan",
+    "CompactionTask",
+    "Covered",
+    "DatasetOptimizer",
+    "RewriteResult",
+]
+
+
+class DatasetOptimizer(PartOfPylance):
+    """Maintenance of a dataset's files; `LanceDataset.optimize`."""
+
+    def __init__(self, dataset: Changing) -> None:
+        self._dataset = dataset
+
+    def __repr__(self) -> str:
+        return "DatasetOptimizer(compact_files)"
+
+    def compact_files(self, **options: Any) -> CompactionMetrics:
+        """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
+
+        Order, row ids and the versions of rows stay.  The old files stay too, for older versions.
+
+        Parameters
+        ----------
+        options
+            Those of pylance: ``target_rows_per_fragment`` (1,048,576), ``max_bytes_per_file``,
+            ``materialize_deletions`` (``True``), ``materialize_deletions_threshold`` (0.1: more
+            than a tenth of the rows deleted), ``max_source_fragments``, ``max_source_rows``,
+            ``max_source_bytes``, ``excluded_fragment_ids``, ``data_storage_version``; the table's
+            config may hold defaults as ``lance.compaction.<option>``.  Sizes of groups, batches
+            and buffers and the number of threads are hints.  And of lancekit's own
+            ``drop_index_coverage`` (``False``): compact fragments that an index covers too, and
+            take them out of the index.
+
+        Returns
+        -------
+        CompactionMetrics
+            Counts of fragments and files, and the fragments that were left alone because an
+            index covers them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such option, or it cannot have this value.
+        RetriesExhaustedError
+            Others changed the same fragments before every attempt.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://compact-example", max_rows_per_file=2)
+        >>> done = ds.optimize.compact_files()
+        >>> done.fragments_removed, done.fragments_added, ds.count_rows()
+        (3, 1, 6)
+        """
+        return Compaction.execute(self._dataset, options)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionTask:
+    """Adjacent fragments that are to be rewritten together.  Can be sent to a worker."""
+
+    planned: compact_plan.CompactionTask
+
+    def __repr__(self) -> str:
+        listed = ", ".join(str(f.id) for f in self.fragments)
+        return f"CompactionTask(read_version={self.read_version}, fragments=[{listed}])"
+
+    @property
+    def read_version(self) -> int:
+        """The version that it was planned on."""
+        return self.planned.read_version
+
+    @property
+    def fragments(self) -> list[Fragment]:
+        """The fragments to rewrite."""
+        return list(self.planned.fragments)
+
+    def execute(self, dataset: Changing) -> RewriteResult:
+        """Write the new files; `Compaction.commit` makes them part of the dataset."""
+        (result,) = run_tasks(_at(dataset, self.read_version), [self.planned])
+        return result
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionPlan:
+    """What a compaction would rewrite, and what it would leave to indices."""
+
+    read_version: int
+    tasks: list[CompactionTask]
+    left_to_indices: tuple[Covered, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"CompactionPlan(read_version={self.read_version}, tasks={self.tasks!r})"
+
+    def num_tasks(self) -> int:
+        """Return the number of tasks."""
+        return len(self.tasks)
+
+
+class Compaction:
+    """A compaction in steps: plan, execute each task anywhere, commit.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> from lancekit.optimize import Compaction
+    >>> ds = lk.write_dataset({"x": range(6)}, "memory://steps-example", max_rows_per_file=2)
+    >>> plan = Compaction.plan(ds, {"target_rows_per_fragment": 4})
+    >>> results = [task.execute(ds) for task in plan.tasks]
+    >>> Compaction.commit(ds, results).fragments_removed
+    3
+    """
+
+    @staticmethod
+    def plan(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionPlan:
+        """Plan the compaction of the version that the handle is at; nothing is written."""
+        snapshot = dataset._snapshot
+        plan = plan_compaction(snapshot, _parsed(snapshot, options))
+        tasks = [CompactionTask(task) for task in plan.tasks]
+        return CompactionPlan(plan.read_version, tasks, plan.left_to_indices)
+
+    @staticmethod
+    def execute(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
+        """Plan, rewrite and commit; the handle moves."""
+
+        def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
+            return compact(snapshot, _parsed(snapshot, options), RetryPolicy())
+
+        return dataset._move(change)
+
+    @staticmethod
+    def commit(
+        dataset: Changing,
+        rewrites: Iterable[RewriteResult],
+        options: Mapping[str, Any] | None = None,
+    ) -> CompactionMetrics:
+        """Commit results of tasks, all or some; the handle moves.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others changed these fragments since they were read.  The new files are removed.
+        InvalidArgumentError
+            The tasks were planned on different versions.
+        """
+        results = list(rewrites)
+
+        def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
+            _parsed(snapshot, options)
+            read = _at(dataset, results[0].read_version) if results else snapshot
+            landed = commit_compaction(read, results)
+            return landed, measure(results, landed.version)
+
+        return dataset._move(change)
+
+
+def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> CompactionOptions:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError(
+            f"The options of a compaction are {options!r}.", hint="Pass a dictionary."
+        )
+    return CompactionOptions.parse(options or {}, snapshot.manifest.config)
+
+
+def _at(dataset: Changing, version: int) -> Snapshot:
+    snapshot = dataset._snapshot
+    if snapshot.version == version:
+        return snapshot
+    return load_snapshot(snapshot.line, version, snapshot.naming)
