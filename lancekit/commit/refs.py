@@ -260,13 +260,15 @@ def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Sna
     check_branch_name(name)
     source = resolve(line, parse_reference(reference, line))
     target = line.on(name)
-    if line.root.exists(branch_file(name)) or dataset_exists(target):
+    if line.root.exists(branch_file(name)):
         raise RefConflictError(
             f"Branch {name!r} exists already.",
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
-    created = _put_clone(source, target, name, source.line.branch, clock)
+    created = _unlisted(source, target, name)
+    if created is None:
+        created = _put_clone(source, target, name, source.line.branch, clock)
     steps = _identifier(line.root, source.line.branch)
     record = Branch(
         parent_branch=source.line.branch,
@@ -280,6 +282,30 @@ def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Sna
     return created
 
 
+def _unlisted(source: Snapshot, target: Line, name: str) -> Snapshot | None:
+    """Return what a writer that died left of the same branch, which only lacks its file.
+
+    Removing it could harm a writer that is still at work; listing it cannot.
+    """
+    if not dataset_exists(target):
+        return None
+    found = latest_snapshot(target)
+    made_by = found.transaction.operation if found.transaction else None
+    origin = (source.store.uri, source.version)
+    if (
+        isinstance(made_by, ops.Clone)
+        and found.version == source.version
+        and (made_by.ref_path, made_by.ref_version) == origin
+    ):
+        return found
+    raise RefConflictError(
+        f"What is left of another branch {name!r} is in the way: it was not made, or not deleted, "
+        "to the end.",
+        hint=f'Remove it with branches.delete("{name}"), then create the branch again.',
+        branch=name,
+    )
+
+
 def _identifier(root: Store, branch: str | None) -> tuple[tuple[int, str], ...]:
     return () if branch is None else get_branch(root, branch).identifier
 
@@ -291,7 +317,7 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
 
 
 def delete_branch(line: Line, name: str) -> None:
-    """Delete a branch and its own files.
+    """Delete a branch and its own files, also what a writer that died left of one.
 
     Raises
     ------
@@ -300,7 +326,8 @@ def delete_branch(line: Line, name: str) -> None:
     RefConflictError
         Another branch descends from it, or a tag points to it.
     """
-    get_branch(line.root, name)
+    if not (line.root.exists(branch_file(name)) or dataset_exists(line.on(name))):
+        raise _no_branch(line.root, name)
     branches = list_branches(line.root)
     children = [other for other, b in branches.items() if b.parent_branch == name]
     tags = [tag for tag, t in list_tags(line.root).items() if t.branch == name]
