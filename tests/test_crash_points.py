@@ -1,0 +1,89 @@
+"""Every storage call of every operation fails once, in turn, in each way that it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit import errors
+from tests.support.crash_points import Change, Place, State, rows, state_of
+from tests.support.faults import MODES, Crash, Faults, Mode
+
+
+def upsert(ds: lk.LanceDataset) -> None:
+    merge = ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(4, 50, v="merged"))
+
+
+CHANGES: dict[str, Change] = {
+    "create": Change(lambda ds, at: lk.write_dataset(rows(1), at.path), exists=False),
+    "append": Change(lambda ds, at: ds.insert(rows(50))),
+    "overwrite": Change(lambda ds, at: ds.insert(rows(50), mode="overwrite")),
+    "delete rows": Change(lambda ds, at: ds.delete("k in (1, 5)")),
+    "delete a fragment": Change(lambda ds, at: ds.delete("k < 5")),
+    "merge": Change(lambda ds, at: upsert(ds)),
+    "restore": Change(lambda ds, at: ds.checkout_version(1).restore()),
+    "create a tag": Change(lambda ds, at: ds.tags.create("new", 2)),
+    "move a tag": Change(lambda ds, at: ds.tags.update("t", 2)),
+    "describe a tag": Change(lambda ds, at: ds.tags.replace_metadata("t", {"a": "b"})),
+    "delete a tag": Change(lambda ds, at: ds.tags.delete("t")),
+    "create a branch": Change(lambda ds, at: ds.create_branch("new/branch", 2)),
+    "branch off a branch": Change(lambda ds, at: ds.create_branch("of-b", ("b", 3))),
+    "delete a branch": Change(lambda ds, at: ds.branches.delete("to/delete")),
+    "append to a branch": Change(
+        lambda ds, at: ds.checkout_version(("b", None)).insert(rows(50)),
+    ),
+    "clone": Change(lambda ds, at: ds.shallow_clone(at.clone, 2)),
+}
+
+
+def points(place: Place, change: Change, whole: bool) -> Iterator[Faults]:
+    """Every call in every mode; in short runs one mode per call, each in its turn."""
+    record = Faults()
+    place.attempt(change, record)
+    for call in record.calls:
+        modes = MODES[call.kind]
+        for mode in modes if whole else [modes[call.number % len(modes)]]:
+            yield Faults(call.number, mode)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_call_fails_in_turn(tmp_path, name: str, whole: bool) -> None:
+    change, place = CHANGES[name], Place(tmp_path)
+    with lk.options(fsync=False):
+        place.prepare(change)
+        allowed = place.states(change)
+        assert len(allowed) == change.commits + 1
+        for faults in points(place, change, whole):
+            try:
+                check_point(place, change, faults, allowed)
+            except BaseException as error:
+                error.add_note(f"{name}: {faults.mode} at {faults.calls[faults.fail_at - 1]}")
+                raise
+
+
+def check_point(place: Place, change: Change, faults: Faults, allowed: list[State]) -> None:
+    done = died = False
+    try:
+        place.attempt(change, faults)
+        done = True
+    except Crash:
+        died = True
+    except (errors.StorageError, errors.CommitUnknownError):
+        pass
+    assert died == (faults.mode in {Mode.TORN, Mode.CRASH}), "the crash was caught"
+    state = state_of(lk, place)
+    assert state in allowed
+    assert state_of(lance, place) == state
+    assert state == allowed[-1] or not done, "it did not land, and no error said so"
+    if state == allowed[0]:
+        change.run(lk.dataset(place.path) if change.exists else None, place)
+        assert state_of(lance, place) == state_of(lk, place) == allowed[-1], "done again"
+    for handle in place.handles(lk):
+        # the reference's cleanup takes only what is older than the oldest version that it keeps
+        handle.insert(rows(99))
+    assert place.garbage() == set()
