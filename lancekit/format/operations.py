@@ -46,6 +46,7 @@ __all__ = [
     "DataReplacement",
     "DataReplacementGroup",
     "Delete",
+    "FieldMetadataUpdate",
     "Merge",
     "MergedGeneration",
     "Operation",
