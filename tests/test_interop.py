@@ -195,7 +195,7 @@ result = builder.when_matched_update_all().when_not_matched_insert_all().execute
 
 
 def test_reading_what_only_the_reference_writes(tmp_path) -> None:
-    """Indices, stable row ids, V1 names, added columns, compaction: read, and not damaged."""
+    """Indices, stable row ids, V1 names, added columns, compaction: read, and kept by a write."""
     path = str(tmp_path / "d")
     theirs = lance.write_dataset(
         pa.table({"k": range(100), "v": ["x"] * 100}), path,
@@ -215,8 +215,11 @@ def test_reading_what_only_the_reference_writes(tmp_path) -> None:
     ours = lk.dataset(path)
     assert (ours.has_index, ours.has_stable_row_ids) == (True, True)
     for write in (lambda: ours.delete("k = 1"), lambda: ours.insert(ours.head(1)), ours.restore):
-        with pytest.raises(lk.errors.UnsupportedFeatureError, match="stable row ids"):
-            write()
+        write()
+        reference = lance.dataset(path)
+        assert (ours.version, ours.has_index) == (reference.version, True)
+        assert ours.to_table(columns=hidden).equals(reference.to_table(columns=hidden))
+        assert reference.to_table(filter="k < 40").equals(ours.to_table(filter="k < 40"))
     inserted = ours.delta(begin_version=0, end_version=1).get_inserted_rows().read_all()
     assert inserted.num_rows > 0
     clone = ours.shallow_clone(tmp_path / "clone", ours.version)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from urllib.parse import unquote
 
-from lancekit.commit.build import writer_version
+from lancekit.commit.build import build_manifest
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.snapshot import Snapshot, load_snapshot
@@ -24,11 +24,8 @@ from lancekit.errors import (
     TagNotFoundError,
     VersionNotFoundError,
 )
-from lancekit.format import flags, names
+from lancekit.format import names
 from lancekit.format import transaction as ops
-from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.index import encode_index_section
-from lancekit.format.manifest import BasePath
 from lancekit.format.refs import (
     MAIN,
     Branch,
@@ -376,47 +373,17 @@ def clone_line(
 def _put_clone(
     source: Snapshot, target: Line, branch: str | None, ref_name: str | None, clock: Clock
 ) -> Snapshot:
-    taken = {base.id for base in source.manifest.base_paths}
-    base_id = next(id_ for id_ in range(len(taken) + 1) if id_ not in taken)
-    base = BasePath(id=base_id, path=source.store.uri, is_dataset_root=True, name=ref_name)
-    old = source.manifest
-    manifest = replace(
-        old,
-        fragments=FragmentList.of(_rebased(f, base_id) for f in old.fragments),
-        base_paths=(*old.base_paths, base),
-        branch=branch,
-        timestamp_ns=clock.now_ns(),
-        writer=writer_version(),
-        reader_flags=old.reader_flags | flags.BASE_PATHS,
-        writer_flags=(old.writer_flags | flags.BASE_PATHS) & ~flags.NO_TRANSACTION_FILE,
-        transaction_file="",
-        index_section=None,
-        inline_transaction=None,
+    operation = ops.Clone(
+        is_shallow=True,
+        ref_name=ref_name,
+        ref_version=source.version,
+        ref_path=source.store.uri,
+        branch_name=branch,
+    )
+    built = build_manifest(
+        source.manifest, operation, timestamp_ns=clock.now_ns(), indices=source.indices
     )
     transaction = Transaction(
-        read_version=source.version,
-        uuid=str(uuid.uuid4()),
-        operation=ops.Clone(
-            is_shallow=True,
-            ref_name=ref_name,
-            ref_version=source.version,
-            ref_path=source.store.uri,
-            branch_name=branch,
-        ),
+        read_version=source.version, uuid=str(uuid.uuid4()), operation=operation
     )
-    indices = [
-        replace(i, base_id=base_id if i.base_id is None else i.base_id) for i in source.indices
-    ]
-    section = encode_index_section(indices) if indices else None
-    return put_first_manifest(target, manifest, transaction, section)
-
-
-def _rebased(fragment: Fragment, base_id: int) -> Fragment:
-    deletion = fragment.deletion_file
-    if deletion is not None and deletion.base_id is None:
-        deletion = replace(deletion, base_id=base_id)
-    files = tuple(
-        file if file.base_id is not None else replace(file, base_id=base_id)
-        for file in fragment.files
-    )
-    return replace(fragment, files=files, deletion_file=deletion)
+    return put_first_manifest(target, built, transaction)

@@ -13,6 +13,7 @@ from lancekit.errors import UnsupportedFeatureError
 __all__ = [
     "BASE_PATHS",
     "DELETION_FILES",
+    "FROM_CONTENT",
     "NO_TRANSACTION_FILE",
     "STABLE_ROW_IDS",
     "TABLE_CONFIG",
@@ -26,6 +27,8 @@ V2_FILES = 4
 TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILE = 32
+#: what each commit finds out anew; other flags are kept
+FROM_CONTENT = DELETION_FILES | V2_FILES | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class _Flag:
 
 _FLAGS = {
     DELETION_FILES: _Flag("deletion files", read=True, write=True),
-    STABLE_ROW_IDS: _Flag("stable row ids", read=True, write=False),
+    STABLE_ROW_IDS: _Flag("stable row ids", read=True, write=True),
     V2_FILES: _Flag("2.x data files", read=True, write=True),
     TABLE_CONFIG: _Flag("table config", read=True, write=True),
     BASE_PATHS: _Flag("base paths", read=True, write=True),

@@ -37,6 +37,7 @@ __all__ = [
     "LanceSchema",
     "schema_from_pb",
     "schema_to_pb",
+    "with_field_metadata",
 ]
 
 #: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
@@ -193,6 +194,25 @@ class LanceSchema:
             )
 
         return replace(self, fields=tuple(mark(top) for top in self.fields))
+
+
+def with_field_metadata(field: LanceField, metadata: Mapping[str, str]) -> LanceField:
+    """Return a field with other metadata; what it says of the primary key holds.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The mark of a primary-key column would change, or cannot be used.
+    """
+    position = _key_position(field.to_arrow(), metadata, field.name)
+    if field.key_position is not None and position != field.key_position:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} is part of the primary key, which cannot be changed once set.",
+            hint=f"Leave {PRIMARY_KEY} and {PRIMARY_KEY_POSITION} as they are, "
+            "or overwrite the dataset.",
+            column=field.name,
+        )
+    return replace(field, metadata=metadata, key_position=position)
 
 
 def check_key_type(key: LanceField) -> None:

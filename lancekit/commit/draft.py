@@ -1,0 +1,136 @@
+"""What the builders of manifests share: the state that they start from, ids, checks of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from lancekit.commit.row_identity import RowCounter, all_new
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.fragment import TOMBSTONE, Fragment, FragmentList
+from lancekit.format.index import IndexMetadata
+from lancekit.format.manifest import BasePath, Manifest
+
+__all__ = ["Built", "Draft", "check_files", "check_known", "numbered", "with_bases", "without_dead"]
+
+_FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
+    "0.1": frozenset({(0, 1), (0, 2)}),
+    "2.0": frozenset({(2, 0), (0, 3)}),
+}
+
+
+class Built(NamedTuple):
+    """A version: its manifest, and its indices."""
+
+    manifest: Manifest
+    indices: tuple[IndexMetadata, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """The newest version, and what the one after it is to be.
+
+    Attributes
+    ----------
+    manifest, indices
+        Those of the newest version.
+    version
+        The number of the next one.
+    restored
+        The version that a `Restore` names.
+    storage_version
+        That of the files of an `Overwrite`, if it is not the newest version's.
+    """
+
+    manifest: Manifest
+    indices: tuple[IndexMetadata, ...]
+    version: int
+    restored: Built | None = None
+    storage_version: str | None = None
+
+    def built(self, *, indices: tuple[IndexMetadata, ...] | None = None, **changes: Any) -> Built:
+        """Return the newest version with changes."""
+        kept = self.indices if indices is None else indices
+        return Built(replace(self.manifest, **changes), kept)
+
+    def new_rows(self, fragments: Sequence[Fragment]) -> tuple[tuple[Fragment, ...], int]:
+        """Return fragments of new rows with their ids, and the next free row id."""
+        manifest = self.manifest
+        if not manifest.has_stable_row_ids:
+            return numbered(manifest, fragments), manifest.next_row_id
+        counter = RowCounter(manifest.next_row_id)
+        return all_new(numbered(manifest, fragments), counter, self.version), counter.next_row_id
+
+
+def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
+    """Give the next free ids to fragments without one, in order: to those whose id is 0."""
+    free = 0 if manifest.max_fragment_id is None else manifest.max_fragment_id + 1
+    out = []
+    for fragment in fragments:
+        out.append(fragment if fragment.id else replace(fragment, id=free))
+        free += not fragment.id
+    return tuple(out)
+
+
+def check_files(fragments: Iterable[Fragment], storage_version: str) -> None:
+    """Raise ``InvalidArgumentError`` if new fragments could not be read as part of the table."""
+    major, minor = (int(part) for part in storage_version.split("."))
+    known = _FILE_VERSIONS.get(storage_version, frozenset({(major, minor)}))
+    for fragment in fragments:
+        if not fragment.files or not all(file.fields for file in fragment.files):
+            raise InvalidArgumentError(
+                f"A fragment of {fragment.physical_rows} rows came with no data file, or with one "
+                "that stores no field.",
+                fragment=fragment.id,
+            )
+        for file in fragment.files:
+            if file.version not in known:
+                raise InvalidArgumentError(
+                    f"Data file {file.path} is of format {'.'.join(map(str, file.version))}, but "
+                    f"the dataset's files are of {storage_version}.",
+                    hint="All files of a version have the same format; write the rows again.",
+                    file=file.path,
+                )
+
+
+def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
+    """Raise ``InvalidArgumentError`` if a fragment to be changed is not there."""
+    known = set(fragments.ids.tolist())
+    if lost := [f.id for f in changed if f.id not in known]:
+        raise InvalidArgumentError(
+            f"Fragment {lost[0]} is to be changed, but the newest version has no such fragment.",
+            hint="Work the change out again, on the newest version.",
+            fragments=lost,
+        )
+
+
+def without_dead(fragment: Fragment) -> Fragment:
+    """Drop the data files in which no field is alive."""
+    files = tuple(f for f in fragment.files if any(id_ != TOMBSTONE for id_ in f.fields))
+    return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
+
+
+def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
+    """Add base paths; one with id 0 gets the next number that is free, from 1.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An id, a name or a path is taken.
+    """
+    bases = list(known)
+    for base in new:
+        for other in bases:
+            for what in ("id", "name", "path"):
+                mine = getattr(base, what)
+                if mine and mine == getattr(other, what):
+                    raise InvalidArgumentError(
+                        f"There is a base path with the {what} {mine!r} already.",
+                        hint="Each base path has its own id, name and path.",
+                        base=mine,
+                    )
+        taken = {other.id for other in bases}
+        free = next(id_ for id_ in range(1, len(taken) + 2) if id_ not in taken)
+        bases.append(base if base.id else replace(base, id=free))
+    return tuple(bases)

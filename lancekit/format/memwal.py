@@ -1,0 +1,43 @@
+"""Details of the `__lance_mem_wal` entry: what was merged of each write-ahead region (9.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from lancekit.format.index import IndexDetails
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.wire import parse
+
+__all__ = ["MEM_WAL", "merged_generations", "with_generations"]
+
+#: the name of the system index
+MEM_WAL = "__lance_mem_wal"
+
+_TYPE_URL = "/lance.table.MemWalIndexDetails"
+
+
+def _parse(details: IndexDetails | None) -> pb.MemWalIndexDetails:
+    return parse(pb.MemWalIndexDetails, details.value if details else b"", f"details of {MEM_WAL}")
+
+
+def merged_generations(details: IndexDetails | None) -> dict[UUID, int]:
+    """Return the last merged generation of each region."""
+    return {
+        UUID(bytes=entry.region_id.uuid.rjust(16, b"\0")[:16]): entry.generation
+        for entry in _parse(details).merged_generations
+    }
+
+
+def with_generations(details: IndexDetails | None, merged: Mapping[UUID, int]) -> IndexDetails:
+    """Return details in which some regions were merged up to another generation."""
+    message = _parse(details)
+    known = {entry.region_id.uuid: entry for entry in message.merged_generations}
+    for region, generation in merged.items():
+        entry = known.get(region.bytes)
+        if entry is None:
+            entry = message.merged_generations.add()
+            entry.region_id.uuid = region.bytes
+        entry.generation = generation
+    type_url = details.type_url if details else _TYPE_URL
+    return IndexDetails(type_url, message.SerializeToString())
