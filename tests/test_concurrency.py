@@ -16,8 +16,12 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
-from lancekit.commit.conflicts import RULES, document
+from lancekit.commit.conflict_docs import document
+from lancekit.commit.conflicts import RULES, judge
+from lancekit.commit.evidence import Outcome
+from lancekit.commit.pending import Pending
 from lancekit.format import transaction as ops
+from lancekit.format.transaction import Transaction
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False, KEY), pa.field("v", pa.string())])
@@ -282,10 +286,9 @@ def test_every_operation_meets_every_other() -> None:
     for mine, row in RULES.items():
         assert set(row) == set(ops.OPERATIONS), mine
     context: Any = None
-    from lancekit.commit.conflicts import Outcome, judge
-
-    unknown = judge(ops.Append(), ops.UnknownOperation(), context)
-    assert unknown.outcome is Outcome.RETRYABLE
+    theirs = Transaction(read_version=1, uuid="theirs", operation=ops.UnknownOperation())
+    verdict = judge(Pending(operation=ops.Append(), uuid="mine"), theirs, context)
+    assert verdict.outcome is Outcome.RETRYABLE
 
 
 def test_the_page_of_conflicts_is_up_to_date() -> None:

@@ -7,11 +7,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from lancekit.commit.build import build_manifest, first_manifest
-from lancekit.commit.conflicts import Context, Outcome, Verdict, judge
+from lancekit.commit.build import Built, build_manifest, first_manifest
+from lancekit.commit.conflicts import judge
+from lancekit.commit.evidence import Context
+from lancekit.commit.explain import conflict_error
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
-from lancekit.commit.rebase import Overlap, rebase_deletions
+from lancekit.commit.rebase import Overlap, rebase
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions
 from lancekit.errors import (
@@ -22,12 +24,12 @@ from lancekit.errors import (
     RetriesExhaustedError,
     RetryableConflictError,
     StorageError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lancekit.format import flags, names
 from lancekit.format import transaction as ops
-from lancekit.format.manifest import Manifest, encode_manifest_file
+from lancekit.format.index import encode_index_section
+from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
 
@@ -52,18 +54,10 @@ def check_writable(snapshot: Snapshot) -> None:
     Raises
     ------
     UnsupportedFeatureError
-        An unknown writer flag, stable row ids, or indices (which a write has to maintain).
+        A writer flag is not known.
     """
-    manifest, where = snapshot.manifest, snapshot.store.uri
-    flags.check_writable(manifest.writer_flags | manifest.reader_flags, where)
-    if snapshot.indices:
-        listed = ", ".join(sorted({index.name for index in snapshot.indices}))
-        raise UnsupportedFeatureError(
-            f"{where} has indices ({listed}), which this release cannot keep up to date. "
-            "Reading it works.",
-            hint="Drop them, or write to it with pylance.",
-            indices=listed,
-        )
+    manifest = snapshot.manifest
+    flags.check_writable(manifest.writer_flags | manifest.reader_flags, snapshot.store.uri)
 
 
 def commit(
@@ -106,16 +100,17 @@ def commit(
     started = clock.elapsed()
     unit = 0.0
     latest = read
+    theirs: list[Transaction] = []
     for attempt in range(max(max_retries, 1)):
         newer = _versions_since(read, latest)
         for version in newer:
             latest = load_snapshot(read.line, version, read.naming)
             if _is_transaction(latest, pending.uuid):
                 return latest
-            _check(read, latest, pending)
+            theirs.append(_check(read, latest, pending))
         if newer:
             check_writable(latest)
-        landed = _attempt(read, latest, pending, storage_version, clock)
+        landed = _attempt(read, latest, theirs, pending, storage_version, clock)
         if landed is not None:
             return landed
         unit = unit or 1.1 * (clock.elapsed() - started)
@@ -172,50 +167,31 @@ def _versions_since(read: Snapshot, latest: Snapshot) -> list[int]:
     return newer
 
 
-def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> None:
-    transaction = theirs.transaction
-    operation = transaction.operation if transaction else ops.UnknownOperation()
-    verdict = judge(pending.operation, operation, Context(pending, read.manifest))
-    if verdict.outcome is not Outcome.COMPATIBLE:
-        raise _conflict(read, theirs, pending, verdict)
-
-
-def _conflict(
-    read: Snapshot, theirs: Snapshot, pending: Pending, verdict: Verdict
-) -> RetryableConflictError | IncompatibleConflictError:
-    retryable = verdict.outcome is Outcome.RETRYABLE
-    kind = RetryableConflictError if retryable else IncompatibleConflictError
-    their_name = type(theirs.transaction.operation).__name__ if theirs.transaction else "change"
-    return kind(
-        f"This {_name(pending)}, based on version {read.version}, conflicts with the {their_name} "
-        f"of version {theirs.version} by {theirs.manifest.writer or 'an unnamed writer'} "
-        f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC: {verdict.reason}.",
-        hint=(
-            "Open the newest version and do the change again."
-            if retryable
-            else "Look at the newest version before you decide what to do."
-        ),
-        mine=_name(pending),
-        theirs=their_name,
-        read_version=read.version,
-        version=theirs.version,
-        reason=verdict.reason,
+def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
+    """Return their transaction, if mine can go on top of it."""
+    transaction = theirs.transaction or Transaction(
+        read_version=0, uuid="", operation=ops.UnknownOperation()
     )
+    verdict = judge(pending, transaction, Context(pending, read.manifest))
+    if not verdict.lands:
+        raise conflict_error(read, theirs, pending, verdict)
+    return transaction
 
 
 def _attempt(
     read: Snapshot,
     latest: Snapshot,
+    theirs: list[Transaction],
     pending: Pending,
     storage_version: str | None,
     clock: Clock,
 ) -> Snapshot | None:
     """Try to become the version after ``latest``; ``None`` if someone else did."""
     try:
-        rebased = rebase_deletions(pending, read, latest)
+        rebased = rebase(pending, read, latest, theirs)
     except Overlap as overlap:
-        verdict = Verdict(Outcome.RETRYABLE, str(overlap))
-        raise _conflict(read, latest, pending, verdict) from None
+        winner = load_snapshot(read.line, overlap.version, read.naming)
+        raise conflict_error(read, winner, pending, overlap.verdict) from None
     operation = rebased.operation
     moves = isinstance(operation, ops.Delete | ops.Update)
     transaction = Transaction(
@@ -225,20 +201,22 @@ def _attempt(
         operation=operation,
         transaction_properties=pending.properties,
     )
-    manifest = build_manifest(
+    built = build_manifest(
         latest.manifest,
         operation,
         timestamp_ns=clock.now_ns(),
+        indices=latest.indices,
         restored=_restored(latest, operation),
         storage_version=storage_version,
     )
-    return _put(latest.line, manifest, latest.naming, transaction)
+    return _put(latest.line, built, latest.naming, transaction)
 
 
-def _restored(latest: Snapshot, operation: ops.Operation) -> Manifest | None:
+def _restored(latest: Snapshot, operation: ops.Operation) -> Built | None:
     if not isinstance(operation, ops.Restore):
         return None
-    return load_snapshot(latest.line, operation.version, latest.naming).manifest
+    old = load_snapshot(latest.line, operation.version, latest.naming)
+    return Built(old.manifest, old.indices)
 
 
 def create_first_version(
@@ -247,6 +225,8 @@ def create_first_version(
     pending: Pending,
     storage_version: str,
     clock: Clock | None = None,
+    *,
+    stable_row_ids: bool = False,
 ) -> Snapshot:
     """Create a dataset: version 1.
 
@@ -256,8 +236,9 @@ def create_first_version(
         Another writer created it first.
     """
     clock = clock or Clock()
-    manifest = build_manifest(
-        first_manifest(operation, storage_version), operation, timestamp_ns=clock.now_ns()
+    empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
+    built = build_manifest(
+        empty, operation, timestamp_ns=clock.now_ns(), storage_version=storage_version
     )
     transaction = Transaction(
         read_version=0,
@@ -265,15 +246,10 @@ def create_first_version(
         operation=operation,
         transaction_properties=pending.properties,
     )
-    return put_first_manifest(line, manifest, transaction)
+    return put_first_manifest(line, built, transaction)
 
 
-def put_first_manifest(
-    line: Line,
-    manifest: Manifest,
-    transaction: Transaction,
-    index_section: bytes | None = None,
-) -> Snapshot:
+def put_first_manifest(line: Line, built: Built, transaction: Transaction) -> Snapshot:
     """Put the first manifest of a dataset, a branch or a clone.
 
     Raises
@@ -281,7 +257,7 @@ def put_first_manifest(
     DatasetExistsError
         There is one already.
     """
-    landed = _put(line, manifest, ManifestNaming.V2, transaction, index_section)
+    landed = _put(line, built, ManifestNaming.V2, transaction)
     if landed is None:
         raise DatasetExistsError(
             f"A dataset was created at {line.uri} at the same time.",
@@ -293,16 +269,16 @@ def put_first_manifest(
 
 def _put(
     line: Line,
-    manifest: Manifest,
+    built: Built,
     naming: ManifestNaming,
     transaction: Transaction,
-    index_section: bytes | None = None,
 ) -> Snapshot | None:
     store = line.store
     data = encode_transaction(transaction)
     file = names.transaction_name(transaction.read_version, transaction.uuid)
     store.put(f"{names.TRANSACTIONS}/{file}", data)
-    manifest = replace(manifest, transaction_file=file)
+    manifest = replace(built.manifest, transaction_file=file)
+    index_section = encode_index_section(built.indices) if built.indices else None
     path = f"{names.VERSIONS}/{names.manifest_name(manifest.version, naming)}"
     encoded = encode_manifest_file(manifest, index_section=index_section, transaction=data)
     try:

@@ -1,30 +1,64 @@
-"""Adapting a delete or an update to deletions that landed since it read (operations, 3.2 a)."""
+"""Adapting an operation to what landed since it read (operations, 3.2).
+
+Whatever a rule allows as `REBASED` is done here: deletions are merged, new indices narrowed, the
+newest generations kept.  Only what the other transactions touched is looked at, so that the cost
+does not grow with the table.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from uuid import UUID
 
 from pyroaring import BitMap
 
 from lancekit.commit.deletions import write_deletions
+from lancekit.commit.evidence import Evidence, Outcome, Verdict, listed
+from lancekit.commit.index_upkeep import pruned, rewritten_fields
 from lancekit.commit.pending import Pending
 from lancekit.commit.snapshot import Snapshot
-from lancekit.format import transaction as ops
+from lancekit.commit.touches import row_changes
+from lancekit.format import operations as ops
 from lancekit.format.fragment import DeletionKind, Fragment
+from lancekit.format.index import IndexMetadata
+from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
+from lancekit.format.transaction import Transaction
 
-__all__ = ["Overlap", "rebase_deletions"]
+__all__ = ["Overlap", "rebase"]
 
 
 class Overlap(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
-    """A row that mine deletes or moves was deleted or moved by someone else."""
+    """A row that mine deletes or moves was deleted or moved by someone else.
 
-    def __init__(self, fragment_id: int, rows: BitMap) -> None:
-        sample = ", ".join(map(str, rows[:5])) + (", ..." if len(rows) > 5 else "")
-        super().__init__(f"both changed rows {sample} of fragment {fragment_id}")
+    `version` is the one that did it.
+    """
+
+    def __init__(self, fragment_id: int, rows: BitMap, version: int) -> None:
+        super().__init__(f"both changed rows {listed(rows)} of fragment {fragment_id}")
+        self.version = version
+        addresses = tuple((fragment_id << 32) + row for row in rows[:5])
+        self.verdict = Verdict(
+            Outcome.RETRYABLE,
+            Evidence(sentence=str(self), fragments=(fragment_id,), rows=addresses),
+        )
 
 
-def rebase_deletions(pending: Pending, read: Snapshot, latest: Snapshot) -> Pending:
-    """Merge my deletions with those that landed; a new file holds the rows of both.
+def rebase(
+    pending: Pending, read: Snapshot, latest: Snapshot, theirs: Sequence[Transaction]
+) -> Pending:
+    """Return mine as it goes on top of ``latest``.
+
+    Parameters
+    ----------
+    pending
+        Mine; every rule let it pass.
+    read
+        The version that it was worked out from.
+    latest
+        The newest version.
+    theirs
+        The transactions of every version from the one after ``read`` to ``latest``, in order.
 
     Raises
     ------
@@ -32,26 +66,56 @@ def rebase_deletions(pending: Pending, read: Snapshot, latest: Snapshot) -> Pend
         A row was changed by both.
     """
     operation = pending.operation
-    if pending.affected_rows is None or not isinstance(operation, ops.Delete | ops.Update):
-        return pending
-    before = {f.id: f.deletion_file for f in read.manifest.fragments}
-    now = {f.id: f for f in latest.manifest.fragments}
-    moved = [
-        id_
-        for id_ in pending.affected_rows
-        if id_ in now and now[id_].deletion_file != before.get(id_)
-    ]
-    if not moved:
-        return pending
+    if isinstance(operation, ops.Delete | ops.Update) and pending.affected_rows is not None:
+        changed = _merge_deletions(operation, pending.affected_rows, read, latest, theirs)
+        return pending if changed is operation else replace(pending, operation=changed)
+    if isinstance(operation, ops.CreateIndex) and operation.new_indices:
+        indices = _narrow(operation.new_indices, read, latest, theirs)
+        indices = tuple(_raise_generations(index, theirs) for index in indices)
+        return replace(pending, operation=replace(operation, new_indices=indices))
+    return pending
+
+
+# ---- deletions
+
+
+def _merge_deletions(
+    operation: ops.Delete | ops.Update,
+    affected: Mapping[int, BitMap],
+    read: Snapshot,
+    latest: Snapshot,
+    theirs: Sequence[Transaction],
+) -> ops.Delete | ops.Update:
     rewritten: dict[int, Fragment | None] = {}
-    for fragment_id in moved:
-        mine = pending.affected_rows[fragment_id]
-        current = now[fragment_id]
-        theirs = latest.deleted_rows(current)
-        if both := mine & theirs:
-            raise Overlap(fragment_id, both)
-        rewritten[fragment_id] = _with_deletions(current, mine | theirs, latest)
-    return replace(pending, operation=_replace_fragments(operation, rewritten))
+    for fragment_id in _touched(affected, theirs):
+        before = read.manifest.fragments.get(fragment_id)
+        current = latest.manifest.fragments.get(fragment_id)
+        if before is None or current is None or current.deletion_file == before.deletion_file:
+            continue
+        mine, others = affected[fragment_id], latest.deleted_rows(current)
+        if both := mine & others:
+            version = read.version + 1 + _last(fragment_id, theirs)
+            raise Overlap(fragment_id, both, version)
+        rewritten[fragment_id] = _with_deletions(current, mine | others, latest)
+    return _replace_fragments(operation, rewritten) if rewritten else operation
+
+
+def _row_changing(theirs: Iterable[Transaction]) -> list[tuple[int, frozenset[int]]]:
+    """Return the place and the fragments of every transaction that deleted or moved rows."""
+    return [
+        (place, row_changes(one.operation).ids)
+        for place, one in enumerate(theirs)
+        if isinstance(one.operation, ops.Delete | ops.Update)
+    ]
+
+
+def _touched(affected: Mapping[int, BitMap], theirs: Sequence[Transaction]) -> list[int]:
+    changed: frozenset[int] = frozenset().union(*(ids for _, ids in _row_changing(theirs)))
+    return [id_ for id_ in affected if id_ in changed]
+
+
+def _last(fragment_id: int, theirs: Sequence[Transaction]) -> int:
+    return max(place for place, ids in _row_changing(theirs) if fragment_id in ids)
 
 
 def _with_deletions(fragment: Fragment, deleted: BitMap, latest: Snapshot) -> Fragment | None:
@@ -72,3 +136,44 @@ def _replace_fragments(
         return replace(operation, updated_fragments=updated, deleted_fragment_ids=gone)
     gone = tuple(dict.fromkeys(operation.removed_fragment_ids + emptied))
     return replace(operation, updated_fragments=updated, removed_fragment_ids=gone)
+
+
+# ---- indices
+
+
+def _narrow(
+    indices: Sequence[IndexMetadata],
+    read: Snapshot,
+    latest: Snapshot,
+    theirs: Sequence[Transaction],
+) -> tuple[IndexMetadata, ...]:
+    """Take out the fragments in which an indexed column was rewritten."""
+    changed: dict[int, set[int]] = {}
+    for transaction in theirs:
+        operation = transaction.operation
+        if isinstance(operation, ops.Update) and operation.fields_modified:
+            for fragment in operation.updated_fragments:
+                changed.setdefault(fragment.id, set()).update(operation.fields_modified)
+        elif isinstance(operation, ops.DataReplacement):
+            for group in operation.replacements:
+                changed.setdefault(group.fragment_id, set()).update(group.new_file.fields)
+        elif isinstance(operation, ops.Merge):
+            for fragment in operation.fragments:
+                before = read.manifest.fragments.get(fragment.id)
+                if before is not None and (fields := rewritten_fields(before, fragment)):
+                    changed.setdefault(fragment.id, set()).update(fields)
+    if not changed:
+        return tuple(indices)
+    return pruned(indices, latest.manifest.schema, latest.manifest.fragments, changed)
+
+
+def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> IndexMetadata:
+    """Keep the newest generation of each region, where they were merged meanwhile."""
+    if index.name != MEM_WAL:
+        return index
+    newest: dict[UUID, int] = merged_generations(index.details)
+    for transaction in theirs:
+        if isinstance(transaction.operation, ops.UpdateMemWalState):
+            for one in transaction.operation.merged_generations:
+                newest[one.region_id] = max(one.generation, newest.get(one.region_id, 0))
+    return replace(index, details=with_generations(index.details, newest))

@@ -12,7 +12,7 @@ other type it leaves out silently, so that its filter is empty although it inser
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import TypeAlias
 
@@ -27,14 +27,17 @@ __all__ = [
     "BloomKeyFilter",
     "ExactKeySet",
     "KeyFilter",
+    "SharedKeys",
     "build_bloom",
     "build_exact",
     "choose_filter",
     "encode_keys",
     "hash_keys",
+    "is_empty",
     "is_reference_blind",
     "keys_conflict",
     "merge",
+    "shared_keys",
 ]
 
 BLOCK_BYTES = 32
@@ -44,6 +47,8 @@ REFERENCE_PROBABILITY = 0.00057
 # The reference never tests two Bloom filters of different parameters against each other, it
 # re-executes.  That is how a filter over keys that it cannot record makes itself noticed.
 INCOMPARABLE_ITEMS = REFERENCE_ITEMS + 1
+# Where the choice between the kinds changes; `benchmarks/key_filters.py` shows what each costs.
+MAX_BLOOM_KEYS = 50
 MAX_EXACT_KEYS = 8_192
 
 _SALT = np.array(
@@ -165,18 +170,28 @@ def is_reference_blind(types: Iterable[pa.DataType]) -> bool:
 def choose_filter(
     field_ids: Sequence[int], types: Sequence[pa.DataType], hashes: Hashes
 ) -> KeyFilter:
-    """Build the kind of filter by which every other writer notices these keys.
+    """Build the kind of filter that disturbs other writers least, and is noticed by every one.
 
-    A Bloom filter with the reference's parameters where the reference can compare it.  For the
-    key types that it is blind to, one that it answers with a re-execution: the exact set, or for
-    more than 8,192 keys a Bloom filter of other parameters.
+    The reference compares Bloom filters of its own parameters only, by any bit that both have
+    set: with few keys it seldom errs, with 150 and as many of its own nearly always.  So: few
+    keys as such a Bloom filter, more as the exact set, which other writers compare without error,
+    and very many as a Bloom filter again.  For the key types that the reference is blind to, a
+    filter that it answers with a re-execution: never a Bloom filter of its own parameters.
+
+    Examples
+    --------
+    >>> few, more = (hash_keys([pa.array(range(n))]) for n in (50, 51))
+    >>> [type(choose_filter([0], [pa.int64()], keys)).__name__ for keys in (few, more)]
+    ['BloomKeyFilter', 'ExactKeySet']
     """
-    if not is_reference_blind(types):
-        return build_bloom(field_ids, hashes)
     exact = build_exact(field_ids, hashes)
+    blind = is_reference_blind(types)
+    if not blind and len(exact.hashes) <= MAX_BLOOM_KEYS:
+        return build_bloom(field_ids, exact.hashes)
     if len(exact.hashes) <= MAX_EXACT_KEYS:
         return exact
-    return build_bloom(field_ids, exact.hashes, number_of_items=INCOMPARABLE_ITEMS)
+    items = INCOMPARABLE_ITEMS if blind else REFERENCE_ITEMS
+    return build_bloom(field_ids, exact.hashes, number_of_items=items)
 
 
 def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
@@ -229,14 +244,48 @@ def _is_saturated(one: KeyFilter, blind: bool) -> bool:
     return blind and one.number_of_items in (0, REFERENCE_ITEMS)
 
 
-def _probe(hashes: Hashes, bitmap: bytes) -> bool:
+def _probe(hashes: Hashes, bitmap: bytes) -> npt.NDArray[np.bool_]:
+    """Return which of the keys a Bloom filter holds; it may err towards yes."""
     blocks = _blocks(bitmap)
     block, mask = _positions(hashes, len(blocks))
-    return bool(((blocks[block] & mask) == mask).all(axis=1).any())
+    return np.asarray(((blocks[block] & mask) == mask).all(axis=1))
 
 
-def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
-    """Tell whether two writers may have inserted the same key.
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedKeys:
+    """What two filters say about keys that both have.
+
+    `possible` is ``False`` only if there is certainly none.  `hashes` are those of the keys that
+    both hold, where one filter lists its keys; the other may still be mistaken about them unless
+    `certain`.  `why` says in words what made a common key possible.
+    """
+
+    possible: bool
+    certain: bool = False
+    hashes: Hashes = field(default_factory=lambda: np.zeros(0, np.uint64))
+    why: str = ""
+
+
+_NONE = SharedKeys(possible=False)
+
+
+def is_empty(one: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
+    """Tell whether a filter certainly holds no key.
+
+    Examples
+    --------
+    >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.int64())])), [pa.int64()])
+    True
+    >>> is_empty(build_bloom([0], hash_keys([pa.array([], pa.date32())])), [pa.date32()])
+    False
+    """
+    if isinstance(one, ExactKeySet):
+        return not len(one.hashes)
+    return not _is_saturated(one, is_reference_blind(key_types)) and not any(one.bitmap)
+
+
+def shared_keys(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> SharedKeys:
+    """Compare the keys that two writers inserted.
 
     Parameters
     ----------
@@ -247,10 +296,56 @@ def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.Dat
 
     Returns
     -------
-    bool
-        ``False`` only if it is certain that they share no key.  Filters over different fields,
-        Bloom filters of different sizes, and Bloom filters with the reference's parameters over
-        keys that the reference does not record, cannot be compared: ``True``.
+    SharedKeys
+        Filters over different fields, Bloom filters of different sizes, and Bloom filters with
+        the reference's parameters over keys that the reference does not record, cannot be
+        compared: a common key is possible.
+
+    Examples
+    --------
+    >>> a, b = (build_exact([0], hash_keys([pa.array(ks)])) for ks in ([1, 2], [2, 3]))
+    >>> found = shared_keys(a, b, [pa.int64()])
+    >>> found.certain, len(found.hashes)
+    (True, 1)
+    """
+    if mine.field_ids != theirs.field_ids:
+        return SharedKeys(possible=True, why="the two filters are over different columns")
+    blind = is_reference_blind(key_types)
+    for one in (mine, theirs):
+        if _is_saturated(one, blind):
+            why = "filters of this key type leave keys out" if blind else "a filter says nothing"
+            return SharedKeys(possible=True, why=why)
+    match mine, theirs:
+        case ExactKeySet(), ExactKeySet():
+            common = np.intersect1d(mine.hashes, theirs.hashes, assume_unique=True)
+            certain = bool(len(common))
+        case ExactKeySet(), BloomKeyFilter():
+            common, certain = mine.hashes[_probe(mine.hashes, theirs.bitmap)], False
+        case BloomKeyFilter(), ExactKeySet():
+            common, certain = theirs.hashes[_probe(theirs.hashes, mine.bitmap)], False
+        case BloomKeyFilter(), BloomKeyFilter():
+            return _compare_blooms(mine, theirs)
+    if not len(common):
+        return _NONE
+    why = "the sets have them in common" if certain else "a Bloom filter holds them, or errs"
+    return SharedKeys(possible=True, certain=certain, hashes=common, why=why)
+
+
+def _compare_blooms(mine: BloomKeyFilter, theirs: BloomKeyFilter) -> SharedKeys:
+    if len(mine.bitmap) != len(theirs.bitmap):
+        return SharedKeys(possible=True, why="Bloom filters of different sizes cannot be compared")
+    # a common key sets the same bit in each of the eight words of one block
+    both = _blocks(mine.bitmap) & _blocks(theirs.bitmap)
+    blocks = int(both.all(axis=1).sum())
+    if not blocks:
+        return _NONE
+    return SharedKeys(
+        possible=True, why=f"the Bloom filters meet in {blocks} of {len(both)} blocks"
+    )
+
+
+def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.DataType]) -> bool:
+    """Tell whether two writers may have inserted the same key (see `shared_keys`).
 
     Examples
     --------
@@ -258,19 +353,4 @@ def keys_conflict(mine: KeyFilter, theirs: KeyFilter, key_types: Sequence[pa.Dat
     >>> keys_conflict(a, b, [pa.int64()])
     True
     """
-    blind = is_reference_blind(key_types)
-    if mine.field_ids != theirs.field_ids:
-        return True
-    if _is_saturated(mine, blind) or _is_saturated(theirs, blind):
-        return True
-    if isinstance(mine, ExactKeySet):
-        if isinstance(theirs, ExactKeySet):
-            return bool(np.isin(mine.hashes, theirs.hashes, assume_unique=True).any())
-        return _probe(mine.hashes, theirs.bitmap)
-    if isinstance(theirs, ExactKeySet):
-        return _probe(theirs.hashes, mine.bitmap)
-    if len(mine.bitmap) != len(theirs.bitmap):
-        return True
-    # A common key sets the same bit in each of the eight words of one block.
-    both = _blocks(mine.bitmap) & _blocks(theirs.bitmap)
-    return bool(both.all(axis=1).any())
+    return shared_keys(mine, theirs, key_types).possible

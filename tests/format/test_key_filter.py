@@ -22,9 +22,11 @@ from lancekit.format.key_filter import (
     choose_filter,
     encode_keys,
     hash_keys,
+    is_empty,
     is_reference_blind,
     keys_conflict,
     merge,
+    shared_keys,
 )
 
 INT = [pa.int64()]
@@ -220,7 +222,7 @@ REFERENCE_KEYS = {
 @pytest.mark.parametrize("keys", REFERENCE_KEYS.values(), ids=REFERENCE_KEYS)
 def test_bitmaps_equal_the_references(tmp_path, keys):
     columns = list(keys.values())
-    mine = choose_filter([0], [c.type for c in columns], hash_keys(columns))
+    mine = build_bloom([0], hash_keys(columns))
     assert mine.bitmap == reference_bitmap(tmp_path, keys)
     assert (mine.num_bits, mine.number_of_items, mine.probability) == (262_144, 8_192, 0.00057)
 
@@ -243,7 +245,11 @@ def test_the_reference_is_blind_to_some_types(tmp_path, keys):
 
 
 def test_choice_of_filter():
-    few, many = int_hashes(*range(10)), int_hashes(*range(8_193))
+    few, more, many = (int_hashes(*range(n)) for n in (50, 51, 8_193))
+    assert choose_filter([3], INT, few) == build_bloom([3], few)
+    assert choose_filter([3], INT, more) == build_exact([3], more)
+    assert choose_filter([3], INT, np.concatenate([few, few])) == build_bloom([3], few)
+    assert choose_filter([3], INT, int_hashes(*range(8_192))).hashes.size == 8_192
     assert choose_filter([3], INT, many) == build_bloom([3], many)
     assert choose_filter([3], MOMENT, few) == build_exact([3], few)
     assert choose_filter([3], MOMENT, many) == build_bloom([3], many, number_of_items=8_193)
@@ -286,6 +292,49 @@ def test_filters_that_do_not_unite():
 
 
 # ---- conflicts
+
+
+def test_what_is_shared_is_named_as_exactly_as_the_filters_allow():
+    left, right = int_hashes(*range(100)), int_hashes(*range(97, 200))
+    common = np.sort(int_hashes(97, 98, 99)).tolist()
+    certain = shared_keys(build_exact([0], left), build_exact([0], right), INT)
+    assert (certain.possible, certain.certain, certain.hashes.tolist()) == (True, True, common)
+    for one, other in (
+        (build_exact([0], left), build_bloom([0], right)),
+        (build_bloom([0], left), build_exact([0], right)),
+    ):
+        found = shared_keys(one, other, INT)
+        assert (found.possible, found.certain) == (True, False)
+        assert set(common) <= set(found.hashes.tolist())
+        assert len(found.hashes) < 10
+    blooms = shared_keys(build_bloom([0], left), build_bloom([0], right), INT)
+    assert (blooms.possible, blooms.certain, blooms.hashes.size) == (True, False, 0)
+    assert "of 1024 blocks" in blooms.why
+    assert (
+        "different columns"
+        in shared_keys(certain_one := build_exact([0], left), build_exact([1], left), INT).why
+    )
+    assert not shared_keys(certain_one, build_exact([0], int_hashes(500)), INT).possible
+
+
+def test_a_saturated_filter_says_possible_and_never_no():
+    saturated = BloomKeyFilter(field_ids=(0,), bitmap=b"\xff" * 32_768)
+    for one in (build_exact([0], int_hashes(1)), build_bloom([0], int_hashes(1)), saturated):
+        for types in (INT, MOMENT):
+            assert shared_keys(one, saturated, types).possible
+            assert shared_keys(saturated, one, types).possible
+            assert not shared_keys(one, saturated, types).certain
+
+
+def test_empty_filters_are_empty_only_if_their_writer_saw_every_key():
+    none = int_hashes()
+    assert is_empty(build_exact([0], none), MOMENT)
+    assert is_empty(build_bloom([0], none), INT)
+    assert is_empty(build_bloom([0], none, number_of_items=8_193), MOMENT)
+    assert not is_empty(build_bloom([0], none), MOMENT)
+    assert not is_empty(BloomKeyFilter(field_ids=(0,), bitmap=b""), INT)
+    assert not is_empty(build_bloom([0], int_hashes(1)), INT)
+
 
 KINDS = [build_exact, build_bloom]
 WRITERS = [*KINDS, lambda f, h: build_bloom(f, h, number_of_items=8_193)]

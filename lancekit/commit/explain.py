@@ -1,0 +1,63 @@
+"""The error that a conflict becomes: who, what, where, and the next line of code."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from lancekit.commit.evidence import Evidence, Outcome, Verdict
+from lancekit.commit.pending import Pending
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
+from lancekit.format.refs import MAIN
+from lancekit.format.transaction import COMMIT_MESSAGE
+
+__all__ = ["conflict_error"]
+
+
+def conflict_error(
+    read: Snapshot, theirs: Snapshot, pending: Pending, verdict: Verdict
+) -> CommitConflictError:
+    """Return the error for a transaction that cannot go on top of ``theirs``."""
+    retryable = verdict.outcome is Outcome.RETRYABLE
+    kind = RetryableConflictError if retryable else IncompatibleConflictError
+    mine = type(pending.operation).__name__
+    transaction = theirs.transaction
+    their_name = type(transaction.operation).__name__ if transaction else "change"
+    message = transaction.transaction_properties.get(COMMIT_MESSAGE, "") if transaction else ""
+    evidence = verdict.evidence or Evidence(sentence="the two changes exclude each other")
+    writer = str(theirs.manifest.writer or "an unnamed writer")
+    code = "ds.checkout_latest()" if retryable else _look(theirs)
+    return kind(
+        f"This {mine}, based on version {read.version} of {read.line.name}, conflicts with the "
+        f"{their_name} of version {theirs.version} by {writer} "
+        f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"
+        f"{f' ({message})' if message else ''}: {evidence.sentence}.",
+        hint=(
+            f"Take the newest version, {code}, and do the change again."
+            if retryable
+            else f"Look at what landed, {code}, before you decide what to do."
+        ),
+        mine=mine,
+        theirs=their_name,
+        read_version=read.version,
+        version=theirs.version,
+        branch=read.branch or MAIN,
+        uri=theirs.store.uri,
+        writer=writer,
+        timestamp=theirs.manifest.timestamp,
+        message=message,
+        reason=evidence.sentence,
+        evidence=_facts(evidence),
+        code=code,
+    )
+
+
+def _look(theirs: Snapshot) -> str:
+    reference = (theirs.branch, theirs.version) if theirs.branch else theirs.version
+    return f"ds.checkout_version({reference!r})"
+
+
+def _facts(evidence: Evidence) -> dict[str, object]:
+    """Return what the evidence lists, as plain values that need none of these classes."""
+    named = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name != "sentence"}
+    return {name: value for name, value in named.items() if value not in ((), False)}
