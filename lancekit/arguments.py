@@ -24,7 +24,6 @@ REFUSED: Mapping[str, str] = {
     "progress": "progress is not reported by fragment",
     "use_legacy_format": "data files of format 0.1 are not written",
     "data_cache_bytes": "the writer's memory is bounded by pages",
-    "enable_stable_row_ids": "tables with stable row ids can only be read",
     "auto_cleanup_options": "automatic cleanup comes with a later release",
     "initial_bases": "new data goes to the dataset's own folder",
     "target_bases": "new data goes to the dataset's own folder",

@@ -553,6 +553,10 @@ def write_dataset(
     data_storage_version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or
         overwritten dataset; an append keeps the dataset's own.
+    enable_stable_row_ids
+        Give each row of a new dataset an id that it keeps when it is updated or compacted, and
+        record which versions created and last changed it (see `LanceDataset.delta`).  Existing
+        datasets stay as they are.
     commit_message, transaction_properties
         Kept in the transaction; the history shows the message.
     primary_key
@@ -598,7 +602,6 @@ def write_dataset(
         progress=progress,
         use_legacy_format=use_legacy_format or None,
         enable_v2_manifest_paths=None if enable_v2_manifest_paths else False,
-        enable_stable_row_ids=enable_stable_row_ids or None,
         auto_cleanup_options=auto_cleanup_options,
         initial_bases=initial_bases,
         target_bases=target_bases,
@@ -628,6 +631,7 @@ def write_dataset(
             else check_count("max_page_bytes", max_page_bytes, least=1)
         ),
         storage_version=_storage_version(data_storage_version),
+        stable_row_ids=enable_stable_row_ids,
         checksums=checksums,
         external_blobs=allow_external_blob_outside_bases,
         message=commit_message,

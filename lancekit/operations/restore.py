@@ -15,6 +15,6 @@ __all__ = ["restore_version"]
 
 def restore_version(snapshot: Snapshot) -> Snapshot:
     """Commit the state of ``snapshot`` as a new version; nothing in between is lost."""
-    check_writable(snapshot)  # what is restored would lose its indices
+    check_writable(snapshot)
     pending = Pending(operation=Restore(version=snapshot.version), uuid=str(uuid.uuid4()))
     return commit(latest_snapshot(snapshot.line), pending)

@@ -42,6 +42,7 @@ class WriteSettings:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
     storage_version: str | None = None
+    stable_row_ids: bool = False
     checksums: bool | None = None
     external_blobs: bool = False
     message: str | None = None
@@ -121,7 +122,9 @@ def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
     operation = Overwrite(schema, tuple(fragments))
     pending = _pending(operation, settings)
     with removed_unless_landed(line.store, fragments):
-        return create_first_version(line, operation, pending, version)
+        return create_first_version(
+            line, operation, pending, version, stable_row_ids=settings.stable_row_ids
+        )
 
 
 def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Snapshot:

@@ -5,7 +5,7 @@ Only the join differs between engines; what it finds is a `MergeWork` either way
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from lancekit.errors import MatchedRowsError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
+from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.probe import (
     KeyTable,
@@ -39,6 +40,7 @@ __all__ = [
     "mark_fragments",
     "matched_rows",
     "merge_locally",
+    "with_row_ids",
 ]
 
 Hashes = npt.NDArray[np.uint64]
@@ -127,6 +129,9 @@ def merge_locally(
         sources, _offsets(touched), _offsets(gone), clauses, map_tasks
     )
     fragments = write_fragments(new.to_batches(), task) if new.num_rows else []
+    if updates and sources[0].stable_row_ids:
+        moved = [FragmentReader(by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
+        fragments = with_row_ids(fragments, np.concatenate(moved))
     guarded = [source.column(name).take(pa.array(inserted)) for name in clauses.guard]
     changed_rows = sum(len(m.offsets) for m in gone)
     return MergeWork(
@@ -137,6 +142,19 @@ def merge_locally(
         deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
         inserted_hashes=hash_keys(guarded) if guarded else np.empty(0, np.uint64),
     )
+
+
+def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> list[Fragment]:
+    """Give the first rows of new fragments the ids they had where they were moved from.
+
+    The commit takes the rows behind them, which have no ids, for new ones.
+    """
+    out, start = [], 0
+    for fragment in fragments:
+        mine = ids[start : start + fragment.physical_rows]
+        start += fragment.physical_rows
+        out.append(replace(fragment, row_ids=encode_row_ids(mine)) if len(mine) else fragment)
+    return out
 
 
 def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:

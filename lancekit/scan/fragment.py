@@ -23,7 +23,7 @@ from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.paths import parse_path, path_field, pick, pruned
-from lancekit.format.row_ids import parse_row_ids, parse_row_versions
+from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
 from lancekit.scan.parts import joined, stored_part
@@ -246,27 +246,41 @@ class FragmentReader:
         """Return the row addresses: fragment id in the upper 32 bits, offset in the lower."""
         return rows.astype(np.uint64) | np.uint64(self.source.fragment.id << 32)
 
-    def row_ids(self, rows: Offsets) -> npt.NDArray[np.uint64]:
-        """Return the row ids: stable ones if the table has them, else the addresses."""
+    @cached_property
+    def stable_ids(self) -> RowIds | None:
+        """The row ids, where they are not the addresses."""
         encoded = self.source.fragment.row_ids
         if not self.source.stable_row_ids or encoded is None:
-            return self.addresses(rows)
-        return parse_row_ids(encoded, self.physical_rows, self.source.where)[rows]
+            return None
+        return read_row_ids(encoded, self.physical_rows, self.source.where)
+
+    def row_ids(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the row ids: stable ones if the table has them, else the addresses."""
+        return self.addresses(rows) if self.stable_ids is None else self.stable_ids.at(rows)
 
     def row_positions(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the positions of live rows in the whole dataset."""
         within = rows if self.live is None else np.searchsorted(self.live, rows)
         return (within + self.source.first_row).astype(np.uint64)
 
+    @cached_property
+    def _created(self) -> RowVersions:
+        return self._versions(self.source.fragment.created_at)
+
+    @cached_property
+    def _updated(self) -> RowVersions:
+        return self._versions(self.source.fragment.last_updated_at)
+
+    def _versions(self, encoded: bytes | None) -> RowVersions:
+        return read_row_versions(encoded, self.physical_rows, self.source.where)
+
     def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the version that created each row; 1 where it is not recorded."""
-        encoded = self.source.fragment.created_at
-        return parse_row_versions(encoded, self.physical_rows, self.source.where)[rows]
+        return self._created.at(rows)
 
     def last_updated_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the version that last changed each row; 1 where it is not recorded."""
-        encoded = self.source.fragment.last_updated_at
-        return parse_row_versions(encoded, self.physical_rows, self.source.where)[rows]
+        return self._updated.at(rows)
 
 
 #: the columns that are not stored, in the order in which a scan appends them

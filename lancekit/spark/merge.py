@@ -27,11 +27,12 @@ from lancekit.pipeline.merge import (
     condition_holds,
     mark_fragments,
     matched_rows,
+    with_row_ids,
 )
 from lancekit.pipeline.probe import key_values
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
-from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.scanner import ScanRequest, plan_columns
 from lancekit.spark.frame import fragment_frame
 from lancekit.spark.jobs import collect
@@ -85,16 +86,23 @@ def merge_on_spark(
     names = [f"k{at}" for at in range(len(clauses.on))]
     # Spark thinks that a scan has as many rows as tasks, and would broadcast any target.
     joined = source.join(keys.hint("merge"), names, "left")
-    laid_out = joined.select(*work.columns)
-    found = collect(
-        gathered(laid_out), work, discard=lambda part: delete_fragments(task.store, part.new)
-    )
+    laid_out = gathered(joined.select(*work.columns))
+    if _keeps_ids(target, clauses):
+        # moved rows come first in their fragments: they have ids, the inserted ones get theirs
+        laid_out = laid_out.sortWithinPartitions(laid_out[_ADDRESS].asc_nulls_last())
+    found = collect(laid_out, work, discard=lambda part: delete_fragments(task.store, part.new))
     new = tuple(fragment for part in found for fragment in part.new)
     try:
+        if _keeps_ids(target, clauses):
+            new = tuple(f for part in found for f in _with_ids(part, target))
         return _assemble(found, new, target, clauses)
     except BaseException:
         delete_fragments(task.store, new)
         raise
+
+
+def _keeps_ids(target: Sequence[FragmentSource], clauses: MergeClauses) -> bool:
+    return clauses.matched == "update" and any(source.stable_row_ids for source in target)
 
 
 def _writes(clauses: MergeClauses) -> bool:
@@ -301,6 +309,18 @@ def _assemble(
         deleted=left_out + (changed if clauses.matched == "delete" else 0),
         inserted_hashes=_joined([part.hashes for part in found], np.uint64),
     )
+
+
+def _with_ids(part: _Found, target: Sequence[FragmentSource]) -> list[Fragment]:
+    """Give the updated rows of a task, which it wrote first, the ids of those they replace."""
+    ids = np.empty(len(part.gone), np.uint64)
+    owners = part.gone >> _OFFSET_BITS
+    for source in target:
+        mine = np.flatnonzero(owners == source.fragment.id)
+        if len(mine):
+            offsets = part.gone[mine] & ((1 << _OFFSET_BITS) - 1)
+            ids[mine] = FragmentReader(source).row_ids(offsets)
+    return with_row_ids(part.new, ids)
 
 
 def _by_fragment(addresses: npt.NDArray[np.int64]) -> Mapping[int, BitMap]:
