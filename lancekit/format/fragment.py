@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from types import MappingProxyType
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.format.data_file import (
+    DataFile,
+    DeletionFile,
+    DeletionKind,
+    RowDatasetVersionMeta,
+    RowIdMeta,
+    data_file_from_pb,
+    data_file_to_pb,
+    deletion_from_pb,
+    deletion_to_pb,
+)
 from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of_files
-from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
 
@@ -22,6 +33,7 @@ __all__ = [
     "DeletionKind",
     "Fragment",
     "FragmentList",
+    "RowIdMeta",
     "data_file_from_pb",
     "data_file_to_pb",
     "fragment_from_pb",
@@ -30,6 +42,13 @@ __all__ = [
 
 #: a field id of a file's column that is no longer part of the schema
 TOMBSTONE = -2
+
+#: the sequences over the rows, under pylance's names
+_SEQUENCES: Mapping[str, Any] = {
+    "row_id_meta": RowIdMeta,
+    "created_at_version_meta": RowDatasetVersionMeta,
+    "last_updated_at_version_meta": RowDatasetVersionMeta,
+}
 
 _NOTHING: Mapping[int, Fragment] = MappingProxyType({})
 
@@ -44,73 +63,64 @@ _UNMODELLED = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataFile:
-    """One data file of a fragment: `fields[i]` is stored in the file's column `column_indices[i]`.
-
-    `size_bytes` is 0 where it is not known; `base_id` names the base path, ``None`` the
-    dataset's own root.
-    """
-
-    path: str
-    fields: tuple[int, ...]
-    column_indices: tuple[int, ...]
-    version: tuple[int, int]
-    size_bytes: int = 0
-    base_id: int | None = None
-    unknown: bytes = b""
-
-    @property
-    def file_major_version(self) -> int:
-        """The first number of the file's format version."""
-        return self.version[0]
-
-    @property
-    def file_minor_version(self) -> int:
-        """The second number of the file's format version."""
-        return self.version[1]
-
-    @property
-    def file_size_bytes(self) -> int | None:
-        """The size of the file; ``None`` where it is not known."""
-        return self.size_bytes or None
-
-
-class DeletionKind(Enum):
-    """The two file kinds; the value is the file name's suffix."""
-
-    ARROW = "arrow"
-    BITMAP = "bin"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeletionFile:
-    """The complete set of a fragment's deleted row offsets, in a file of its own."""
-
-    kind: DeletionKind
-    read_version: int
-    id: int
-    num_deleted_rows: int = 0
-    base_id: int | None = None
-    unknown: bytes = b""
-
-    def name(self, fragment_id: int) -> str:
-        """Return the file's name relative to the dataset's root."""
-        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}.{self.kind.value}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Fragment:
-    """A slice of rows.  The three sequences are serialized messages of `format.row_ids`."""
+    """A slice of rows.  The three sequences are serialized messages of `format.row_ids`.
+
+    It is made in pylance's way too, with ``row_id_meta`` and the like; an id of 0 is given out
+    when the fragment is committed.
+    """
 
     id: int
     files: tuple[DataFile, ...]
     physical_rows: int
     deletion_file: DeletionFile | None = None
     row_ids: bytes | None = None
-    last_updated_at: bytes | None = None
     created_at: bytes | None = None
+    last_updated_at: bytes | None = None
     unknown: bytes = b""
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002  # pylance's name
+        files: Iterable[DataFile],
+        physical_rows: int,
+        deletion_file: DeletionFile | None = None,
+        row_id_meta: RowIdMeta | None = None,
+        created_at_version_meta: RowDatasetVersionMeta | None = None,
+        last_updated_at_version_meta: RowDatasetVersionMeta | None = None,
+        *,
+        row_ids: bytes | None = None,
+        created_at: bytes | None = None,
+        last_updated_at: bytes | None = None,
+        unknown: bytes = b"",
+    ) -> None:
+        put = object.__setattr__
+        put(self, "id", id)
+        put(self, "files", files if isinstance(files, tuple) else tuple(files))
+        put(self, "physical_rows", physical_rows)
+        put(self, "deletion_file", deletion_file)
+        put(self, "row_ids", row_id_meta.data if row_id_meta else row_ids)
+        given = created_at_version_meta
+        put(self, "created_at", given.data if given else created_at)
+        given = last_updated_at_version_meta
+        put(self, "last_updated_at", given.data if given else last_updated_at)
+        put(self, "unknown", unknown)
+
+    @property
+    def row_id_meta(self) -> RowIdMeta | None:
+        """The stable row ids."""
+        return None if self.row_ids is None else RowIdMeta(self.row_ids)
+
+    @property
+    def created_at_version_meta(self) -> RowDatasetVersionMeta | None:
+        """In which version each row was made."""
+        return None if self.created_at is None else RowDatasetVersionMeta(self.created_at)
+
+    @property
+    def last_updated_at_version_meta(self) -> RowDatasetVersionMeta | None:
+        """In which version each row was last changed."""
+        return None if self.last_updated_at is None else RowDatasetVersionMeta(self.last_updated_at)
 
     @property
     def num_deletions(self) -> int:
@@ -122,6 +132,46 @@ class Fragment:
         """Rows that are still there."""
         return self.physical_rows - self.num_deletions
 
+    def to_json(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, the same as pylance's."""
+        parts = {
+            "deletion_file": self.deletion_file,
+            "row_id_meta": self.row_id_meta,
+            "created_at_version_meta": self.created_at_version_meta,
+            "last_updated_at_version_meta": self.last_updated_at_version_meta,
+        }
+        return {
+            "id": self.id,
+            "files": [file.to_json() for file in self.files],
+            "overlays": [],
+            "physical_rows": self.physical_rows,
+            **{name: None if part is None else part.asdict() for name, part in parts.items()},
+        }
+
+    @staticmethod
+    def from_json(json_data: str) -> Fragment:
+        """Return the fragment of a JSON text, made here or by pylance.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            The fragment has overlays, of a newer release.
+        """
+        values = json.loads(json_data)
+        if values.get("overlays"):
+            raise UnsupportedFeatureError(f"Fragment {values['id']} has overlays.")
+        deletion = values.get("deletion_file")
+        return Fragment(
+            values["id"],
+            [DataFile(**file) for file in values["files"]],
+            values["physical_rows"],
+            None if deletion is None else DeletionFile.from_json(deletion),
+            *(
+                kind.from_dict(values[name]) if values.get(name) else None
+                for name, kind in _SEQUENCES.items()
+            ),
+        )
+
     def to_bytes(self) -> bytes:
         """Serialize, to travel from a worker."""
         return fragment_to_pb(self).SerializeToString()
@@ -132,59 +182,6 @@ class Fragment:
         return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))
 
 
-def data_file_from_pb(message: pb.DataFile) -> DataFile:
-    """Decode one data file."""
-    return DataFile(
-        path=message.path,
-        fields=tuple(message.fields),
-        column_indices=tuple(message.column_indices),
-        version=(message.file_major_version, message.file_minor_version),
-        size_bytes=message.file_size_bytes,
-        base_id=message.base_id if message.HasField("base_id") else None,
-        unknown=take_unknown(message),
-    )
-
-
-def data_file_to_pb(file: DataFile) -> pb.DataFile:
-    """Encode one data file."""
-    message = pb.DataFile(
-        path=file.path,
-        fields=file.fields,
-        column_indices=file.column_indices,
-        file_major_version=file.version[0],
-        file_minor_version=file.version[1],
-        file_size_bytes=file.size_bytes,
-        base_id=file.base_id,
-    )
-    put_unknown(message, file.unknown)
-    return message
-
-
-def _deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
-    bitmap = message.file_type == pb.DeletionFile.BITMAP
-    return DeletionFile(
-        kind=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
-        read_version=message.read_version,
-        id=message.id,
-        num_deleted_rows=message.num_deleted_rows,
-        base_id=message.base_id if message.HasField("base_id") else None,
-        unknown=take_unknown(message),
-    )
-
-
-def _deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
-    is_bitmap = file.kind is DeletionKind.BITMAP
-    message = pb.DeletionFile(
-        file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
-        read_version=file.read_version,
-        id=file.id,
-        num_deleted_rows=file.num_deleted_rows,
-        base_id=file.base_id,
-    )
-    put_unknown(message, file.unknown)
-    return message
-
-
 def fragment_from_pb(message: pb.DataFragment) -> Fragment:
     """Decode one fragment."""
     present = message.HasField
@@ -193,7 +190,7 @@ def fragment_from_pb(message: pb.DataFragment) -> Fragment:
         files=tuple(map(data_file_from_pb, message.files)),
         physical_rows=message.physical_rows,
         deletion_file=(
-            _deletion_from_pb(message.deletion_file) if present("deletion_file") else None
+            deletion_from_pb(message.deletion_file) if present("deletion_file") else None
         ),
         row_ids=message.inline_row_ids if present("inline_row_ids") else None,
         last_updated_at=(
@@ -219,7 +216,7 @@ def fragment_to_pb(fragment: Fragment) -> pb.DataFragment:
         inline_created_at_versions=fragment.created_at,
     )
     if fragment.deletion_file is not None:
-        message.deletion_file.CopyFrom(_deletion_to_pb(fragment.deletion_file))
+        message.deletion_file.CopyFrom(deletion_to_pb(fragment.deletion_file))
     put_unknown(message, fragment.unknown)
     return message
 

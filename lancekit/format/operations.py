@@ -17,14 +17,8 @@ from pyroaring import BitMap
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Codec, Part, wire
-from lancekit.format.fragment import (
-    DataFile,
-    Fragment,
-    data_file_from_pb,
-    data_file_to_pb,
-    fragment_from_pb,
-    fragment_to_pb,
-)
+from lancekit.format.data_file import DataFile, data_file_from_pb, data_file_to_pb
+from lancekit.format.fragment import Fragment, fragment_from_pb, fragment_to_pb
 from lancekit.format.index import (
     DETAILS,
     INDEX_FILES,

@@ -141,7 +141,8 @@ def _fragment(name: str, summary: FileSummary) -> Fragment:
         path=name,
         fields=summary.field_ids,
         column_indices=summary.column_indices,
-        version=summary.version,
-        size_bytes=summary.size_bytes,
+        file_major_version=summary.version[0],
+        file_minor_version=summary.version[1],
+        file_size_bytes=summary.size_bytes,
     )
     return Fragment(id=0, files=(file,), physical_rows=summary.num_rows)

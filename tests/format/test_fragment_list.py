@@ -29,8 +29,9 @@ FILES = st.builds(
     path=st.text(max_size=200),
     fields=st.lists(st.integers(-2, 300)).map(tuple),
     column_indices=st.lists(st.integers(-1, 300)).map(tuple),
-    version=st.sampled_from([(2, 0), (2, 1)]),
-    size_bytes=SMALL,
+    file_major_version=st.just(2),
+    file_minor_version=st.sampled_from([0, 1]),
+    file_size_bytes=SMALL.map(lambda size: size or None),
     base_id=st.none() | st.integers(0, 2**32 - 1),
 )
 DELETIONS = st.builds(

@@ -1,0 +1,230 @@
+"""The files of a fragment: data files and the deletion file, with pylance's attributes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.names import DELETIONS
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.wire import put_unknown, take_unknown
+
+__all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One data file of a fragment: `fields[i]` is stored in the file's column `column_indices[i]`.
+
+    `file_size_bytes` is ``None`` where it is not known; `base_id` names the base path, ``None``
+    the dataset's own root.
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...] = ()
+    file_major_version: int = 0
+    file_minor_version: int = 0
+    file_size_bytes: int | None = None
+    base_id: int | None = None
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("fields", "column_indices"):
+            if not isinstance(given := getattr(self, name), tuple):
+                object.__setattr__(self, name, tuple(given))
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The file's format version."""
+        return (self.file_major_version, self.file_minor_version)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file; 0 where it is not known."""
+        return self.file_size_bytes or 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what pylance makes of it for JSON."""
+        return {
+            "fields": list(self.fields),
+            "column_indices": list(self.column_indices),
+            "file_major_version": self.file_major_version,
+            "file_minor_version": self.file_minor_version,
+            "file_size_bytes": self.file_size_bytes,
+            "base_id": self.base_id,
+            "path": self.path,
+        }
+
+
+class DeletionKind(Enum):
+    """The two file kinds; the value is the file name's suffix."""
+
+    ARROW = "arrow"
+    BITMAP = "bin"
+
+
+#: the kinds under pylance's names
+_KINDS = {"array": DeletionKind.ARROW, "bitmap": DeletionKind.BITMAP}
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """The complete set of a fragment's deleted row offsets, in a file of its own."""
+
+    read_version: int
+    id: int
+    kind: DeletionKind
+    num_deleted_rows: int = 0
+    base_id: int | None = None
+    unknown: bytes = field(default=b"", kw_only=True, repr=False)
+
+    def __post_init__(self) -> None:
+        given: Any = self.kind
+        if not isinstance(given, DeletionKind):
+            if given not in _KINDS:
+                listed = " or ".join(map(repr, _KINDS))
+                raise InvalidArgumentError(
+                    f"A deletion file is of the kind {listed}, not {given!r}.", kind=given
+                )
+            object.__setattr__(self, "kind", _KINDS[given])
+
+    @property
+    def file_type(self) -> str:
+        """The kind under pylance's name: ``"array"`` or ``"bitmap"``."""
+        return "bitmap" if self.kind is DeletionKind.BITMAP else "array"
+
+    def name(self, fragment_id: int) -> str:
+        """Return the file's name relative to the dataset's root."""
+        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}.{self.kind.value}"
+
+    def path(self, fragment_id: int, base_uri: str | None = None) -> str:
+        """Return the file's path, below ``base_uri`` if it is given."""
+        name = self.name(fragment_id)
+        return name if base_uri is None else f"{base_uri.rstrip('/')}/{name}"
+
+    def asdict(self) -> dict[str, Any]:
+        """Return what pylance makes of it for JSON."""
+        return {
+            "read_version": self.read_version,
+            "id": self.id,
+            "file_type": self.file_type,
+            "num_deleted_rows": self.num_deleted_rows,
+            "base_id": self.base_id,
+        }
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> DeletionFile:
+        """Return what `asdict` made a dictionary of."""
+        given = dict(values)
+        return DeletionFile(kind=given.pop("file_type"), **given)
+
+
+S = TypeVar("S", bound="_RowSequence")
+
+
+@dataclass(frozen=True, slots=True)
+class _RowSequence:
+    """A sequence over a fragment's rows, as it is stored."""
+
+    key: ClassVar[str]
+    data: bytes
+
+    def asdict(self) -> dict[str, list[int]]:
+        """Return what pylance makes of it for JSON."""
+        return {self.key: list(self.data)}
+
+    @classmethod
+    def from_dict(cls: type[S], values: dict[str, Any]) -> S:
+        """Return what `asdict`, here or in pylance, made a dictionary of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The sequence lies in a file of its own, which no release writes.
+        """
+        if cls.key not in values:
+            raise InvalidArgumentError(f"A sequence of rows has to be inline, not {values!r:.80}.")
+        return cls(bytes(values[cls.key]))
+
+    def json(self) -> str:
+        """Return what pylance makes of it for JSON, as text."""
+        return json.dumps(self.asdict())
+
+    @classmethod
+    def from_json(cls: type[S], text: str) -> S:
+        """Return what `json`, here or in pylance, made a text of."""
+        return cls.from_dict(json.loads(text))
+
+
+@dataclass(frozen=True, slots=True)
+class RowIdMeta(_RowSequence):
+    """The stable ids of a fragment's rows, as they are stored."""
+
+    key: ClassVar[str] = "Inline"
+
+
+@dataclass(frozen=True, slots=True)
+class RowDatasetVersionMeta(_RowSequence):
+    """In which version each row was made, or last changed, as it is stored."""
+
+    key: ClassVar[str] = "inline"
+
+
+def data_file_from_pb(message: pb.DataFile) -> DataFile:
+    """Decode one data file."""
+    return DataFile(
+        path=message.path,
+        fields=tuple(message.fields),
+        column_indices=tuple(message.column_indices),
+        file_major_version=message.file_major_version,
+        file_minor_version=message.file_minor_version,
+        file_size_bytes=message.file_size_bytes or None,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def data_file_to_pb(file: DataFile) -> pb.DataFile:
+    """Encode one data file."""
+    message = pb.DataFile(
+        path=file.path,
+        fields=file.fields,
+        column_indices=file.column_indices,
+        file_major_version=file.file_major_version,
+        file_minor_version=file.file_minor_version,
+        file_size_bytes=file.size_bytes,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message
+
+
+def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
+    """Decode a deletion file."""
+    bitmap = message.file_type == pb.DeletionFile.BITMAP
+    return DeletionFile(
+        kind=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
+        read_version=message.read_version,
+        id=message.id,
+        num_deleted_rows=message.num_deleted_rows,
+        base_id=message.base_id if message.HasField("base_id") else None,
+        unknown=take_unknown(message),
+    )
+
+
+def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
+    """Encode a deletion file."""
+    is_bitmap = file.kind is DeletionKind.BITMAP
+    message = pb.DeletionFile(
+        file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
+        read_version=file.read_version,
+        id=file.id,
+        num_deleted_rows=file.num_deleted_rows,
+        base_id=file.base_id,
+    )
+    put_unknown(message, file.unknown)
+    return message
