@@ -40,7 +40,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _CONFIG,
         ),
-        **dict.fromkeys(["truncate_table", "update"], _ROWS),
         **dict.fromkeys(
             [
                 "centroids",

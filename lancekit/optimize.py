@@ -46,22 +46,51 @@ class DatasetOptimizer(PartOfPylance):
     def __repr__(self) -> str:
         return "DatasetOptimizer(compact_files)"
 
-    def compact_files(self, **options: Any) -> CompactionMetrics:
+    def compact_files(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        defer_index_remap: bool | None = None,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+        compaction_mode: str | None = None,
+        binary_copy_read_batch_bytes: int | None = None,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: list[int] | None = None,
+        data_storage_version: str | None = None,
+        drop_index_coverage: bool | None = None,
+    ) -> CompactionMetrics:
         """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
 
         Order, row ids and the versions of rows stay.  The old files stay too, for older versions.
 
         Parameters
         ----------
-        options
-            Those of pylance: ``target_rows_per_fragment`` (1,048,576), ``max_bytes_per_file``,
-            ``materialize_deletions`` (``True``), ``materialize_deletions_threshold`` (0.1: more
-            than a tenth of the rows deleted), ``max_source_fragments``, ``max_source_rows``,
-            ``max_source_bytes``, ``excluded_fragment_ids``, ``data_storage_version``; the table's
-            config may hold defaults as ``lance.compaction.<option>``.  Sizes of groups, batches
-            and buffers and the number of threads are hints.  And of lancekit's own
-            ``drop_index_coverage`` (``False``): compact fragments that an index covers too, and
-            take them out of the index.
+        target_rows_per_fragment
+            Fragments with fewer rows are put together with small neighbours (1,048,576).
+        max_bytes_per_file
+            When to start a new file, whatever its rows.
+        materialize_deletions, materialize_deletions_threshold
+            Whether to rewrite fragments with deleted rows (``True``), and from which share of
+            their rows on (more than 0.1).
+        max_source_fragments, max_source_rows, max_source_bytes
+            How much to rewrite at most, oldest fragments first.
+        excluded_fragment_ids
+            Fragments to leave alone.
+        data_storage_version
+            The format of the new files, that of the dataset by default.
+        drop_index_coverage
+            Rewrite fragments that an index covers too, and take them out of the index
+            (``False``).
+
+        Sizes of groups, batches and buffers and the number of threads are hints that change no
+        result.  The table's config may hold defaults as ``lance.compaction.<option>``.
 
         Returns
         -------
@@ -72,7 +101,7 @@ class DatasetOptimizer(PartOfPylance):
         Raises
         ------
         InvalidArgumentError
-            There is no such option, or it cannot have this value.
+            An option cannot have this value.
         RetriesExhaustedError
             Others changed the same fragments before every attempt.
 
@@ -84,6 +113,7 @@ class DatasetOptimizer(PartOfPylance):
         >>> done.fragments_removed, done.fragments_added, ds.count_rows()
         (3, 1, 6)
         """
+        options = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, options)
 
 

@@ -158,7 +158,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
     ds = lk.dataset(fragments(tmp_path / "d", [2, 2]))
     compact = ds.optimize.compact_files
     with pytest.raises(InvalidArgumentError, match="bogus"):
-        compact(bogus=1)
+        Compaction.execute(ds, {"bogus": 1})
     for name, value in {
         "target_rows_per_fragment": -1,
         "max_source_fragments": 0,
@@ -169,7 +169,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
         "excluded_fragment_ids": "3",
     }.items():
         with pytest.raises(InvalidArgumentError, match=name):
-            compact(**{name: value})
+            Compaction.execute(ds, {name: value})
     with pytest.raises(NotOfferedError, match="remapped"):
         compact(defer_index_remap=True)
     with pytest.raises(NotOfferedError, match="anew"):
@@ -178,7 +178,8 @@ def test_options_are_checked(tmp_path: Path) -> None:
         Compaction.plan(ds, [1])  # type: ignore[arg-type]
     assert ds.version == 2
     hints = {"num_threads": 1, "batch_size": 10, "max_rows_per_group": 5, "io_buffer_size": 1000}
-    assert compact(**hints, compaction_mode="try_binary_copy").fragments_added == 1
+    assert Compaction.plan(ds, hints).num_tasks() == 1
+    assert compact(num_threads=1, compaction_mode="try_binary_copy").fragments_added == 1
 
 
 def test_defaults_come_from_the_config(tmp_path: Path) -> None:

@@ -18,13 +18,11 @@ from lancekit.operations.compact_plan import (
     CompactionTask,
     plan_compaction,
 )
-from lancekit.operations.landing import removed_unless_landed
+from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import CompactionMetrics
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.options import options as settings
 from lancekit.pipeline.compact import CompactTask, compact_rows
 from lancekit.pipeline.runner import Runner, choose_runner
-from lancekit.pipeline.write import WriteTask
 from lancekit.scan.fragment import fragment_sources
 
 __all__ = ["RewriteResult", "commit_compaction", "compact", "measure", "run_tasks"]
@@ -90,7 +88,9 @@ def run_tasks(
     work = [
         CompactTask(
             sources=tuple(sources[f.id] for f in task.fragments),
-            write=_write_task(snapshot, task.options),
+            write=write_task(
+                snapshot, task.options.data_storage_version, task.options.max_bytes_per_file
+            ),
             target_rows=task.options.target_rows_per_fragment,
         )
         for task in tasks
@@ -102,16 +102,6 @@ def run_tasks(
         )
         for task, new in zip(tasks, written, strict=True)
     ]
-
-
-def _write_task(snapshot: Snapshot, options: CompactionOptions) -> WriteTask:
-    return WriteTask(
-        store=snapshot.store,
-        schema=snapshot.manifest.schema,
-        storage_version=options.data_storage_version or snapshot.manifest.storage_version,
-        max_bytes_per_file=options.max_bytes_per_file,
-        checksums=settings.checksums,
-    )
 
 
 def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> Snapshot:

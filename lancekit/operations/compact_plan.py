@@ -14,7 +14,14 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE
 
-__all__ = ["CompactionOptions", "CompactionPlan", "CompactionTask", "Covered", "plan_compaction"]
+__all__ = [
+    "CompactionOptions",
+    "CompactionPlan",
+    "CompactionTask",
+    "Covered",
+    "check_file_version",
+    "plan_compaction",
+]
 
 #: the table's config may hold defaults under these names
 _CONFIG = "lance.compaction."
@@ -85,7 +92,10 @@ def _at_once(name: str, value: Any) -> bool:
     return False
 
 
-def _file_version(name: str, value: Any) -> str:
+def check_file_version(name: str, value: Any) -> str | None:
+    """Return the format of data files that was asked for, ``None`` for the dataset's own."""
+    if value is None:
+        return None
     if value not in STORAGE_VERSIONS:
         raise InvalidArgumentError(
             f"{name}={value!r} is not offered.",
@@ -127,7 +137,7 @@ class CompactionOptions:
     max_source_rows: int | None = _option(_positive, default=None)
     max_source_bytes: int | None = _option(_positive, default=None)
     excluded_fragment_ids: frozenset[int] = _option(_ids, default=frozenset())
-    data_storage_version: str | None = _option(_file_version, default=None)
+    data_storage_version: str | None = _option(check_file_version, default=None)
     drop_index_coverage: bool = _option(_flag, default=False)
 
     @classmethod

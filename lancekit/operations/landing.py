@@ -1,16 +1,33 @@
-"""What becomes of new files when their commit does not land."""
+"""How new files are written for a version, and what becomes of them if it does not land."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.write import delete_fragments
+from lancekit.options import options
+from lancekit.pipeline.write import MAX_BYTES_PER_FILE, WriteTask, delete_fragments
 from lancekit.storage import Store
 
-__all__ = ["removed_unless_landed"]
+__all__ = ["removed_unless_landed", "write_task"]
+
+
+def write_task(
+    snapshot: Snapshot,
+    storage_version: str | None = None,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+) -> WriteTask:
+    """Return how to write rows that are to be added to a version."""
+    return WriteTask(
+        store=snapshot.store,
+        schema=snapshot.manifest.schema,
+        storage_version=storage_version or snapshot.manifest.storage_version,
+        max_bytes_per_file=max_bytes_per_file,
+        checksums=options.checksums,
+    )
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -16,7 +16,7 @@ from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
 
-__all__ = ["CompactTask", "compact_rows", "with_sequences"]
+__all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
 
 Numbers = npt.NDArray[np.uint64]
 #: row ids, and the versions that created and last changed each row
@@ -43,7 +43,7 @@ def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
     fragments = write_fragments(_batches(task), task.write, _sizes(task))
     if not task.sources[0].stable_row_ids:
         return tuple(fragments)
-    return with_sequences(fragments, [_sequences(source) for source in task.sources])
+    return _with_sequences(fragments, [_sequences(source) for source in task.sources])
 
 
 def _sizes(task: CompactTask) -> list[int]:
@@ -67,35 +67,35 @@ def _sequences(source: FragmentSource) -> Sequences:
     return reader.row_ids(rows), reader.created_at(rows), reader.last_updated_at(rows)
 
 
-def with_sequences(
+def _with_sequences(
     fragments: Sequence[Fragment], parts: Sequence[Sequences]
 ) -> tuple[Fragment, ...]:
     """Give new fragments the sequences of the rows that were written to them, in order."""
+    pieces = cut(parts, [fragment.physical_rows for fragment in fragments])
+    return tuple(
+        replace(
+            fragment,
+            # a segment for each source: ids ascend within most sources, and not beyond
+            row_ids=encode_row_ids(*ids),
+            created_at=encode_row_versions(np.concatenate(created)),
+            last_updated_at=encode_row_versions(np.concatenate(updated)),
+        )
+        for fragment, (ids, created, updated) in zip(fragments, pieces, strict=True)
+    )
+
+
+def cut(
+    parts: Iterable[tuple[Numbers, ...]], sizes: Iterable[int]
+) -> Iterator[tuple[tuple[Numbers, ...], ...]]:
+    """Cut arrays that lie behind each other anew: for each size, the pieces of each array."""
     rest = iter(parts)
     current = next(rest)
-    out = []
-    for fragment in fragments:
-        missing = fragment.physical_rows
-        pieces: list[Sequences] = []
-        while missing:
+    for size in sizes:
+        pieces = []
+        while size:
             if not len(current[0]):
                 current = next(rest)
-            pieces.append(_sliced(current, 0, missing))
-            current = _sliced(current, missing, None)
-            missing -= len(pieces[-1][0])
-        ids, created, updated = zip(*pieces, strict=True)
-        out.append(
-            replace(
-                fragment,
-                # a segment for each source: ids ascend within most sources, and not beyond
-                row_ids=encode_row_ids(*ids),
-                created_at=encode_row_versions(np.concatenate(created)),
-                last_updated_at=encode_row_versions(np.concatenate(updated)),
-            )
-        )
-    return tuple(out)
-
-
-def _sliced(sequences: Sequences, start: int, stop: int | None) -> Sequences:
-    ids, created, updated = sequences
-    return ids[start:stop], created[start:stop], updated[start:stop]
+            pieces.append(tuple(array[:size] for array in current))
+            current = tuple(array[size:] for array in current)
+            size -= len(pieces[-1][0])  # noqa: PLW2901
+        yield tuple(zip(*pieces, strict=True))

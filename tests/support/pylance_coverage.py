@@ -29,11 +29,18 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "Tags": (_dataset.Tags, lk.Tags),
     "Branches": (_dataset.Branches, lk.Branches),
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
-    "DatasetOptimizer": (_dataset.DatasetOptimizer, None),
+    "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
 }
 
 #: how what works differs from pylance
 DIFFERENCES: dict[str, str] = {
+    "DatasetOptimizer.compact_files": (
+        "fragments that an index covers are left alone and named, unless "
+        "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
+    ),
+    "LanceDataset.update": (
+        "an `UpdateResult`, which answers to the dictionary's key; all assignments see the old row"
+    ),
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
     "LanceDataset.delta": "a table without stable row ids is an error instead of no rows",
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
@@ -73,6 +80,7 @@ DIFFERENCES: dict[str, str] = {
 #: members whose signature is not pylance's, on purpose (see DIFFERENCES)
 OTHER_SIGNATURE = frozenset(
     {
+        "DatasetOptimizer.compact_files",
         "LanceDataset.head",
         "LanceDataset.validate",
         "LanceFragment.to_batches",

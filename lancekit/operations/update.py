@@ -1,0 +1,175 @@
+"""Update: new values for columns of the rows that a predicate selects (operations, 6.1)."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lancekit.commit.pending import Pending
+from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.file.blobs import is_blob
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.format.transaction import Update
+from lancekit.operations.delete import apply_deletions
+from lancekit.operations.landing import removed_unless_landed, write_task
+from lancekit.operations.results import UpdateResult
+from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.pipeline.runner import Runner, choose_runner
+from lancekit.pipeline.update import UpdateTask, update_rows
+from lancekit.pipeline.write import MAX_ROWS_PER_FILE
+from lancekit.scan.assign import Assignment, compile_assignment
+from lancekit.scan.blobs import blob_view
+from lancekit.scan.fragment import FragmentSource, fragment_sources
+from lancekit.scan.predicate import Predicate
+
+__all__ = ["check_updates", "check_where", "update_columns"]
+
+
+def check_updates(updates: Any) -> dict[str, str]:
+    """Return columns and SQL expressions as they were passed.
+
+    Raises
+    ------
+    InvalidTypeError
+        Not a dictionary of strings.
+    InvalidArgumentError
+        It is empty.
+    """
+    if not isinstance(updates, Mapping) or not all(
+        isinstance(part, str) for pair in updates.items() for part in pair
+    ):
+        raise InvalidTypeError(
+            f"The updates are {updates!r:.100}.",
+            hint="Pass columns and SQL expressions, such as {'price': 'price * 2'}; "
+            "a constant text has quotes of its own: {'name': \"'new'\"}.",
+        )
+    if not updates:
+        raise InvalidArgumentError("No updates were given.", hint="Name a column to change.")
+    return dict(updates)
+
+
+def check_where(where: Any) -> Any:
+    """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
+    if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
+        raise InvalidTypeError(
+            f"The condition of an update is {where!r}.",
+            hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
+        )
+    return where
+
+
+def update_columns(
+    snapshot: Snapshot,
+    updates: Mapping[str, str],
+    where: Any,
+    policy: RetryPolicy,
+    storage_version: str | None = None,
+) -> tuple[Snapshot, UpdateResult]:
+    """Change rows; none that the condition selects still makes a version, as in the reference.
+
+    Parameters
+    ----------
+    snapshot
+        The version to change; others may have landed since.
+    updates
+        An SQL expression for each column.  All see the row as it was, so two columns can be
+        swapped.
+    where
+        SQL text, a pyarrow expression, or ``None`` for all rows.
+    policy
+        How often to do it again when the same rows were changed by others.
+    storage_version
+        The format of the new files, that of the dataset by default.
+
+    Raises
+    ------
+    PredicateError
+        An expression or the condition does not fit the schema, or a value does not fit its column.
+    """
+    started = time.monotonic()
+    runner = choose_runner(snapshot.manifest.num_rows)
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, int]:
+        check_writable(current)
+        schema = current.manifest.schema
+        predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
+        assignments = tuple(_assignments(schema, updates))
+        tasks = [
+            UpdateTask(
+                sources=group,
+                predicate=predicate,
+                assignments=assignments,
+                write=write_task(current, storage_version),
+            )
+            for group in _groups(fragment_sources(current), runner)
+        ]
+        done = runner.map(update_rows, tasks)
+        marked = [found for part in done for found in part.marked]
+        new = tuple(fragment for part in done for fragment in part.new_fragments)
+        with removed_unless_landed(current.store, new):
+            updated, removed = apply_deletions(current, marked)
+            operation = Update(
+                removed_fragment_ids=removed,
+                updated_fragments=updated,
+                new_fragments=new,
+                fields_for_preserving_frag_bitmap=_ids(schema, updates),
+            )
+            pending = Pending(
+                operation=operation,
+                uuid=str(uuid.uuid4()),
+                affected_rows={found.fragment_id: found.rows for found in marked},
+            )
+            return commit(current, pending), sum(len(found.rows) for found in marked)
+
+    (landed, rows), attempts = retried(snapshot, attempt, policy)
+    return landed, UpdateResult(
+        num_rows_updated=rows,
+        columns=tuple(updates),
+        version=landed.version,
+        branch=landed.branch,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=runner.name,
+    )
+
+
+def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assignment]:
+    arrow = schema.to_arrow()
+    found = []
+    for name, sql in updates.items():
+        field = schema.field(name)
+        _check_assignable(field)
+        found.append(compile_assignment(field.to_arrow(), sql, arrow))
+    return found
+
+
+def _check_assignable(field: LanceField) -> None:
+    if is_blob(field) or field.logical_type == "json":
+        kind = "blobs" if is_blob(field) else "JSON"
+        raise InvalidArgumentError(
+            f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
+            hint="Use merge_insert() with the new rows.",
+            column=field.name,
+        )
+
+
+def _ids(schema: LanceSchema, names: Mapping[str, str]) -> tuple[int, ...]:
+    return tuple(field.id for name in names for field in schema.field(name).walk())
+
+
+def _groups(sources: Sequence[FragmentSource], runner: Runner) -> list[tuple[FragmentSource, ...]]:
+    """Divide fragments among tasks: each writes a file at least, so not into many."""
+    rows = sum(source.fragment.num_rows for source in sources)
+    most = (os.cpu_count() or 1) if runner.name == "local" else len(sources)
+    number = max(min(most, rows // MAX_ROWS_PER_FILE), 1)
+    groups: list[list[FragmentSource]] = [[] for _ in range(number)]
+    seen = 0
+    for source in sources:
+        groups[min(seen * number // max(rows, 1), number - 1)].append(source)
+        seen += source.fragment.num_rows
+    return [tuple(group) for group in groups if group]

@@ -1,0 +1,103 @@
+"""Rows that an update changes: found, computed anew and written, per group of fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.pipeline.compact import Numbers, cut
+from lancekit.pipeline.mark import Marked
+from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.scan.assign import Assignment
+from lancekit.scan.blobs import blob_view
+from lancekit.scan.fragment import FragmentReader, FragmentSource, Offsets
+from lancekit.scan.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.scanner import ScanRequest, plan_columns, project, row_bytes
+
+__all__ = ["UpdateTask", "Updated", "update_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTask:
+    """Fragments, which of their rows to change (``None``: all), and how.
+
+    Can be sent to a worker.  The predicate is bound to the schema that shows blobs by their
+    descriptors, the assignments to the dataset's own.
+    """
+
+    sources: tuple[FragmentSource, ...]
+    predicate: Predicate | None
+    assignments: tuple[Assignment, ...]
+    write: WriteTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The rows that were replaced, and the fragments that hold what replaces them."""
+
+    marked: tuple[Marked, ...]
+    new_fragments: tuple[Fragment, ...]
+
+
+def update_rows(task: UpdateTask) -> Updated:
+    """Write the changed rows of some fragments to new ones, which nothing refers to yet."""
+    marked: list[Marked] = []
+    row_ids: list[tuple[Numbers, ...]] = []
+    fragments = write_fragments(_batches(task, marked, row_ids), task.write)
+    if fragments and task.sources[0].stable_row_ids:
+        # the ids move along; the commit knows them by that from rows that are new
+        pieces = cut(row_ids, [f.physical_rows for f in fragments])
+        fragments = [
+            replace(fragment, row_ids=encode_row_ids(*ids))
+            for fragment, (ids,) in zip(fragments, pieces, strict=True)
+        ]
+    return Updated(marked=tuple(marked), new_fragments=tuple(fragments))
+
+
+def _batches(
+    task: UpdateTask, marked: list[Marked], row_ids: list[tuple[Numbers, ...]]
+) -> Iterator[pa.RecordBatch]:
+    schema = task.write.schema.to_arrow()
+    for source in task.sources:
+        reader = FragmentReader(source)
+        rows = BitMap()
+        for found, table in _changed(reader, task):
+            rows |= to_bitmap(found)
+            if source.stable_row_ids:
+                row_ids.append((reader.row_ids(found),))
+            new = {a.field.name: a.evaluate(table) for a in task.assignments}
+            columns = [new[n] if n in new else table.column(n) for n in schema.names]
+            yield from pa.table(columns, schema=schema).to_batches()
+        if rows:
+            marked.append(
+                Marked(fragment_id=source.fragment.id, rows=rows, deleted_before=reader.deleted)
+            )
+
+
+def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets, pa.Table]]:
+    """Yield the offsets of the rows that change, and the rows as they are."""
+    schema = task.write.schema
+    view = blob_view(schema)
+    condition = reader if view is schema else FragmentReader(replace(reader.source, schema=view))
+    wanted = {name for a in task.assignments for name in a.expression.columns}
+    hidden = [name for name in HIDDEN_COLUMNS if name in wanted]
+    outputs = plan_columns(schema, None, hidden)
+    request = ScanRequest(outputs=outputs, predicate=task.predicate)
+    step = max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
+    for start in range(0, reader.physical_rows, step):
+        live = reader.live_between(start, min(start + step, reader.physical_rows))
+        rows: Offsets = np.arange(live.start, live.stop) if isinstance(live, range) else live
+        known = None
+        if task.predicate is not None:
+            known = condition.read(sorted(task.predicate.columns), live)
+            chosen = np.flatnonzero(task.predicate.mask(known).to_numpy(zero_copy_only=False))
+            rows, known = rows[chosen], known.take(pa.array(chosen))
+        if len(rows):
+            yield rows, project(reader, outputs, rows, known if condition is reader else None)
