@@ -48,17 +48,29 @@ def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
     return bytes(sink.getvalue())
 
 
-def decode_deletions(data: Any, kind: DeletionKind, where: str, physical_rows: int) -> BitMap:
+def decode_deletions(
+    data: Any, kind: DeletionKind, where: str, physical_rows: int, num_deleted_rows: int = 0
+) -> BitMap:
     """Return the deleted offsets.
+
+    Parameters
+    ----------
+    data, kind
+        The file.
+    where
+        Its name, for messages.
+    physical_rows, num_deleted_rows
+        What the manifest says of the fragment; 0 for what it does not say.
 
     Raises
     ------
     CorruptFileError
-        The bytes are damaged, or an offset lies outside of the fragment.
+        The bytes are damaged, an offset lies outside of the fragment, or there are not as many
+        as the manifest says.
     """
     try:
         deleted = _decode(data, kind)
-    except (pa.ArrowException, ValueError, OSError) as error:
+    except (pa.ArrowException, ValueError, IndexError, OSError) as error:
         raise CorruptFileError(
             f"Deletion file {where} is damaged: {error}.",
             hint="Open an earlier version, or restore the file from a copy.",
@@ -70,6 +82,12 @@ def decode_deletions(data: Any, kind: DeletionKind, where: str, physical_rows: i
             f"with {physical_rows} rows.",
             file=where,
         )
+    if num_deleted_rows and len(deleted) != num_deleted_rows:
+        raise CorruptFileError(
+            f"Deletion file {where} marks {len(deleted)} rows; the manifest says that "
+            f"{num_deleted_rows} are deleted.",
+            file=where,
+        )
     return deleted
 
 
@@ -79,4 +97,7 @@ def _decode(data: Any, kind: DeletionKind) -> BitMap:
     table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
     if table.num_columns != 1 or table.column(0).type != pa.uint32():
         raise ValueError(f"expected one column of uint32, found {table.schema.types}")
+    table.validate()  # the reader believes lengths that its buffers are too short for
+    if table.column(0).null_count:
+        raise ValueError("a row offset is missing")
     return to_bitmap(table.column(0).to_numpy())

@@ -17,6 +17,7 @@ from lancekit.errors import (
     ColumnNotFoundError,
     CorruptFileError,
     InvalidArgumentError,
+    LancekitError,
     UnsupportedTypeError,
 )
 from lancekit.format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
@@ -85,7 +86,16 @@ class LanceField:
 
     def to_arrow(self) -> pa.Field:
         """Return the Arrow field, with its metadata."""
-        return pa.field(self.name, self._arrow_type(), self.nullable, dict(self.metadata) or None)
+        try:
+            kind = self._arrow_type()
+            return pa.field(self.name, kind, self.nullable, dict(self.metadata) or None)
+        except LancekitError:
+            raise
+        except (ValueError, TypeError) as error:  # such as a column of nulls that is not nullable
+            raise CorruptFileError(
+                f"There cannot be a field {self.name!r} of type {self.logical_type}: {error}.",
+                field=self.name,
+            ) from error
 
     def _arrow_type(self) -> pa.DataType:
         kind = self.logical_type
@@ -103,6 +113,11 @@ class LanceField:
         if kind.startswith("fixed_size_list:"):
             return pa.list_(item, int(kind.rsplit(":", 1)[1]))
         if kind == "map":
+            if not pa.types.is_struct(item.type) or item.type.num_fields != 2:
+                raise CorruptFileError(
+                    f"Map {self.name!r} has entries of type {item.type}, not of a key and a value.",
+                    field=self.name,
+                )
             return pa.map_(item.type.field(0), item.type.field(1))
         return pa.large_list(item) if kind.startswith("large_") else pa.list_(item)
 
