@@ -3,50 +3,37 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_names, check_place, refuse
 from lancekit.changing import Changing
-from lancekit.commit.line import Line, open_line
-from lancekit.commit.protocol import Clock
-from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import latest_snapshot, list_versions
+from lancekit.commit.line import open_line
+from lancekit.commit.refs import parse_reference, resolve
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, ReadOnlyError
+from lancekit.errors import InvalidArgumentError
 from lancekit.file import STORAGE_VERSIONS
-from lancekit.format.transaction import Transaction
-from lancekit.history import History, Version, describe_version
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.delete import delete_rows
-from lancekit.operations.restore import restore_version
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
-from lancekit.operations.validate import validate_version
 from lancekit.operations.write import WriteSettings, write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.reading import Reading
-from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.times import snapshot_as_of
-
-if TYPE_CHECKING:
-    pass
+from lancekit.versioned import Ref, Versioned
 
 __all__ = ["ColumnOrdering", "LanceDataset", "dataset", "write_dataset"]
 
-T = TypeVar("T")
-Ref = int | str | tuple[str | None, int | None]
 
-
-class LanceDataset(Reading, Changing, Displayed, PartOfPylance):
+class LanceDataset(Reading, Changing, Versioned, Displayed, PartOfPylance):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the
@@ -101,153 +88,11 @@ class LanceDataset(Reading, Changing, Displayed, PartOfPylance):
         self._snapshot = resolve(line, parse_reference(version, line))
         self._read_only = False
 
-    @classmethod
-    def _at(
-        cls, snapshot: Snapshot, uri: str, defaults: Mapping[str, Any], *, read_only: bool = False
-    ) -> LanceDataset:
-        handle = cls.__new__(cls)
-        handle._uri = uri
-        handle._scan_defaults = dict(defaults)
-        handle._snapshot = snapshot
-        handle._read_only = read_only
-        return handle
-
-    def _other(self, snapshot: Snapshot, *, read_only: bool = False) -> LanceDataset:
-        same_line = snapshot.line == self._line
-        uri = self._uri if same_line else snapshot.line.uri
-        return self._at(snapshot, uri, self._scan_defaults, read_only=read_only)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        line = self._line
-        return (_reopen, (line, self.version, self._uri, self._scan_defaults, self._read_only))
-
-    def __copy__(self) -> LanceDataset:
-        return self._at(self._snapshot, self._uri, self._scan_defaults, read_only=self._read_only)
-
     def __len__(self) -> int:
         return self.count_rows()
 
-    @property
-    def _line(self) -> Line:
-        return self._snapshot.line
-
-    def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
-        """Run a change on the version the handle is at, and move to the one that came of it."""
-        self._check_movable()
-        self._snapshot, result = change(self._snapshot)
-        return result
-
-    def _check_movable(self) -> None:
-        if self._read_only:
-            raise ReadOnlyError(
-                f"This handle is pinned to version {self.version}.",
-                hint="Open the dataset with lancekit.dataset() to write to it.",
-                version=self.version,
-            )
-
     def _plain(self) -> str:
         return f"LanceDataset({self._uri!r}, {self._line.name}:{self.version})"
-
-    # ---- versions
-
-    @property
-    def version(self) -> int:
-        """The version that the handle is at."""
-        return self._snapshot.version
-
-    @property
-    def latest_version(self) -> int:
-        """The newest version of the handle's branch."""
-        return list_versions(self._line).latest
-
-    @property
-    def branch(self) -> str:
-        """The branch that the handle is on, ``main`` for the main line."""
-        return self._line.name
-
-    def versions(self) -> History:
-        """Return the versions of the handle's branch, oldest first; each is read when looked at."""
-        return History(self._line)
-
-    def get_version(self) -> Version:
-        """Return the version that the handle is at."""
-        return describe_version(self._snapshot)
-
-    def checkout_version(self, version: Ref) -> LanceDataset:
-        """Return a handle at another version.
-
-        Parameters
-        ----------
-        version
-            A version of this branch, a tag, or a pair of branch (``None``: main) and version
-            (``None``: the newest).
-
-        Raises
-        ------
-        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
-            There is no such thing.
-        """
-        if version is None:
-            raise InvalidTypeError(
-                "No version was given.", hint="checkout_latest() moves to the newest one."
-            )
-        return self._other(resolve(self._line, parse_reference(version, self._line)))
-
-    def checkout_latest(self) -> None:
-        """Move the handle to the newest version of its branch."""
-        self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
-
-    def at(self, when: Ref | datetime) -> LanceDataset:
-        """Return a read-only handle that never moves.
-
-        Parameters
-        ----------
-        when
-            A version of this branch, a tag, a pair of branch and version, or a time: the newest
-            version committed until then.
-        """
-        if isinstance(when, datetime):
-            return self._other(snapshot_as_of(self._line, when), read_only=True)
-        snapshot = resolve(self._line, parse_reference(when, self._line))
-        return self._other(snapshot, read_only=True)
-
-    def restore(self) -> None:
-        """Make the handle's version the newest one, as a new version; the handle moves there."""
-        self._move(lambda snapshot: (restore_version(snapshot), None))
-
-    def validate(self, *, deep: bool = False) -> None:
-        """Raise if something is wrong with this version.
-
-        Parameters
-        ----------
-        deep
-            Read every value, and compare the checksums of files that have them; else only the
-            manifest and the frame of each file.
-
-        Raises
-        ------
-        CorruptFileError
-            Names the file, and the column and page where there is one.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
-        >>> ds.validate(deep=True)
-        """
-        validate_version(self._snapshot, deep=deep)
-
-    def read_transaction(self, version: int) -> Transaction | None:
-        """Return what the commit of a version did, ``None`` if nothing is recorded."""
-        return load_snapshot(self._line, check_count("version", version)).transaction
-
-    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """Return what the latest commits up to the handle's version did, newest first."""
-        count = check_count("recent_transactions", recent_transactions)
-        known = [v for v in list_versions(self._line).versions if v <= self.version]
-        return [
-            self.read_transaction(number) for number in reversed(known[-count:] if count else [])
-        ]
 
     def delta(
         self,
@@ -279,84 +124,6 @@ class LanceDataset(Reading, Changing, Displayed, PartOfPylance):
             )
         begin = check_count("begin_version", begin_version)
         return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
-
-    # ---- tags, branches, clones
-
-    @property
-    def tags(self) -> Tags:
-        """The dataset's tags."""
-        return Tags(self)
-
-    @property
-    def branches(self) -> Branches:
-        """The dataset's branches."""
-        return Branches(self)
-
-    def create_branch(
-        self,
-        branch: str,
-        reference: Ref | None = None,
-        storage_options: dict[str, str] | None = None,
-    ) -> LanceDataset:
-        """Fork a branch and return a handle on it; no data is copied.
-
-        Parameters
-        ----------
-        branch
-            Its name; segments may be joined by ``/``.
-        reference
-            Where it starts: a version of this branch, a tag, or a pair of branch and version; the
-            handle's own version by default.
-        storage_options
-            Must be those that the dataset was opened with.
-
-        Raises
-        ------
-        RefConflictError
-            The branch exists.
-        InvalidArgumentError
-            The name cannot be used.
-        """
-        if storage_options and storage_options != self._line.storage_options:
-            raise InvalidArgumentError(
-                "create_branch() was given other storage options than the dataset.",
-                hint="A branch lies in the dataset's own store; leave them out.",
-            )
-        if not isinstance(branch, str):
-            raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
-        start = self.version if reference is None else reference
-        return self._other(create_branch(self._line, branch, start, Clock()))
-
-    def shallow_clone(
-        self,
-        target_path: str | os.PathLike[str],
-        reference: Ref,
-        storage_options: dict[str, str] | None = None,
-        **kwargs: Any,
-    ) -> LanceDataset:
-        """Make a new dataset that shares this one's files, and return a handle on it.
-
-        It starts at the version cloned from and has a history of its own.  It breaks when the
-        shared files are removed: tag the version, and keep the tag as long as the clone.
-
-        Parameters
-        ----------
-        target_path
-            Where the clone will be.
-        reference
-            What to clone: a version of this branch, a tag, or a pair of branch and version.
-        storage_options
-            Those of the clone's store.
-
-        Raises
-        ------
-        DatasetExistsError
-            There is a dataset already.
-        """
-        _no_more("shallow_clone", kwargs)
-        source = resolve(self._line, parse_reference(reference, self._line))
-        clone = clone_line(source, target_path, storage_options, Clock())
-        return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
     # ---- changing rows
 
@@ -412,17 +179,6 @@ class LanceDataset(Reading, Changing, Displayed, PartOfPylance):
         for name in names:
             schema.field(name)
         return MergeInsertBuilder(self._move, names)
-
-
-def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
-    for name in kwargs:
-        raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)
-
-
-def _reopen(
-    line: Line, version: int, uri: str, defaults: dict[str, Any], read_only: bool
-) -> LanceDataset:
-    return LanceDataset._at(load_snapshot(line, version), uri, defaults, read_only=read_only)
 
 
 def dataset(

@@ -17,6 +17,8 @@ FLOORS = [
     ["notebook"],
     [
         "dataset",
+        "handle",
+        "versioned",
         "changing",
         "optimize",
         "fragments",
