@@ -189,3 +189,56 @@ def test_defaults_come_from_the_config(tmp_path: Path) -> None:
     assert ours == theirs == [[0, 1], [2, 3]]
     ours, theirs = plans(uri, {"target_rows_per_fragment": 100})
     assert ours == theirs == [[0, 1, 2, 3]]
+
+
+def indexed(uri: str, kind: str = "BTREE", stable: bool = False) -> Any:
+    """Write six small fragments, the first four of them in an index."""
+    for place in range(6):
+        rows = pa.table({"x": pa.array([3 * place, 3 * place + 1, 3 * place + 2], pa.int64())})
+        mode = "append" if place else "create"
+        lance.write_dataset(rows, uri, mode=mode, enable_stable_row_ids=stable)
+        if place == 3:
+            cast(Any, lance.dataset(uri)).create_scalar_index("x", kind)
+    return lk.dataset(uri)
+
+
+def answers(uri: str) -> None:
+    """Ask pylance by the index for every value."""
+    ds = lance.dataset(uri)
+    for value in range(18):
+        assert ds.to_table(filter=f"x = {value}")["x"].to_pylist() == [value]
+    assert ds.count_rows("x >= 0") == 18
+
+
+@pytest.mark.parametrize("kind", ["BTREE", "BITMAP", "ZONEMAP"])
+@pytest.mark.parametrize("stable", [False, True])
+def test_indices(tmp_path: Path, kind: str, stable: bool) -> None:
+    uri = str(tmp_path / "d")
+    ds = indexed(uri, kind, stable)
+    done = ds.optimize.compact_files()
+    assert done.left_to_indices == {"x_idx": (0, 1, 2, 3)}
+    assert [f.fragment_id for f in ds.get_fragments()] == [0, 1, 2, 3, 6]
+    assert "4 fragments that index x_idx covers" in repr(done)
+    answers(uri)
+    assert ds.optimize.compact_files().fragments_added == 0
+    done = ds.optimize.compact_files(drop_index_coverage=True)
+    # what an index covers and what it does not cover are not put together, as in pylance
+    assert (done.left_to_indices, done.fragments_removed) == ({}, 4)
+    assert [f.fragment_id for f in ds.get_fragments()] == [6, 7]
+    answers(uri)
+    lance.write_dataset(pa.table({"x": [99]}), uri, mode="append")
+    theirs = cast(Any, lance.dataset(uri))
+    theirs.optimize.optimize_indices()
+    theirs.delete("x = 99")
+    answers(uri)
+    lance.dataset(uri).optimize.compact_files()
+    answers(uri)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_updates_and_indices(tmp_path: Path, stable: bool) -> None:
+    uri = str(tmp_path / "d")
+    ds = indexed(uri, stable=stable)
+    ds.update({"x": "x + 100"}, where="x % 5 = 1")
+    ds.update({"x": "x - 100"}, where="x > 100")
+    answers(uri)
