@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
-from lancekit.commit.snapshot import Snapshot
+from lancekit.handle import Handle
 from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import UpdateResult
@@ -16,16 +15,9 @@ from lancekit.optimize import DatasetOptimizer
 
 __all__ = ["Changing"]
 
-T = TypeVar("T")
 
-
-class Changing:
+class Changing(Handle):
     """Updates, changes of the schema, compaction, cleanup."""
-
-    _snapshot: Snapshot
-
-    def _move(self, change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
-        raise NotImplementedError  # a handle's own
 
     def update(
         self,
