@@ -12,7 +12,7 @@ from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
 from lancekit.dataset import LanceDataset, dataset, write_dataset
-from lancekit.fragments import LanceFragment
+from lancekit.fragment import LanceFragment
 from lancekit.history import History, Version
 from lancekit.merge import MergeInsertBuilder
 from lancekit.operations.results import (

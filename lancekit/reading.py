@@ -11,7 +11,7 @@ from lancekit.arguments import check_count, refuse
 from lancekit.blob_reading import BlobReading
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved
-from lancekit.fragments import LanceFragment
+from lancekit.fragment import LanceFragment
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import fragment_sources

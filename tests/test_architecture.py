@@ -21,7 +21,7 @@ FLOORS = [
         "versioned",
         "changing",
         "optimize",
-        "fragments",
+        "fragment",
         "history",
         "merge",
         "references",
