@@ -153,8 +153,15 @@ def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> 
     for fragment in fragments:
         mine = ids[start : start + fragment.physical_rows]
         start += fragment.physical_rows
-        out.append(replace(fragment, row_ids=encode_row_ids(mine)) if len(mine) else fragment)
+        ids_of = encode_row_ids(*_ascending(mine)) if len(mine) else fragment.row_ids
+        out.append(replace(fragment, row_ids=ids_of))
     return out
+
+
+def _ascending(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
+    """Cut ids into ascending pieces, which take less room, where these are few."""
+    descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
+    return np.split(ids, descents) if len(descents) * 16 < len(ids) else [ids]
 
 
 def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:
