@@ -6,23 +6,36 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from lancekit.commit.committers import (
+    CommitLock,
+    Committer,
+    ConditionalPut,
+    ExternalManifests,
+    LockedPut,
+    ManifestStore,
+)
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.names import branch_folder
 from lancekit.format.refs import MAIN
 from lancekit.storage import Store, open_base, open_store
 
 __all__ = ["Line", "open_line"]
 
+_CONDITIONAL = ConditionalPut()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """Where versions live: `root` is the dataset's main folder, `store` that of the branch.
 
-    Tags and branches are listed below `root`, whatever the branch.
+    Tags and branches are listed below `root`, whatever the branch.  `committer` decides which of
+    several writers wins a version.
     """
 
     root: Store
     branch: str | None = None
     storage_options: Mapping[str, str] | None = None
+    committer: Committer = _CONDITIONAL
 
     @property
     def store(self) -> Store:
@@ -56,12 +69,50 @@ class Line:
         if branch is None or self.branch is not None or not self.root.uri.endswith(suffix):
             return self
         root = open_store(self.root.uri.removesuffix(suffix), self.storage_options)
-        return Line(root=root, branch=branch, storage_options=self.storage_options)
+        return replace(self, root=root, branch=branch)
 
 
 def open_line(
-    uri: str | os.PathLike[str], storage_options: Mapping[str, str] | None = None
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    manifest_store: ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
 ) -> Line:
-    """Return the line at a path or URI; nothing is read yet."""
+    """Return the line at a path or URI; nothing is read yet.
+
+    Raises
+    ------
+    InvalidTypeError
+        The manifest store or the lock is not one.
+    InvalidArgumentError
+        Both are given: one has to decide.
+    """
     root = open_store(uri, storage_options)
-    return Line(root=root, storage_options=dict(storage_options) if storage_options else None)
+    return Line(
+        root=root,
+        storage_options=dict(storage_options) if storage_options else None,
+        committer=_committer(manifest_store, commit_lock),
+    )
+
+
+def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | None) -> Committer:
+    if manifest_store is not None and commit_lock is not None:
+        raise InvalidArgumentError(
+            "Both manifest_store and commit_lock were given.", hint="Pass one of the two."
+        )
+    if manifest_store is not None:
+        if not isinstance(manifest_store, ManifestStore):
+            raise InvalidTypeError(
+                f"manifest_store is {manifest_store!r}.",
+                hint='Pass one, for example lancekit.SqliteManifestStore("commits.sqlite").',
+            )
+        return ExternalManifests(manifest_store)
+    if commit_lock is not None:
+        if not callable(commit_lock):
+            raise InvalidTypeError(
+                f"commit_lock is {commit_lock!r}.",
+                hint="Pass a function of a version's number that returns a context manager.",
+            )
+        return LockedPut(commit_lock)
+    return _CONDITIONAL

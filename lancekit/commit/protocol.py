@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 from lancekit.commit.build import Built, build_manifest, first_manifest
 from lancekit.commit.conflicts import judge
@@ -13,29 +14,28 @@ from lancekit.commit.evidence import Context
 from lancekit.commit.explain import conflict_error
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
+from lancekit.commit.put import is_transaction, put_version
 from lancekit.commit.rebase import Overlap, rebase
 from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import list_versions
+from lancekit.commit.versions import Newest, newest_version
 from lancekit.errors import (
-    CommitUnknownError,
     DatasetExistsError,
     IncompatibleConflictError,
-    LancekitError,
+    InvalidArgumentError,
     RetriesExhaustedError,
     RetryableConflictError,
-    StorageError,
     VersionNotFoundError,
 )
 from lancekit.format import flags, names
 from lancekit.format import transaction as ops
-from lancekit.format.index import encode_index_section
-from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
-from lancekit.format.transaction import Transaction, encode_transaction
+from lancekit.format.transaction import Transaction
 
 __all__ = ["Clock", "check_writable", "commit", "create_first_version", "put_first_manifest"]
 
 _DEFAULT_RETRIES = 20
+_DEFAULT_TIMEOUT = timedelta(minutes=30)
+_LONGEST_PAUSE = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,15 @@ def commit(
     pending: Pending,
     *,
     max_retries: int = _DEFAULT_RETRIES,
+    timeout: timedelta = _DEFAULT_TIMEOUT,
     storage_version: str | None = None,
+    detached: bool = False,
     clock: Clock | None = None,
 ) -> Snapshot:
     """Commit an operation that was worked out from ``read``; return the new version.
+
+    A transaction that landed before, as its uuid tells, is not committed again: the version that
+    it made is returned.
 
     Parameters
     ----------
@@ -77,9 +82,15 @@ def commit(
     pending
         The operation, and what only its writer knows.
     max_retries
-        How often the race for a version number may be lost.
+        How often the race for a version number may be lost.  An `Overwrite` with 0 is strict: it
+        becomes the version after ``read`` or fails, whatever landed.
+    timeout
+        After how long no further attempt is begun.
     storage_version
         The file version of an `Overwrite`'s files.
+    detached
+        Commit outside of the history: the version has a random number, is never the newest, and
+        meets no conflicts.
     clock
         Time and chance; the real ones by default.
 
@@ -90,81 +101,144 @@ def commit(
     IncompatibleConflictError
         A version landed since that excludes this one.
     RetriesExhaustedError
-        Other writers won every race for a version number.
+        Other writers won every race for a version number, or the time is up.
     CommitUnknownError
         The storage failed, and it cannot be told whether the version landed.
     """
     clock = clock or Clock()
     check_writable(read)
-    _check_same_dataset(read)
+    base = _Base(read, storage_version, clock)
+    if detached:
+        return _commit_detached(base, pending)
+    if names.is_detached(read.version):
+        raise InvalidArgumentError(
+            f"Version {read.version} of {read.store.uri} is detached: nothing can follow it.",
+            hint="Open the newest version and do the change there.",
+            version=read.version,
+        )
+    if isinstance(pending.operation, ops.Overwrite) and max_retries == 0:
+        landed = _attempt(base, read, [], pending)
+        if landed is None:
+            raise _lost(read, pending, 0)
+        return landed
+    return _commit_retrying(base, pending, max(max_retries, 1), timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What every attempt starts from."""
+
+    read: Snapshot
+    storage_version: str | None
+    clock: Clock
+
+
+def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: timedelta) -> Snapshot:
+    read, clock = base.read, base.clock
     started = clock.elapsed()
     unit = 0.0
     latest = read
     theirs: list[Transaction] = []
-    for attempt in range(max(max_retries, 1)):
-        newer = _versions_since(read, latest)
-        for version in newer:
-            latest = load_snapshot(read.line, version, read.naming)
-            if _is_transaction(latest, pending.uuid):
+    for attempt in range(attempts):
+        newest = _newest(read)
+        if attempt == 0:
+            _check_same_dataset(read, newest)
+        for version in range(latest.version + 1, newest.version + 1):
+            latest = _load_theirs(read, version, newest)
+            if is_transaction(latest, pending.uuid):
                 return latest
             theirs.append(_check(read, latest, pending))
-        if newer:
+        if latest is not read:
             check_writable(latest)
-        landed = _attempt(read, latest, theirs, pending, storage_version, clock)
+        landed = _attempt(base, latest, theirs, pending)
         if landed is not None:
             return landed
+        if attempt == attempts - 1:
+            break
         unit = unit or 1.1 * (clock.elapsed() - started)
-        clock.sleep(min(unit * clock.random.uniform(0, 2 ** (attempt + 2)), 5.0))
-    raise RetriesExhaustedError(
-        f"{_name(pending)} on version {read.version} of {read.store.uri} lost "
-        f"{max(max_retries, 1)} races for the next version number.",
+        pause = min(unit * clock.random.uniform(0, 2 ** (attempt + 2)), _LONGEST_PAUSE)
+        if clock.elapsed() - started + pause > timeout.total_seconds():
+            raise _lost(read, pending, attempt + 1, timeout)
+        clock.sleep(pause)
+    raise _lost(read, pending, attempts)
+
+
+def _lost(
+    read: Snapshot, pending: Pending, attempts: int, timeout: timedelta | None = None
+) -> RetriesExhaustedError:
+    races = f"lost {attempts} race{'s' if attempts != 1 else ''} for the next version number"
+    if attempts == 0:
+        races = f"may only become version {read.version + 1}, which is there already"
+    elif timeout is not None:
+        races += f", and {timeout.total_seconds():g} s are over"
+    return RetriesExhaustedError(
+        f"{_name(pending)} on version {read.version} of {read.store.uri} {races}.",
         hint="Other writers commit faster than this one; try again, or with more retries.",
         read_version=read.version,
-        attempts=max(max_retries, 1),
+        attempts=attempts,
     )
 
 
-def _check_same_dataset(read: Snapshot) -> None:
+def _newest(read: Snapshot) -> Newest:
+    newest = newest_version(read.line)
+    if newest is None or newest.version < read.version:
+        raise _replaced(read)
+    if newest.mixed:
+        # a writer that knows only one of the names would not see what this one puts
+        raise RetryableConflictError(
+            f"{read.store.uri}/{names.VERSIONS} mixes both manifest naming schemes: a migration "
+            "goes on, or was interrupted.",
+            hint="Wait for it, or finish it: ds.migrate_manifest_paths_v2().",
+            read_version=read.version,
+            uri=read.store.uri,
+        )
+    return newest
+
+
+def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
     """Refuse to commit to a dataset that was removed and made anew since it was read."""
+    listed = newest.mark if newest.version == read.version else None
+    name = names.manifest_name(read.version, read.naming)
+    mark = listed or read.store.mark(f"{names.VERSIONS}/{name}")
+    if mark is not None and mark == read.mark:
+        return
     try:
         found = load_snapshot(read.line, read.version, read.naming).manifest
     except VersionNotFoundError:  # cleaned up meanwhile, which is no other dataset's doing
+        if newest.version == read.version:
+            raise _replaced(read) from None
         return
-    if (found.timestamp_ns, found.transaction_file) != (
-        read.manifest.timestamp_ns,
-        read.manifest.transaction_file,
-    ):
-        raise IncompatibleConflictError(
-            f"{read.line.uri} was replaced by another dataset since version {read.version} "
-            "was read.",
-            hint="Open it again.",
-            read_version=read.version,
-            uri=read.line.uri,
-        )
+    old = read.manifest
+    if (found.timestamp_ns, found.transaction_file) != (old.timestamp_ns, old.transaction_file):
+        raise _replaced(read)
+
+
+def _replaced(read: Snapshot) -> IncompatibleConflictError:
+    return IncompatibleConflictError(
+        f"{read.line.uri} was replaced by another dataset since version {read.version} was read.",
+        hint="Open it again.",
+        read_version=read.version,
+        uri=read.line.uri,
+    )
 
 
 def _name(pending: Pending) -> str:
     return type(pending.operation).__name__
 
 
-def _is_transaction(snapshot: Snapshot, unique: str) -> bool:
-    found = snapshot.transaction
-    return found is not None and found.uuid == unique
-
-
-def _versions_since(read: Snapshot, latest: Snapshot) -> list[int]:
-    newer = [v for v in list_versions(read.line).versions if v > latest.version]
-    expected = list(range(latest.version + 1, latest.version + 1 + len(newer)))
-    if newer != expected:
+def _load_theirs(read: Snapshot, version: int, newest: Newest) -> Snapshot:
+    mark = newest.mark if version == newest.version else None
+    try:
+        return load_snapshot(read.line, version, newest.naming, mark)
+    except VersionNotFoundError:
         # a version that is gone cannot be checked: passing over it could lose its changes
-        missing = sorted(set(range(latest.version + 1, newer[-1])) - set(newer))
         raise RetryableConflictError(
-            f"Versions {missing[:5]} of {read.store.uri} were cleaned up since version "
-            f"{read.version} was read, so it cannot be told what they changed.",
+            f"Version {version} of {read.store.uri} was cleaned up since version {read.version} "
+            "was read, so it cannot be told what it changed.",
             hint="Open the newest version and do the change again.",
             read_version=read.version,
-        )
-    return newer
+            version=version,
+        ) from None
 
 
 def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
@@ -179,37 +253,52 @@ def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
 
 
 def _attempt(
-    read: Snapshot,
-    latest: Snapshot,
-    theirs: list[Transaction],
-    pending: Pending,
-    storage_version: str | None,
-    clock: Clock,
+    base: _Base, latest: Snapshot, theirs: list[Transaction], pending: Pending
 ) -> Snapshot | None:
     """Try to become the version after ``latest``; ``None`` if someone else did."""
+    read = base.read
     try:
         rebased = rebase(pending, read, latest, theirs)
     except Overlap as overlap:
         winner = load_snapshot(read.line, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
-    operation = rebased.operation
-    moves = isinstance(operation, ops.Delete | ops.Update)
-    transaction = Transaction(
-        # what was merged with newer deletions is based on them
-        read_version=latest.version if moves else read.version,
-        uuid=pending.uuid,
-        operation=operation,
-        transaction_properties=pending.properties,
-    )
-    built = build_manifest(
+    moves = isinstance(rebased.operation, ops.Delete | ops.Update)
+    # what was merged with newer deletions is based on them
+    based_on = latest.version if moves else read.version
+    built = _build(base, latest, rebased.operation)
+    return put_version(latest.line, built, latest.naming, _transaction(based_on, rebased))
+
+
+def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
+    read = base.read
+    built = _build(base, read, pending.operation)
+    number = base.clock.random.getrandbits(63) | 1 << 63
+    built = Built(replace(built.manifest, version=number), built.indices)
+    transaction = _transaction(read.version, pending)
+    landed = put_version(read.line, built, read.naming, transaction)
+    if landed is None:  # once in 2**63 times
+        raise _lost(read, pending, 1)
+    return landed
+
+
+def _build(base: _Base, latest: Snapshot, operation: ops.Operation) -> Built:
+    return build_manifest(
         latest.manifest,
         operation,
-        timestamp_ns=clock.now_ns(),
+        timestamp_ns=base.clock.now_ns(),
         indices=latest.indices,
         restored=_restored(latest, operation),
-        storage_version=storage_version,
+        storage_version=base.storage_version,
     )
-    return _put(latest.line, built, latest.naming, transaction)
+
+
+def _transaction(read_version: int, pending: Pending) -> Transaction:
+    return Transaction(
+        read_version=read_version,
+        uuid=pending.uuid,
+        operation=pending.operation,
+        transaction_properties=pending.properties,
+    )
 
 
 def _restored(latest: Snapshot, operation: ops.Operation) -> Built | None:
@@ -227,6 +316,7 @@ def create_first_version(
     clock: Clock | None = None,
     *,
     stable_row_ids: bool = False,
+    naming: ManifestNaming = ManifestNaming.V2,
 ) -> Snapshot:
     """Create a dataset: version 1.
 
@@ -240,16 +330,15 @@ def create_first_version(
     built = build_manifest(
         empty, operation, timestamp_ns=clock.now_ns(), storage_version=storage_version
     )
-    transaction = Transaction(
-        read_version=0,
-        uuid=pending.uuid,
-        operation=operation,
-        transaction_properties=pending.properties,
-    )
-    return put_first_manifest(line, built, transaction)
+    return put_first_manifest(line, built, _transaction(0, pending), naming)
 
 
-def put_first_manifest(line: Line, built: Built, transaction: Transaction) -> Snapshot:
+def put_first_manifest(
+    line: Line,
+    built: Built,
+    transaction: Transaction,
+    naming: ManifestNaming = ManifestNaming.V2,
+) -> Snapshot:
     """Put the first manifest of a dataset, a branch or a clone.
 
     Raises
@@ -257,7 +346,7 @@ def put_first_manifest(line: Line, built: Built, transaction: Transaction) -> Sn
     DatasetExistsError
         There is one already.
     """
-    landed = _put(line, built, ManifestNaming.V2, transaction)
+    landed = put_version(line, built, naming, transaction)
     if landed is None:
         raise DatasetExistsError(
             f"A dataset was created at {line.uri} at the same time.",
@@ -265,66 +354,3 @@ def put_first_manifest(line: Line, built: Built, transaction: Transaction) -> Sn
             uri=line.uri,
         )
     return landed
-
-
-def _put(
-    line: Line,
-    built: Built,
-    naming: ManifestNaming,
-    transaction: Transaction,
-) -> Snapshot | None:
-    store = line.store
-    data = encode_transaction(transaction)
-    file = names.transaction_name(transaction.read_version, transaction.uuid)
-    store.put(f"{names.TRANSACTIONS}/{file}", data)
-    manifest = replace(built.manifest, transaction_file=file)
-    index_section = encode_index_section(built.indices) if built.indices else None
-    path = f"{names.VERSIONS}/{names.manifest_name(manifest.version, naming)}"
-    encoded = encode_manifest_file(manifest, index_section=index_section, transaction=data)
-    try:
-        won = store.put_if_absent(path, encoded)
-    except StorageError as error:
-        return _settle(line, manifest.version, naming, transaction, error)
-    try:
-        if won:
-            # readers of stores that list without order start there; the reference writes it too
-            hint = f'{{"version":{manifest.version}}}'.encode()
-            store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
-        # a store may answer "taken" to a request that it had carried out and whose reply was lost
-        landed = load_snapshot(line, manifest.version, naming)
-        if _is_transaction(landed, transaction.uuid):
-            return landed
-    except LancekitError as error:
-        raise _unknown(line, manifest.version, transaction, error) from error
-    store.delete(f"{names.TRANSACTIONS}/{file}")
-    return None
-
-
-def _settle(
-    line: Line,
-    version: int,
-    naming: ManifestNaming,
-    transaction: Transaction,
-    error: StorageError,
-) -> Snapshot | None:
-    """Find out whether a put that failed has landed."""
-    try:
-        found = load_snapshot(line, version, naming)
-    except VersionNotFoundError:
-        raise error from None
-    except LancekitError as second:
-        raise _unknown(line, version, transaction, error) from second
-    return found if _is_transaction(found, transaction.uuid) else None
-
-
-def _unknown(
-    line: Line, version: int, transaction: Transaction, error: Exception
-) -> CommitUnknownError:
-    return CommitUnknownError(
-        f"The storage failed while version {version} of {line.uri} was committed, and it cannot "
-        f"be told whether it landed: {error}",
-        hint=f"Open the dataset and look for transaction {transaction.uuid}, "
-        "before you write the same change again.",
-        version=version,
-        uuid=transaction.uuid,
-    )

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from pyroaring import BitMap
 
 from lancekit.commit.line import Line
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError, VersionNotFoundError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from lancekit.format import names
 from lancekit.format.deletions import decode_deletions
 from lancekit.format.fragment import DataFile, Fragment
@@ -24,7 +30,14 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, parse_transaction
 from lancekit.storage import Store
 
-__all__ = ["FileLocation", "Snapshot", "load_snapshot", "missing_file", "read_deletions"]
+__all__ = [
+    "FileLocation",
+    "Snapshot",
+    "load_snapshot",
+    "missing_file",
+    "read_deletions",
+    "snapshot_of",
+]
 
 # one read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
@@ -46,7 +59,9 @@ class FileLocation:
 class Snapshot:
     """A version as it was read: unlike a handle, it never moves.
 
-    `sections` holds the whole manifest file if it was small enough to come with the first read.
+    `sections` holds what lies before the manifest in its file, the indices and the transaction,
+    if that came with the first read.  `mark` tells the file from another of its name, as far as
+    the store can tell.
     """
 
     line: Line
@@ -55,6 +70,7 @@ class Snapshot:
     manifest_size: int
     manifest_name: str
     sections: memoryview | None
+    mark: str | None = None
 
     @property
     def version(self) -> int:
@@ -75,7 +91,15 @@ class Snapshot:
         if base_id is None:
             return self.store, True
         base = self.manifest.base_path(base_id)
-        return self.line.base(base.path), base.is_dataset_root
+        try:
+            return self.line.base(base.path), base.is_dataset_root
+        except InvalidArgumentError as error:
+            raise CorruptFileError(
+                f"Version {self.version} of {self.store.uri} keeps files at {base.path!r}, "
+                f"which is no place: {error.message}",
+                version=self.version,
+                base_id=base_id,
+            ) from error
 
     def data_file(self, file: DataFile) -> FileLocation:
         """Return where a data file lies."""
@@ -107,7 +131,7 @@ class Snapshot:
 
     def fragment(self, fragment_id: int) -> Fragment | None:
         """Return a fragment by id."""
-        return next((f for f in self.manifest.fragments if f.id == fragment_id), None)
+        return self.manifest.fragments.get(fragment_id)
 
     @cached_property
     def indices(self) -> tuple[IndexMetadata, ...]:
@@ -148,7 +172,9 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
         data = location.store.read(location.name)
     except FileNotFoundError as error:
         raise missing_file(location, version) from error
-    return decode_deletions(data, file.kind, str(location), fragment.physical_rows)
+    return decode_deletions(
+        data, file.kind, str(location), fragment.physical_rows, file.num_deleted_rows
+    )
 
 
 def missing_file(location: FileLocation, version: int) -> CorruptFileError:
@@ -171,8 +197,20 @@ def _check_bare(name: str, snapshot: Snapshot) -> None:
         )
 
 
-def load_snapshot(line: Line, version: int, naming: ManifestNaming | None = None) -> Snapshot:
-    """Load one version of a line; without a naming, both are tried.
+def load_snapshot(
+    line: Line,
+    version: int,
+    naming: ManifestNaming | None = None,
+    mark: str | None = None,
+) -> Snapshot:
+    """Load one version of a line.
+
+    Parameters
+    ----------
+    naming
+        The naming to try first; the other one is tried too: somebody may migrate the folder.
+    mark
+        The mark of the manifest, if a listing brought it.
 
     Raises
     ------
@@ -181,30 +219,60 @@ def load_snapshot(line: Line, version: int, naming: ManifestNaming | None = None
     CorruptFileError, UnsupportedFeatureError
         The manifest is damaged, or written by a release with unknown features.
     """
+    first = naming or ManifestNaming.V2
+    tried = [first] if names.is_detached(version) else [first, *set(ManifestNaming) - {first}]
+    found = _find(line, version, tried, mark)
+    if found is None and line.committer.settle(line.store, version):
+        found = _find(line, version, tried, mark)
+    if found is None:
+        raise VersionNotFoundError(
+            f"{line.store.uri} has no version {version}.",
+            hint="`versions()` lists those that are there; older ones may have been cleaned up.",
+            version=version,
+            uri=line.store.uri,
+        )
+    return found
+
+
+def _find(
+    line: Line, version: int, tried: Iterable[ManifestNaming], mark: str | None
+) -> Snapshot | None:
     store = line.store
-    for tried in [naming] if naming else [ManifestNaming.V2, ManifestNaming.V1]:
-        name = names.manifest_name(version, tried)
+    for naming in tried:
+        name = names.manifest_name(version, naming)
         path = f"{names.VERSIONS}/{name}"
         try:
+            # a mark taken after the read could be that of a file put there in between
+            mark = mark or store.mark(path)
             tail, size = store.tail(path, _TAIL_BYTES)
         except FileNotFoundError:
+            mark = None
             continue
-        return _parse(line, name, memoryview(tail), size, tried)
-    raise VersionNotFoundError(
-        f"{store.uri} has no version {version}.",
-        hint="`versions()` lists those that are there; older ones may have been cleaned up.",
-        version=version,
-        uri=store.uri,
-    )
+        return replace(_parse(line, name, memoryview(tail), size, naming), mark=mark)
+    return None
+
+
+def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: bytes) -> Snapshot:
+    """Return the version that ``data``, just put in place, is the file of; nothing is read.
+
+    `manifest` is what was encoded: what is known of its fragments need not be found out again.
+    """
+    name = names.manifest_name(manifest.version, naming)
+    landed = _parse(line, name, memoryview(data), len(data), naming)
+    own = replace(landed.manifest, fragments=manifest.fragments)
+    mark = line.store.mark(f"{names.VERSIONS}/{name}")
+    return replace(landed, manifest=own, mark=mark)
 
 
 def _parse(line: Line, name: str, tail: memoryview, size: int, naming: ManifestNaming) -> Snapshot:
     store = line.store
-    where = f"{store.uri}/{names.VERSIONS}/{name}"
+    path = f"{names.VERSIONS}/{name}"
+    where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
     start = size - len(tail)
-    if position < start:
-        tail, start = memoryview(store.read(f"{names.VERSIONS}/{name}")), 0
+    if 0 <= position < start:
+        rest = store.open(path, size).read(0, start)
+        tail, start = memoryview(b"".join([memoryview(rest), tail])), 0
     manifest = parse_manifest(read_section(tail, position - start, where), where)
     if manifest.storage_version == "0.1":
         raise UnsupportedFeatureError(
@@ -219,5 +287,6 @@ def _parse(line: Line, name: str, tail: memoryview, size: int, naming: ManifestN
         naming=naming,
         manifest_size=size,
         manifest_name=name,
-        sections=tail if start == 0 else None,
+        # a copy: the manifest itself, which may be large, need not stay in memory twice
+        sections=memoryview(bytes(tail[:position])) if start == 0 else None,
     )

@@ -1,25 +1,42 @@
-"""Finding versions: one folder's line of versions, by listing (table format, 8.2)."""
+"""Finding versions: one folder's line of versions, by listing (table format, 8.2).
+
+Names alone decide.  The hint that some releases write beside the manifests is never followed, not
+even upwards from the version that it names: releases that write no hint, and a cleanup that keeps
+a tagged version, leave a hint followed by a gap, and a commit into that gap would be a second
+history.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lancekit.commit.line import Line
 from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.errors import CorruptFileError, DatasetNotFoundError, VersionNotFoundError
+from lancekit.errors import DatasetNotFoundError, VersionNotFoundError
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
 from lancekit.storage import Store
 
-__all__ = ["VersionListing", "dataset_exists", "latest_snapshot", "list_versions", "version_as_of"]
+__all__ = [
+    "Newest",
+    "VersionListing",
+    "dataset_exists",
+    "latest_snapshot",
+    "list_versions",
+    "newest_version",
+    "version_as_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
 class VersionListing:
-    """The versions of one folder, ascending; gaps are versions that were cleaned up."""
+    """The versions of one folder, ascending; gaps are versions that were cleaned up.
+
+    `naming` is that of the newest one.
+    """
 
     versions: tuple[int, ...]
     naming: ManifestNaming
@@ -30,6 +47,25 @@ class VersionListing:
         return self.versions[-1]
 
 
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """The newest version of a folder.
+
+    `mixed` tells whether manifests of both namings were met: a migration was interrupted, or goes
+    on right now.  `mark` is that of the manifest, where the listing brought it.
+    """
+
+    version: int
+    naming: ManifestNaming
+    mixed: bool = False
+    mark: str | None = None
+
+
+# what a folder's newest version was, as long as the folder's stamp is the same
+_REMEMBERED: dict[str, tuple[Hashable, Newest]] = {}
+_MOST_REMEMBERED = 512
+
+
 def list_versions(line: Line) -> VersionListing:
     """List the versions of a line.
 
@@ -37,38 +73,68 @@ def list_versions(line: Line) -> VersionListing:
     ------
     DatasetNotFoundError
         There is no version at all.
-    CorruptFileError
-        Both manifest namings occur in the folder.
     """
+    line.committer.settle(line.store)
+    found = line.store.list_names(names.VERSIONS)
+    newest = _newest(found)
+    if newest is None:
+        raise _no_dataset(line)
+    parsed = filter(None, map(names.parse_manifest_name, found))
+    # a migration that was interrupted may leave one version under both names
+    return VersionListing(tuple(sorted({version for version, _ in parsed})), newest.naming)
+
+
+def newest_version(line: Line) -> Newest | None:
+    """Return the newest version of a line, ``None`` if there is no version.
+
+    One listing at most: none where the folder has not changed since the last one in this process.
+    """
+    line.committer.settle(line.store)
     store = line.store
-    listing = _list(store)
-    if listing is None:
-        raise DatasetNotFoundError(
-            f"There is no Lance dataset at {store.uri}.",
-            hint="Check the path, or create the dataset with write_dataset().",
-            uri=store.uri,
-        )
-    return listing
+    # before the listing: what is added after it changes the stamp
+    stamp = store.stamp(names.VERSIONS)
+    if stamp is not None and (known := _REMEMBERED.get(store.uri)) and known[0] == stamp:
+        return known[1]
+    newest = _listed(store)
+    if stamp is not None and newest is not None:
+        if len(_REMEMBERED) >= _MOST_REMEMBERED:
+            _REMEMBERED.clear()
+        _REMEMBERED[store.uri] = (stamp, newest)
+    return newest
+
+
+def _listed(store: Store) -> Newest | None:
+    page = store.first_names(names.VERSIONS)
+    newest = _newest(page.names)
+    # in order the newest comes first only under the newer naming
+    if not page.whole and (newest is None or newest.naming is ManifestNaming.V1):
+        newest = _newest(store.list_names(names.VERSIONS))
+    if newest is None:
+        return None
+    return replace(newest, mark=page.names.get(names.manifest_name(newest.version, newest.naming)))
+
+
+def _newest(found: Collection[str]) -> Newest | None:
+    """Return the newest of some names; of ten thousand, few are looked at one by one."""
+    length = names.V2_NAME_LENGTH
+    older = [parsed[0] for name in found if len(name) != length
+             and (parsed := names.parse_manifest_name(name))]  # fmt: skip
+    first = min((name for name in found if len(name) == length), default=None)
+    if first is not None and names.parse_manifest_name(first) is None:
+        readable = (n for n in found if len(n) == length and names.parse_manifest_name(n))
+        first = min(readable, default=None)
+    parsed = names.parse_manifest_name(first) if first is not None else None
+    if parsed is None:
+        return Newest(max(older), ManifestNaming.V1) if older else None
+    newest = Newest(parsed[0], ManifestNaming.V2, mixed=bool(older))
+    if older and max(older) > newest.version:
+        return replace(newest, version=max(older), naming=ManifestNaming.V1)
+    return newest
 
 
 def dataset_exists(line: Line) -> bool:
     """Return whether the line has a version."""
-    return _list(line.store) is not None
-
-
-def _list(store: Store) -> VersionListing | None:
-    parsed = filter(None, map(names.parse_manifest_name, store.list_names(names.VERSIONS)))
-    found = dict(parsed)
-    if not found:
-        return None
-    namings = set(found.values())
-    if len(namings) > 1:
-        raise CorruptFileError(
-            f"{store.uri}/{names.VERSIONS} mixes both manifest naming schemes.",
-            hint="A migration was interrupted; run migrate_manifest_paths_v2() with pylance.",
-            uri=store.uri,
-        )
-    return VersionListing(tuple(sorted(found)), namings.pop())
+    return newest_version(line) is not None
 
 
 def latest_snapshot(line: Line) -> Snapshot:
@@ -76,9 +142,24 @@ def latest_snapshot(line: Line) -> Snapshot:
 
     A version that vanishes between listing and reading (a branch deleted meanwhile) is an error
     like any other missing version.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no version at all.
     """
-    listing = list_versions(line)
-    return load_snapshot(line, listing.latest, listing.naming)
+    newest = newest_version(line)
+    if newest is None:
+        raise _no_dataset(line)
+    return load_snapshot(line, newest.version, newest.naming, newest.mark)
+
+
+def _no_dataset(line: Line) -> DatasetNotFoundError:
+    return DatasetNotFoundError(
+        f"There is no Lance dataset at {line.uri}.",
+        hint="Check the path, or create the dataset with write_dataset().",
+        uri=line.uri,
+    )
 
 
 def version_as_of(

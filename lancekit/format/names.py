@@ -14,9 +14,11 @@ __all__ = [
     "TAGS",
     "TRANSACTIONS",
     "TREE",
+    "V2_NAME_LENGTH",
     "VERSIONS",
     "ManifestNaming",
     "branch_folder",
+    "is_detached",
     "data_file_name",
     "manifest_name",
     "parse_manifest_name",
@@ -34,6 +36,9 @@ TREE = "tree"
 HINT = "latest_version_hint.json"
 
 _SUFFIX = ".manifest"
+V2_NAME_LENGTH = 20 + len(_SUFFIX)
+"""How many characters the name of a manifest of the newer naming has."""
+
 _MAX_U64 = 2**64 - 1
 _DETACHED = 2**63
 
@@ -47,6 +52,11 @@ class ManifestNaming(Enum):
     """``{2**64 - 1 - version:020}.manifest``: the newest comes first in an ordered listing."""
 
 
+def is_detached(version: int) -> bool:
+    """Return whether a version is outside of the history: such numbers have their top bit set."""
+    return version >= _DETACHED
+
+
 def manifest_name(version: int, naming: ManifestNaming) -> str:
     """Return the bare name of a version's manifest.
 
@@ -55,7 +65,7 @@ def manifest_name(version: int, naming: ManifestNaming) -> str:
     >>> manifest_name(1, ManifestNaming.V2)
     '18446744073709551614.manifest'
     """
-    if version >= _DETACHED:
+    if is_detached(version):
         return f"d{version}{_SUFFIX}"
     if naming is ManifestNaming.V2:
         return f"{_MAX_U64 - version:020d}{_SUFFIX}"

@@ -1,6 +1,6 @@
 """Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
 
-from lancekit.storage.base import ObjectInfo, RandomAccess, Sink, Store
+from lancekit.storage.base import ObjectInfo, Page, RandomAccess, Sink, Store
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 from lancekit.storage.places import is_trusted_base, open_base, open_store, same_store
@@ -9,6 +9,7 @@ __all__ = [
     "LocalStore",
     "ObjectInfo",
     "ObstoreStore",
+    "Page",
     "RandomAccess",
     "Sink",
     "Store",

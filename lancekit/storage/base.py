@@ -15,7 +15,7 @@ Two kinds of new objects are told apart, because a reader can meet only one of t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, runtime_checkable
 
@@ -25,6 +25,7 @@ __all__ = [
     "TEMPORARY_PREFIX",
     "Bytes",
     "ObjectInfo",
+    "Page",
     "RandomAccess",
     "Sink",
     "Store",
@@ -55,6 +56,17 @@ class ObjectInfo:
     name: str
     size: int
     modified: float
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The first names of a folder, each with its mark (see `Store.mark`) if that came along.
+
+    `whole` tells whether these are all names.
+    """
+
+    names: Mapping[str, str | None]
+    whole: bool
 
 
 @runtime_checkable
@@ -145,6 +157,25 @@ class Store(Protocol):
         Unordered, no sizes: this is the fast listing that finds versions.  Files that are being
         written aside are left out.  A local disk also names sub-folders, which it cannot tell
         from files without asking about each.
+        """
+
+    def first_names(self, folder: str) -> Page:
+        """Return the names directly in ``folder`` that come first in order, by one request.
+
+        At least the first one; all of them where the store does not list in order.
+        """
+
+    def stamp(self, folder: str) -> Hashable | None:
+        """Return what changes whenever a name in ``folder`` is added or removed, without listing.
+
+        ``None`` where there is no such thing, or where it cannot be relied on yet: two changes
+        within one tick of a disk's clock leave one modification time.
+        """
+
+    def mark(self, name: str) -> str | None:
+        """Return what tells this object from another one put under its name later.
+
+        ``None`` if that would cost a request, or if there is no such object.
         """
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:

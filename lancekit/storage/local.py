@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
@@ -13,12 +14,18 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, StorageError
 from lancekit.options import options
-from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo
+from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo, Page
 from lancekit.storage.disk_errors import reading
 from lancekit.storage.durable import FileSink, link_if_absent, replace_file
 from lancekit.storage.names import check_folder, check_name
 
 __all__ = ["LocalStore", "MappedFile"]
+
+SETTLED_SECONDS = 2.0
+"""How old a folder's time of modification must be to tell one state of it from the next.
+
+Two seconds is the coarsest clock of a disk in use (FAT); ext4 ticks every few milliseconds.
+"""
 
 
 class MappedFile:
@@ -151,6 +158,29 @@ class LocalStore:
         except FileNotFoundError:
             return []
         return [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+
+    def first_names(self, folder: str) -> Page:
+        """Return all names in ``folder``: a disk does not list in order."""
+        return Page(dict.fromkeys(self.list_names(folder)), whole=True)
+
+    def stamp(self, folder: str) -> tuple[int, ...] | None:
+        """Return the folder's identity and time of modification, once that is old enough."""
+        now = time.time()
+        try:
+            status = os.stat(self._folder(folder))
+        except OSError:
+            return None
+        if now - status.st_mtime < SETTLED_SECONDS:
+            return None
+        return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+    def mark(self, name: str) -> str | None:
+        """Return the file's identity, size and time of modification."""
+        try:
+            status = os.stat(self._path(name))
+        except OSError:
+            return None
+        return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         """Return every file at or below ``folder``."""

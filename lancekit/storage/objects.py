@@ -12,7 +12,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
-from lancekit.storage.base import Bytes, ObjectInfo
+from lancekit.storage.base import Bytes, ObjectInfo, Page
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import reading, translated
@@ -22,6 +22,9 @@ __all__ = ["ObjectReader", "ObjectSink", "ObstoreStore"]
 PART_BYTES = 8 << 20
 """How much a sink collects before it sends a part; S3 refuses parts under 5 MiB."""
 
+
+PAGE_NAMES = 1000
+"""How many names a server lists in one answer, at most and by default."""
 
 MERGED_GAP_BYTES = 1 << 20
 """Ranges this close are fetched in one request: reading the gap costs less than a round trip."""
@@ -262,6 +265,22 @@ class ObstoreStore:
         with translated("list", self._uri_of(folder)):
             found = obstore.list_with_delimiter(self._client, prefix)["objects"]
         return [entry["path"][len(prefix) :] for entry in found]
+
+    def first_names(self, folder: str) -> Page:
+        """Return the first names in ``folder``: object stores list in order, a page a request."""
+        prefix = self._prefix_of(folder)
+        with translated("list", self._uri_of(folder)):
+            listing = obstore.list(self._client, prefix, chunk_size=PAGE_NAMES)
+            chunk = next(listing, ())
+        below = ((entry["path"][len(prefix) :], entry["e_tag"]) for entry in chunk)
+        names = {name: mark for name, mark in below if "/" not in name}
+        return Page(names, whole=len(chunk) < PAGE_NAMES)
+
+    def stamp(self, folder: str) -> None:
+        """Return ``None``: an object store does not keep account of its folders."""
+
+    def mark(self, name: str) -> None:
+        """Return ``None``: asking for an object's tag is a request."""
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         """Return every object at or below ``folder``."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import lancekit.commit.line as line_module
 from lancekit.errors import StorageError
-from lancekit.storage import ObjectInfo, RandomAccess, Sink, Store
+from lancekit.storage import ObjectInfo, Page, RandomAccess, Sink, Store
 from lancekit.storage.base import Bytes, temporary_name
 
 __all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "injected"]
@@ -239,6 +239,15 @@ class FaultyStore:
 
     def list_names(self, folder: str) -> list[str]:
         return self.faults.run("list_names", folder, lambda: self.inner.list_names(folder))
+
+    def first_names(self, folder: str) -> Page:
+        return self.faults.run("list_names", folder, lambda: self.inner.first_names(folder))
+
+    def stamp(self, folder: str) -> None:
+        """Return nothing, so that every listing is one."""
+
+    def mark(self, name: str) -> str | None:
+        return self.inner.mark(name)
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         return self.faults.run("list_tree", folder, lambda: self.inner.list_tree(folder))
