@@ -16,19 +16,19 @@ from lancekit.commit.refs import parse_reference, resolve
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
-from lancekit.file import STORAGE_VERSIONS
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
-from lancekit.operations.write import WriteSettings, write_rows
+from lancekit.operations.write import write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.reading import Reading
 from lancekit.scan.order import ColumnOrdering
 from lancekit.times import snapshot_as_of
 from lancekit.versioned import Ref, Versioned
+from lancekit.writing import write_settings
 
 __all__ = ["ColumnOrdering", "LanceDataset", "dataset", "write_dataset"]
 
@@ -369,24 +369,13 @@ def write_dataset(
         table_id=table_id,
         session=session,
     )
-    if mode not in _MODES:
-        raise InvalidArgumentError(
-            f"Invalid mode {mode!r}.",
-            hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
-            mode=mode,
-        )
-    key = check_names("primary_key", primary_key)
-    settings = WriteSettings(
+    settings = write_settings(
         mode=mode,
-        primary_key=key,
-        max_rows_per_file=check_count("max_rows_per_file", max_rows_per_file, least=1),
-        max_bytes_per_file=check_count("max_bytes_per_file", max_bytes_per_file, least=1),
-        max_page_bytes=(
-            None
-            if max_page_bytes is None
-            else check_count("max_page_bytes", max_page_bytes, least=1)
-        ),
-        storage_version=_storage_version(data_storage_version),
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        primary_key=check_names("primary_key", primary_key),
         stable_row_ids=enable_stable_row_ids,
         checksums=checksums,
         external_blobs=allow_external_blob_outside_bases,
@@ -400,18 +389,3 @@ def write_dataset(
     line = open_line(check_place(uri), storage_options)
     snapshot = write_rows(open_source(data_obj, schema), line, settings)
     return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})
-
-
-_MODES = ("create", "append", "overwrite")
-
-
-def _storage_version(asked: str | None) -> str | None:
-    if asked is None:
-        return None
-    if not isinstance(asked, str) or asked not in STORAGE_VERSIONS:
-        raise InvalidArgumentError(
-            f"data_storage_version={asked!r} is not offered.",
-            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
-            data_storage_version=asked,
-        )
-    return STORAGE_VERSIONS[asked]

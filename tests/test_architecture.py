@@ -19,6 +19,7 @@ FLOORS = [
         "dataset",
         "handle",
         "versioned",
+        "writing",
         "changing",
         "optimize",
         "fragment",

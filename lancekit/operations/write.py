@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
@@ -18,7 +19,7 @@ from lancekit.errors import (
 from lancekit.file import DEFAULT_VERSION
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema, check_key_type
-from lancekit.format.transaction import COMMIT_MESSAGE, Append, Operation, Overwrite
+from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast, with_new_blobs
@@ -29,7 +30,7 @@ from lancekit.pipeline.write import (
     WriteTask,
 )
 
-__all__ = ["WriteSettings", "write_rows"]
+__all__ = ["Staged", "WriteSettings", "stage_rows", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +55,26 @@ class WriteSettings:
         return {**self.properties, **message}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Rows that are written and not committed: nothing refers to their files yet.
+
+    `current` is the version that they were written for, ``None`` for a dataset to be created.
+    """
+
+    line: Line
+    current: Snapshot | None
+    operation: Append | Overwrite
+    storage_version: str
+
+    def as_transaction(self, settings: WriteSettings) -> Transaction:
+        """Return what would commit them."""
+        read_version = self.current.version if self.current else 0
+        return Transaction(
+            read_version, self.operation, transaction_properties=settings.all_properties()
+        )
+
+
 def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:
     """Write rows and commit them; return the new version.
 
@@ -73,18 +94,34 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
     NullKeyError
         A primary-key column holds a null.
     """
+    staged = stage_rows(source, target, settings)
+    operation, version = staged.operation, staged.storage_version
+    pending = Pending(
+        operation=operation, uuid=str(uuid.uuid4()), properties=settings.all_properties()
+    )
+    with removed_unless_landed(staged.line.store, operation.fragments):
+        if staged.current is not None:
+            return commit(staged.current, pending, storage_version=version)
+        first = cast("Overwrite", operation)  # nothing is appended to what is not there
+        stable = settings.stable_row_ids
+        return create_first_version(staged.line, first, pending, version, stable_row_ids=stable)
+
+
+def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
+    """Write rows without committing them; errors as in `write_rows`."""
     line = target.line if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(line)
-    if current is None:
-        return _create(source, line, settings)
-    if settings.mode == "create":
-        raise DatasetExistsError(
-            f"There is a dataset at {line.uri} already.",
-            hint='Write with mode="append" or mode="overwrite", or to another place.',
-            uri=line.uri,
-        )
-    check_writable(current)
-    return _MODES[settings.mode](source, current, settings)
+    if current is not None:
+        if settings.mode == "create":
+            raise DatasetExistsError(
+                f"There is a dataset at {line.uri} already.",
+                hint='Write with mode="append" or mode="overwrite", or to another place.',
+                uri=line.uri,
+            )
+        check_writable(current)
+        if settings.mode == "append":
+            return _append(source, current, settings)
+    return _overwrite(source, line, current, settings)
 
 
 def _current(line: Line) -> Snapshot | None:
@@ -114,38 +151,25 @@ def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSett
     )
 
 
-def _create(source: Source, line: Line, settings: WriteSettings) -> Snapshot:
-    version = settings.storage_version or DEFAULT_VERSION
-    schema = _new_schema(source, settings.primary_key, version)
-    task = _task(line, schema, version, settings)
-    fragments = _write(source, task, allow_missing=False)
-    operation = Overwrite(schema, tuple(fragments))
-    pending = _pending(operation, settings)
-    with removed_unless_landed(line.store, fragments):
-        return create_first_version(
-            line, operation, pending, version, stable_row_ids=settings.stable_row_ids
-        )
-
-
-def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Snapshot:
+def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Staged:
     if settings.primary_key:
         _check_same_key(current, settings.primary_key)
     manifest = current.manifest
-    task = _task(current.line, manifest.schema, manifest.storage_version, settings)
-    fragments = _write(source, task, allow_missing=True)
-    return _commit(current, Append(fragments=tuple(fragments)), fragments, settings)
+    version = manifest.storage_version
+    task = _task(current.line, manifest.schema, version, settings)
+    operation = Append(tuple(_write(source, task, allow_missing=True)))
+    return Staged(line=current.line, current=current, operation=operation, storage_version=version)
 
 
-def _overwrite(source: Source, current: Snapshot, settings: WriteSettings) -> Snapshot:
-    version = settings.storage_version or current.manifest.storage_version
+def _overwrite(
+    source: Source, line: Line, current: Snapshot | None, settings: WriteSettings
+) -> Staged:
+    known = current.manifest.storage_version if current else DEFAULT_VERSION
+    version = settings.storage_version or known
     schema = _new_schema(source, settings.primary_key, version)
-    task = _task(current.line, schema, version, settings)
-    fragments = _write(source, task, allow_missing=False)
-    operation = Overwrite(schema, tuple(fragments))
-    return _commit(current, operation, fragments, settings, version)
-
-
-_MODES = {"append": _append, "overwrite": _overwrite}
+    task = _task(line, schema, version, settings)
+    operation = Overwrite(schema, tuple(_write(source, task, allow_missing=False)))
+    return Staged(line=line, current=current, operation=operation, storage_version=version)
 
 
 def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
@@ -162,20 +186,3 @@ def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
 def _write(source: Source, task: WriteTask, *, allow_missing: bool) -> list[Fragment]:
     plan = plan_cast(source.schema, task.schema.to_arrow(), allow_missing=allow_missing)
     return source.write(plan, task)
-
-
-def _pending(operation: Operation, settings: WriteSettings) -> Pending:
-    return Pending(
-        operation=operation, uuid=str(uuid.uuid4()), properties=settings.all_properties()
-    )
-
-
-def _commit(
-    current: Snapshot,
-    operation: Operation,
-    fragments: Iterable[Fragment],
-    settings: WriteSettings,
-    version: str | None = None,
-) -> Snapshot:
-    with removed_unless_landed(current.store, fragments):
-        return commit(current, _pending(operation, settings), storage_version=version)

@@ -1,0 +1,56 @@
+"""Arguments that say how rows are written, checked once for all functions that take them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit.arguments import check_count
+from lancekit.errors import InvalidArgumentError
+from lancekit.file import STORAGE_VERSIONS
+from lancekit.operations.write import WriteSettings
+
+__all__ = ["write_settings"]
+
+_MODES = ("create", "append", "overwrite")
+
+
+def write_settings(
+    *,
+    mode: str,
+    max_rows_per_file: int,
+    max_bytes_per_file: int,
+    max_page_bytes: int | None,
+    data_storage_version: str | None,
+    **others: Any,
+) -> WriteSettings:
+    """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
+    if mode not in _MODES:
+        raise InvalidArgumentError(
+            f"Invalid mode {mode!r}.",
+            hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
+            mode=mode,
+        )
+    return WriteSettings(
+        mode=mode,
+        max_rows_per_file=check_count("max_rows_per_file", max_rows_per_file, least=1),
+        max_bytes_per_file=check_count("max_bytes_per_file", max_bytes_per_file, least=1),
+        max_page_bytes=(
+            None
+            if max_page_bytes is None
+            else check_count("max_page_bytes", max_page_bytes, least=1)
+        ),
+        storage_version=_storage_version(data_storage_version),
+        **others,
+    )
+
+
+def _storage_version(asked: str | None) -> str | None:
+    if asked is None:
+        return None
+    if not isinstance(asked, str) or asked not in STORAGE_VERSIONS:
+        raise InvalidArgumentError(
+            f"data_storage_version={asked!r} is not offered.",
+            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
+            data_storage_version=asked,
+        )
+    return STORAGE_VERSIONS[asked]
