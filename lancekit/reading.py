@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.arguments import check_count, refuse
@@ -14,7 +16,8 @@ from lancekit.format.extensions import resolved
 from lancekit.fragment import LanceFragment
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.fragment import FragmentSource, fragment_sources
+from lancekit.scan.rows import row_positions
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
 from lancekit.sql import SqlQueryBuilder
@@ -313,14 +316,58 @@ class Reading(BlobReading):
         >>> ds.take([2, 0])["x"].to_pylist()
         [30, 10]
         """
-        manifest = self._snapshot.manifest
-        positions = parse_positions(indices, manifest.num_rows)
-        schema = blob_view(manifest.schema)
+        positions = parse_positions(indices, self._snapshot.manifest.num_rows)
+        return self._take(lambda _: positions, columns)
+
+    def _take_rows(
+        self,
+        row_ids: list[int] | pa.Array,
+        columns: list[str] | dict[str, str] | None = None,
+        *,
+        ignore_deletions: bool = False,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+    ) -> pa.Table:
+        """Read the rows with given row ids, in the order given; deleted rows are left out.
+
+        Parameters
+        ----------
+        row_ids
+            As ``_rowid`` shows them: stable ids, or addresses; they may repeat.
+        columns
+            As in `take`.
+        ignore_deletions
+            Does nothing: deletions are looked at only where a row was found.
+        with_row_id, with_row_address
+            Append ``_rowid`` or ``_rowaddr``.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            Ids are addresses, and there never was a row at one.
+        """
+        del ignore_deletions
+        hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
+        more = [name for name, wanted in hidden.items() if wanted]
+        if isinstance(columns, dict):
+            columns = {**columns, **{name: name for name in more}}
+        elif more:
+            known = self._snapshot.manifest.schema.names if columns is None else columns
+            columns = [*known, *more]
+        return self._take(lambda sources: row_positions(sources, row_ids), columns)
+
+    def _take(
+        self,
+        positions: Callable[[list[FragmentSource]], npt.NDArray[np.int64]],
+        columns: list[str] | dict[str, str] | None,
+    ) -> pa.Table:
+        schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
-        table = take_rows(sources, columns, positions, schema)
+        table = take_rows(sources, columns, positions(sources), schema)
         if not table.num_columns:
             return table
-        return resolved(table.replace_schema_metadata(dict(manifest.schema.metadata) or None))
+        metadata = dict(self._snapshot.manifest.schema.metadata)
+        return resolved(table.replace_schema_metadata(metadata or None))
 
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None

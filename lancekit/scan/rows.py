@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import RowOutOfRangeError
+from lancekit.format.deletions import to_offsets
 from lancekit.scan.blobs import BlobPlace
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader, FragmentSource, Offsets
 from lancekit.scan.take import parse_positions
 
-__all__ = ["blob_places", "row_addresses"]
+__all__ = ["blob_places", "row_addresses", "row_positions"]
 
 Numbers = npt.NDArray[np.uint64]
 
 _ALL = 2**63 - 1
+_OFFSET_BITS = np.uint64(32)
+_OFFSET_MASK = np.uint64(0xFFFFFFFF)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """For each row asked for: its address, and its position among all rows; -1 if there is none."""
+
+    addresses: Numbers
+    positions: Offsets
+
+    @property
+    def missing(self) -> Offsets:
+        return np.flatnonzero(self.positions < 0)
 
 
 def row_addresses(sources: Sequence[FragmentSource], kind: str, rows: Any) -> Numbers:
@@ -36,42 +52,92 @@ def row_addresses(sources: Sequence[FragmentSource], kind: str, rows: Any) -> Nu
         There is no such row, or it was deleted.
     """
     total = sum(source.fragment.num_rows for source in sources)
-    wanted = parse_positions(rows, total if kind == "indices" else _ALL).astype(np.uint64)
-    known, addresses = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
-    for reader in map(FragmentReader, _touched(sources, kind, wanted)):
-        live = np.arange(reader.physical_rows) if reader.live is None else reader.live
-        names = {
-            "indices": reader.row_positions,
-            "ids": reader.row_ids,
-            "addresses": reader.addresses,
-        }
-        known.append(names[kind](live))
-        addresses.append(reader.addresses(live))
-    names_of, places = np.concatenate(known), np.concatenate(addresses)
-    order = np.argsort(names_of)
-    at = np.minimum(np.searchsorted(names_of, wanted, sorter=order), max(len(order) - 1, 0))
-    missing = wanted if not len(order) else wanted[names_of[order[at]] != wanted]
-    if len(missing):
-        raise RowOutOfRangeError(
-            f"There is no row with {kind.removesuffix('s')} {missing[0]}.",
-            hint="It may have been deleted.",
-            row=int(missing[0]),
-        )
-    return places[order[at]] if len(wanted) else np.empty(0, np.uint64)
-
-
-def _touched(
-    sources: Sequence[FragmentSource], kind: str, wanted: Numbers
-) -> Sequence[FragmentSource]:
-    """Leave out the fragments that cannot have any of the rows."""
+    wanted = parse_positions(rows, total if kind == "indices" else _ALL)
     if kind == "indices":
-        starts = np.array([source.first_row for source in sources], np.uint64)
-        owners = np.unique(np.searchsorted(starts, wanted, side="right") - 1)
-        return [sources[owner] for owner in owners]
-    if kind == "ids" and any(source.stable_row_ids for source in sources):
-        return sources
-    fragments = set((wanted >> np.uint64(32)).tolist())
-    return [source for source in sources if source.fragment.id in fragments]
+        return _addresses_at(sources, wanted)
+    asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
+    found = _find(sources, asked, stable=kind == "ids" and _is_stable(sources))
+    if len(found.missing):
+        raise _no_row(kind.removesuffix("s"), int(asked[found.missing[0]]), "been deleted")
+    return found.addresses[inverse]
+
+
+def row_positions(sources: Sequence[FragmentSource], ids: Any) -> Offsets:
+    """Return the positions of the rows with given ids, in the order given.
+
+    Rows that were deleted are left out; with stable row ids, so are ids that no row has.
+
+    Raises
+    ------
+    InvalidTypeError
+        They are not whole numbers.
+    RowOutOfRangeError
+        Ids are addresses, and there never was a row at one.
+    """
+    wanted = parse_positions(ids, _ALL)
+    asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
+    stable = _is_stable(sources)
+    found = _find(sources, asked, stable=stable)
+    if not stable:
+        _check_addresses(sources, asked[found.missing])
+    positions = found.positions[inverse]
+    return positions[positions >= 0]
+
+
+def _is_stable(sources: Sequence[FragmentSource]) -> bool:
+    return any(source.stable_row_ids for source in sources)
+
+
+def _find(sources: Sequence[FragmentSource], asked: Numbers, *, stable: bool) -> _Found:
+    """Look up ids or addresses, which ascend."""
+    addresses = np.zeros(len(asked), np.uint64)
+    positions = np.full(len(asked), -1)
+    owners = set((asked >> _OFFSET_BITS).tolist())
+    for source in sources:
+        if not stable and source.fragment.id not in owners:
+            continue
+        reader = FragmentReader(source)
+        offsets = _offsets(reader, asked, stable=stable)
+        places = np.flatnonzero(offsets >= 0)
+        if len(places) and reader.deleted:
+            gone = np.isin(offsets[places], to_offsets(reader.deleted))
+            places = places[~gone]
+        addresses[places] = reader.addresses(offsets[places])
+        positions[places] = reader.row_positions(offsets[places]).astype(np.int64)
+    return _Found(addresses, positions)
+
+
+def _offsets(reader: FragmentReader, asked: Numbers, *, stable: bool) -> Offsets:
+    if stable and reader.stable_ids is not None:
+        return reader.stable_ids.find(asked)
+    offsets = (asked & _OFFSET_MASK).astype(np.int64)
+    inside = (asked >> _OFFSET_BITS == reader.source.fragment.id) & (offsets < reader.physical_rows)
+    return np.where(inside, offsets, -1)
+
+
+def _check_addresses(sources: Sequence[FragmentSource], missing: Numbers) -> None:
+    rows = {source.fragment.id: source.fragment.physical_rows for source in sources}
+    for address in missing.tolist():
+        if address & 0xFFFFFFFF >= rows.get(address >> 32, 0):
+            raise _no_row("address", address, "been in a fragment that is gone")
+
+
+def _no_row(kind: str, row: int, perhaps: str) -> RowOutOfRangeError:
+    return RowOutOfRangeError(
+        f"There is no row with {kind} {row}.", hint=f"It may have {perhaps}.", row=row
+    )
+
+
+def _addresses_at(sources: Sequence[FragmentSource], positions: Offsets) -> Numbers:
+    starts = np.array([source.first_row for source in sources], np.int64)
+    owners = np.searchsorted(starts, positions, side="right") - 1
+    out = np.empty(len(positions), np.uint64)
+    for owner in np.unique(owners).tolist():
+        reader = FragmentReader(sources[owner])
+        mine = np.flatnonzero(owners == owner)
+        rows = positions[mine] - reader.source.first_row
+        out[mine] = reader.addresses(rows if reader.live is None else reader.live[rows])
+    return out
 
 
 def blob_places(
