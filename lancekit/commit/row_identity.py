@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.row_ids import (
     U64Array,
@@ -28,6 +28,8 @@ from lancekit.format.row_ids_encode import (
 )
 
 __all__ = ["RowCounter", "all_new", "all_updated", "is_complete", "moved_or_new", "updated_at"]
+
+_MOST_IDS = (1 << 64) - 1
 
 
 class RowCounter:
@@ -48,6 +50,13 @@ class RowCounter:
         if missing == 0 and fragment.row_ids is not None:
             return fragment
         fresh = range(self.next_row_id, self.next_row_id + missing)
+        if fresh.stop > _MOST_IDS:
+            raise CorruptFileError(
+                f"The table has no row ids left: the next one is {self.next_row_id}.",
+                hint="If it is not that old, its latest manifest is damaged: restore an earlier "
+                "version, or write the rows to a new table.",
+                next_row_id=self.next_row_id,
+            )
         self.next_row_id = fresh.stop
         ids = fragment.row_ids
         encoded = encode_row_ids(fresh) if ids is None else append_row_ids(ids, fresh, "it")

@@ -274,6 +274,13 @@ def _parse(line: Line, name: str, tail: memoryview, size: int, naming: ManifestN
         rest = store.open(path, size).read(0, start)
         tail, start = memoryview(b"".join([memoryview(rest), tail])), 0
     manifest = parse_manifest(read_section(tail, position - start, where), where)
+    named = names.parse_manifest_name(name)
+    if named is not None and named[0] != manifest.version:
+        raise CorruptFileError(
+            f"Manifest {where} says that it is version {manifest.version}, not {named[0]}.",
+            hint="The file is damaged or was renamed; open an earlier version.",
+            file=where,
+        )
     if manifest.storage_version == "0.1":
         raise UnsupportedFeatureError(
             f"{store.uri} holds data files of format 0.1, which this release does not read.",

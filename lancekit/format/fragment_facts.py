@@ -23,6 +23,8 @@ Offsets: TypeAlias = NDArray[np.int64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+# a row address has 32 bits for the fragment, and 32 for the row in it
+_LAST_ID, _MOST_ROWS = np.uint64((1 << 32) - 1), np.uint64(1 << 32)
 # a varint that starts at the last byte may be looked at this far behind the end
 _PADDING = bytes(16)
 
@@ -92,7 +94,7 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
     Raises
     ------
     CorruptFileError
-        A message is damaged.
+        A message is damaged, or claims more than a row address could name.
     """
     messages, count = _joined(encoded), len(encoded)
     ids, rows, deleted = (np.zeros(count, np.uint64) for _ in range(3))
@@ -107,6 +109,8 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
         for inner in _walk(_inside(messages, found)):
             number = inner.where(4, _VARINT)
             deleted[found.message[number.message]] = number.value
+    if (ids > _LAST_ID).any() or (rows > _MOST_ROWS).any() or (deleted > rows).any():
+        raise _damaged()
     return FragmentFacts(ids, rows, deleted, has_deletions)
 
 

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from lancekit.errors import CorruptFileError
 from lancekit.format import flags
@@ -31,6 +32,8 @@ _FOOTER = struct.Struct("<qHH4s")
 _MAGIC = b"LANC"
 _LENGTH = struct.Struct("<I")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FIRST_SECOND = int(datetime.min.replace(tzinfo=UTC).timestamp())
+_LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +183,7 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
         schema=schema_from_pb(message.fields, message.schema_metadata),
         fragments=fragments,
         version=message.version,
-        timestamp_ns=message.timestamp.seconds * 10**9 + message.timestamp.nanos,
+        timestamp_ns=_timestamp(message.timestamp, where),
         reader_flags=message.reader_feature_flags,
         writer_flags=message.writer_feature_flags,
         max_fragment_id=(
@@ -202,10 +205,25 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
     )
 
 
+def _timestamp(stored: Any, where: str) -> int:
+    """Return nanoseconds since the epoch; years that no calendar has are damage."""
+    if not (_FIRST_SECOND <= stored.seconds < _LAST_SECOND and 0 <= stored.nanos < 10**9):
+        raise CorruptFileError(
+            f"Manifest {where} is of no year: {stored.seconds} seconds since 1970.", file=where
+        )
+    return int(stored.seconds) * 10**9 + int(stored.nanos)
+
+
 def encode_manifest_file(
     manifest: Manifest, *, index_section: bytes | None = None, transaction: bytes | None = None
 ) -> bytes:
-    """Return a manifest file: index section, inline transaction, manifest, footer."""
+    """Return a manifest file: index section, inline transaction, manifest, footer.
+
+    Raises
+    ------
+    CorruptFileError
+        A counter does not fit: it was damaged before, or is used up.
+    """
     out = bytearray()
 
     def section(data: bytes | None) -> int | None:
@@ -216,7 +234,15 @@ def encode_manifest_file(
         out.extend(data)
         return offset
 
-    message = _manifest_to_pb(manifest)
+    try:
+        message = _manifest_to_pb(manifest)
+    except ValueError as error:
+        raise CorruptFileError(
+            f"Version {manifest.version} cannot be written, a counter is used up: {error}.",
+            hint="If the table is not that old, its latest manifest is damaged: restore an "
+            "earlier version, or write the rows to a new table.",
+            version=manifest.version,
+        ) from error
     if (offset := section(index_section)) is not None:
         message.index_section = offset
     if (offset := section(transaction)) is not None:

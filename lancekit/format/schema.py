@@ -57,6 +57,9 @@ RESERVED_NAMES = (
 #: the id of every part of a blob descriptor, which is no field of its own
 _NO_ID = -1
 
+#: far more than anybody nests, and few enough for every walk over them
+_MOST_LEVELS = 100
+
 _TRUE = frozenset({"true", "1", "yes"})
 
 
@@ -369,9 +372,11 @@ def schema_from_pb(
     Raises
     ------
     CorruptFileError
-        A field names a parent that is not listed before it, or has the id of another.
+        A field names a parent that is not listed before it, has the id of another, or lies
+        deeper than any type does.
     """
     children: dict[int, list[pb.Field]] = {-1: []}
+    depths = {-1: 0}
     last = -1
     for message in fields:
         # the parts of a blob descriptor follow it, and name neither themselves nor it
@@ -392,6 +397,12 @@ def schema_from_pb(
                 )
             last = message.id
             children[message.id] = []
+            depths[last] = depths[parent] + 1
+            if depths[last] > _MOST_LEVELS:
+                raise CorruptFileError(
+                    f"Field {message.name!r} lies more than {_MOST_LEVELS} levels deep.",
+                    field=message.name,
+                )
 
     def build(message: pb.Field) -> LanceField:
         below = [] if message.id == _NO_ID else children.get(message.id, [])

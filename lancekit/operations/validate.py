@@ -89,7 +89,7 @@ def _check_file(reader: FragmentReader, place: int) -> None:
             file=str(location),
         )
     columns = opened.num_columns
-    outside = [index for index in file.column_indices if index >= columns]
+    outside = [index for index in file.column_indices if not 0 <= index < columns]
     if outside or len(file.column_indices) != len(file.fields):
         raise CorruptFileError(
             f"{location} has {columns} columns, and {reader.source.where} lists "

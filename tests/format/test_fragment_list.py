@@ -20,6 +20,10 @@ from lancekit.format.fragment import (
 
 NUMBERS = st.integers(0, 2**64 - 1)
 SMALL = st.integers(0, 2**40)
+# as many as a row address can name, and never more deleted than there are
+IDS = st.integers(0, 2**32 - 1)
+ROWS = st.integers(2**31, 2**32)
+DELETED = st.integers(0, 2**31)
 # a field of a newer release of each kind of encoding: a number, eight bytes, text, four bytes
 UNKNOWN = st.lists(
     st.sampled_from([b"\x98\x06\x2a", b"\xa1\x06" + bytes(8), b"\xaa\x06\x02hi", b"\xb5\x06abcd"])
@@ -39,14 +43,14 @@ DELETIONS = st.builds(
     kind=st.sampled_from(DeletionKind),
     read_version=NUMBERS,
     id=NUMBERS,
-    num_deleted_rows=SMALL,
+    num_deleted_rows=DELETED,
     base_id=st.none() | st.integers(0, 10),
 )
 FRAGMENTS = st.builds(
     Fragment,
-    id=SMALL,
+    id=IDS,
     files=st.lists(FILES, max_size=3).map(tuple),
-    physical_rows=SMALL,
+    physical_rows=ROWS,
     deletion_file=st.none() | DELETIONS,
     row_ids=st.none() | st.binary(max_size=300),
     created_at=st.none() | st.binary(max_size=5),
