@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from lancekit.display import Displayed
+
 __all__ = [
     "BranchNotFoundError",
     "ColumnNotFoundError",
@@ -218,14 +220,19 @@ class RefConflictError(LancekitError, ValueError, OSError):
 # ---- commits
 
 
-class CommitConflictError(LancekitError, OSError):
+class CommitConflictError(LancekitError, Displayed, OSError):
     """Another writer committed something that this transaction cannot be put on top of.
 
-    ``context`` names both operations, the read version and the version that won.
+    ``context`` names both operations, the read version, the version that won and its writer, the
+    evidence (what both touched: fragments, rows, columns, keys, ...) and the next line of code.
+    A notebook shows it as a card: ``except lk.errors.CommitConflictError as conflict: ...``.
     """
 
     kind = "commit_conflict"
     retryable: ClassVar[bool] = False
+
+    # one line in tracebacks and logs; the card is for notebooks
+    __repr__ = BaseException.__repr__
 
 
 class RetryableConflictError(CommitConflictError):

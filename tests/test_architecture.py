@@ -45,9 +45,9 @@ FLOORS = [
     ["file"],
     ["format"],
     ["storage"],
-    ["display"],
     ["options"],
     ["errors", "_version"],
+    ["display"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

@@ -7,8 +7,10 @@ from dataclasses import fields
 from lancekit.commit.evidence import Evidence, Outcome, Verdict
 from lancekit.commit.pending import Pending
 from lancekit.commit.snapshot import Snapshot
+from lancekit.commit.touches import paths_by_id
 from lancekit.errors import CommitConflictError, IncompatibleConflictError, RetryableConflictError
 from lancekit.format.refs import MAIN
+from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import COMMIT_MESSAGE
 
 __all__ = ["conflict_error"]
@@ -47,7 +49,7 @@ def conflict_error(
         timestamp=theirs.manifest.timestamp,
         message=message,
         reason=evidence.sentence,
-        evidence=_facts(evidence),
+        evidence=_facts(evidence, read.manifest.schema),
         code=code,
     )
 
@@ -57,7 +59,9 @@ def _look(theirs: Snapshot) -> str:
     return f"ds.checkout_version({reference!r})"
 
 
-def _facts(evidence: Evidence) -> dict[str, object]:
+def _facts(evidence: Evidence, schema: LanceSchema) -> dict[str, object]:
     """Return what the evidence lists, as plain values that need none of these classes."""
     named = {f.name: getattr(evidence, f.name) for f in fields(evidence) if f.name != "sentence"}
+    paths = paths_by_id(schema)
+    named["columns"] = tuple(paths[id_] for id_ in evidence.fields if id_ in paths)
     return {name: value for name, value in named.items() if value not in ((), False)}

@@ -7,7 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.dataset import LanceDataset
+from lancekit.errors import CommitConflictError
 from lancekit.history import History, Version
+from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
@@ -41,6 +43,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     UpdateResult: update_card,
     CompactionMetrics: compaction_card,
     SessionInfo: session_card,
+    CommitConflictError: conflict_card,
 }
 
 

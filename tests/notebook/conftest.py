@@ -33,6 +33,16 @@ def ds(tmp_path, monkeypatch):
     return made
 
 
+def conflict():
+    """Overwrite a dataset that another handle is about to add to; return the error of that."""
+    made = lk.write_dataset(rows(1), "clash.lance")
+    late = lk.dataset("clash.lance")
+    lk.write_dataset(rows(2), made, mode="overwrite", commit_message="all <b>new</b>")
+    with pytest.raises(lk.errors.IncompatibleConflictError) as caught:
+        late.insert(rows(3))
+    return caught.value
+
+
 @pytest.fixture
 def shown(ds):
     """Every kind of object that has a card, by a name."""
@@ -54,6 +64,7 @@ def shown(ds):
         "no tags": lk.write_dataset(rows(1), "other.lance").tags,
         "merge": merge.execute(rows(1, 7)),
         "delete": branch.delete("id < 3"),
+        "conflict": conflict(),
         "no session": SessionInfo(state="none"),
         "session": SessionInfo(
             state="active",

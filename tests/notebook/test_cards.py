@@ -7,6 +7,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.display import Displayed
+from lancekit.errors import IncompatibleConflictError, RetryableConflictError
 from lancekit.format.transaction import OPERATIONS
 from lancekit.notebook import show_text
 from lancekit.notebook._common import OPERATIONS as WORDS
@@ -224,6 +225,47 @@ def test_delete_result(shown):
     assert fact(shown["delete"], "undo") == "ds.checkout_version(('trial/one', 2)).restore()"
 
 
+def test_conflict(shown):
+    error = shown["conflict"]
+    assert lines(error)[0] == "your append met the overwrite of main:2 · cannot land as it is"
+    assert fact(error, "what") == "All rows and the schema were replaced"
+    assert fact(error, "who").startswith("lancekit ")
+    assert fact(error, "message") == "all <b>new</b>"
+    assert fact(error, "when").endswith("ago)")
+    assert fact(error, "yours") == "based on version 1"
+    assert eval(fact(error, "next"), {"ds": lk.dataset("clash.lance")}).version == 2
+    assert "<b>new</b>" not in error._repr_html_()
+    assert len(repr(error).splitlines()) == 1
+
+
+def test_a_conflict_says_where():
+    evidence = {
+        "fragments": (3,),
+        "rows": ((3 << 32) + 7, (3 << 32) + 8),
+        "columns": ("id",),
+        "keys": (255,),
+        "config_keys": ("a", "b"),
+        "generations": (("0000", 4),),
+    }
+    error = RetryableConflictError(
+        "no", mine="Delete", theirs="Update", version=4, evidence=evidence, code="ds.x()"
+    )
+    assert lines(error)[0].startswith("your delete met the update of main:4 · can be done again")
+    assert fact(error, "rows") == "7 of fragment 3, 8 of fragment 3"
+    assert fact(error, "keys") == "both may have them: hashes 00000000000000ff"
+    assert fact(error, "config") == "a, b"
+    assert fact(error, "generations") == "0000: 4"
+    copy = pickle.loads(pickle.dumps(error))
+    assert lines(copy) == lines(error)
+
+
+def test_a_conflict_without_facts_shows_its_sentence():
+    error = IncompatibleConflictError("it was replaced by another one", hint="Open it again.")
+    assert lines(error)[0] == "another writer was first · cannot land as it is"
+    assert fact(error, "what") == "It was replaced by another one"
+    assert fact(error, "next") == "Open it again."
+
+
 def test_session(shown):
     assert lines(shown["no session"])[0] == "no session"
     assert lines(shown["session"])[0] == "Spark 4.3.0 · active · local[2,4] · started by lancekit"
@@ -235,6 +277,7 @@ def test_session(shown):
 def test_objects_show_their_cards(shown):
     for value in shown.values():
         assert "could not be drawn" not in repr(value)
+        assert "could not be drawn" not in show_text(value, NOW)
         assert value._repr_html_().startswith("<div")
 
 
