@@ -11,6 +11,7 @@ from lancekit import errors, optimize
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
+from lancekit.commit.sqlite_manifests import SqliteManifestStore
 from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.fragment import LanceFragment
 from lancekit.history import History, Version
@@ -45,6 +46,7 @@ __all__ = [
     "MergeInsertBuilder",
     "MergeResult",
     "ScannerBuilder",
+    "SqliteManifestStore",
     "Tags",
     "UpdateResult",
     "Version",

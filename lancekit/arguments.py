@@ -20,7 +20,6 @@ REFUSED: Mapping[str, str] = {
     "row_addr_allowlist": "use a filter on _rowaddr instead",
     "row_addr_blocklist": "use a filter on _rowaddr instead",
     "strict_batch_size": "batches hold at most batch_size rows, the last of each block fewer",
-    "commit_lock": "commits are atomic on every store that lancekit offers",
     "progress": "progress is not reported by fragment",
     "use_legacy_format": "data files of format 0.1 are not written",
     "data_cache_bytes": "the writer's memory is bounded by pages",
@@ -36,7 +35,6 @@ REFUSED: Mapping[str, str] = {
     "session": "there is no cache to share",
     "read_params": "reads have no such settings",
     "serialized_manifest": "open the dataset by its path or URI",
-    "enable_v2_manifest_paths": "new datasets always use the newer manifest names",
     "data_storage_version": "rows are written in the dataset's own file version",
 }
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count, check_names, check_place, refuse
 from lancekit.changing import Changing
+from lancekit.commit.committers import ManifestStore
 from lancekit.commit.line import open_line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.names import ManifestNaming
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.delete import delete_rows
@@ -68,13 +70,14 @@ class LanceDataset(Reading, Changing, Versioned, Displayed, PartOfPylance):
         table_id: list[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: dict[str, dict[str, str]] | None = None,
+        *,
+        manifest_store: ManifestStore | None = None,
     ) -> None:
         # cache and block sizes are hints that change no result: there is nothing to size
         del block_size, index_cache_size, metadata_cache_size
         del metadata_cache_size_bytes, index_cache_size_bytes, namespace_client_managed_versioning
         refuse(
             "dataset",
-            commit_lock=commit_lock,
             serialized_manifest=serialized_manifest,
             read_params=read_params,
             session=session,
@@ -82,7 +85,12 @@ class LanceDataset(Reading, Changing, Versioned, Displayed, PartOfPylance):
             table_id=table_id,
             base_store_params=base_store_params,
         )
-        line = open_line(check_place(uri), storage_options)
+        line = open_line(
+            check_place(uri),
+            storage_options,
+            manifest_store=manifest_store,
+            commit_lock=commit_lock,
+        )
         self._uri = os.fspath(uri)
         self._scan_defaults = dict(default_scan_options or {})
         self._snapshot = resolve(line, parse_reference(version, line))
@@ -197,6 +205,8 @@ def dataset(
     namespace_client: Any = None,
     table_id: list[str] | None = None,
     base_store_params: dict[str, dict[str, str]] | None = None,
+    *,
+    manifest_store: ManifestStore | None = None,
 ) -> LanceDataset:
     """Open a dataset.
 
@@ -210,10 +220,16 @@ def dataset(
     asof
         Instead of a version: the newest one committed until then.  A time without a zone is
         local time, and warns.
+    commit_lock
+        For a store that cannot put an object only if its name is free: a function of a version's
+        number that returns a context manager, in which no other writer of the dataset may be.
     storage_options
         Credentials and settings of an object store.
     default_scan_options
         Arguments of `LanceDataset.scanner` that hold where a call does not set them.
+    manifest_store
+        Instead of a lock: a small database that decides which writer wins a version, such as
+        `SqliteManifestStore`.  All writers have to use the same one.
 
     Raises
     ------
@@ -248,6 +264,7 @@ def dataset(
         namespace_client=namespace_client,
         table_id=table_id,
         base_store_params=base_store_params,
+        manifest_store=manifest_store,
     )
     if asof is not None:
         opened._snapshot = snapshot_as_of(opened._line, asof)
@@ -287,6 +304,7 @@ def write_dataset(
     session: Any = None,
     primary_key: str | Iterable[str] | None = None,
     checksums: bool | None = None,
+    manifest_store: ManifestStore | None = None,
 ) -> LanceDataset:
     """Write rows to a dataset, and return a handle at the new version.
 
@@ -309,6 +327,8 @@ def write_dataset(
     data_storage_version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or
         overwritten dataset; an append keeps the dataset's own.
+    enable_v2_manifest_paths
+        Name the manifests of a new dataset so that the newest comes first in a listing.
     enable_stable_row_ids
         Give each row of a new dataset an id that it keeps when it is updated or compacted, and
         record which versions created and last changed it (see `LanceDataset.delta`).  Existing
@@ -325,6 +345,8 @@ def write_dataset(
         Write checksums into the data files, which other readers ignore: `LanceDataset.validate`
         and reads under ``lk.options.verify_checksums`` compare them.  ``lk.options.checksums`` by
         default.
+    commit_lock, manifest_store
+        As in `dataset`; a handle passed as ``uri`` has its own.
 
     Returns
     -------
@@ -354,10 +376,8 @@ def write_dataset(
     refuse(
         "write_dataset",
         data_cache_bytes=data_cache_bytes,
-        commit_lock=commit_lock,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        enable_v2_manifest_paths=None if enable_v2_manifest_paths else False,
         auto_cleanup_options=auto_cleanup_options,
         initial_bases=initial_bases,
         target_bases=target_bases,
@@ -377,6 +397,7 @@ def write_dataset(
         data_storage_version=data_storage_version,
         primary_key=check_names("primary_key", primary_key),
         stable_row_ids=enable_stable_row_ids,
+        naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,
         checksums=checksums,
         external_blobs=allow_external_blob_outside_bases,
         message=commit_message,
@@ -386,6 +407,8 @@ def write_dataset(
         uri._check_movable()
         snapshot = write_rows(open_source(data_obj, schema), uri._snapshot, settings)
         return uri._other(snapshot)
-    line = open_line(check_place(uri), storage_options)
+    line = open_line(
+        check_place(uri), storage_options, manifest_store=manifest_store, commit_lock=commit_lock
+    )
     snapshot = write_rows(open_source(data_obj, schema), line, settings)
     return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})

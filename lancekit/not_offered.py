@@ -65,7 +65,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "cleanup_old_versions",
                 "drop",
                 "explain_cleanup_old_versions",
-                "migrate_manifest_paths_v2",
                 "tracked_files",
             ],
             _CLEANUP,

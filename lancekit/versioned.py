@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from lancekit.arguments import check_count
+from lancekit.commit.migrate import migrate_names
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
 from lancekit.commit.snapshot import load_snapshot
@@ -93,6 +94,16 @@ class Versioned(Handle):
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
         self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give the branch's manifests the newer names, which sort the newest version first.
+
+        A dataset of an old release opens faster then, where names are listed in order.  Versions
+        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
+        an old name that comes at the same time may have to be done again.  A migration that was
+        interrupted is finished by the next one.
+        """
+        migrate_names(self._line)
 
     def validate(self, *, deep: bool = False) -> None:
         """Raise if something is wrong with this version.

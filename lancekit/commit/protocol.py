@@ -117,10 +117,7 @@ def commit(
             version=read.version,
         )
     if isinstance(pending.operation, ops.Overwrite) and max_retries == 0:
-        landed = _attempt(base, read, [], pending)
-        if landed is None:
-            raise _lost(read, pending, 0)
-        return landed
+        return _commit_strictly(base, pending)
     return _commit_retrying(base, pending, max(max_retries, 1), timeout)
 
 
@@ -131,6 +128,16 @@ class _Base:
     read: Snapshot
     storage_version: str | None
     clock: Clock
+
+
+def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
+    read = base.read
+    newest = _newest(read)
+    _check_same_dataset(read, newest)
+    landed = _attempt(base, read, [], pending, newest.naming)
+    if landed is None:
+        raise _lost(read, pending, 0)
+    return landed
 
 
 def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: timedelta) -> Snapshot:
@@ -150,7 +157,7 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
             theirs.append(_check(read, latest, pending))
         if latest is not read:
             check_writable(latest)
-        landed = _attempt(base, latest, theirs, pending)
+        landed = _attempt(base, latest, theirs, pending, newest.naming)
         if landed is not None:
             return landed
         if attempt == attempts - 1:
@@ -253,7 +260,11 @@ def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:
 
 
 def _attempt(
-    base: _Base, latest: Snapshot, theirs: list[Transaction], pending: Pending
+    base: _Base,
+    latest: Snapshot,
+    theirs: list[Transaction],
+    pending: Pending,
+    naming: ManifestNaming,
 ) -> Snapshot | None:
     """Try to become the version after ``latest``; ``None`` if someone else did."""
     read = base.read
@@ -266,7 +277,7 @@ def _attempt(
     # what was merged with newer deletions is based on them
     based_on = latest.version if moves else read.version
     built = _build(base, latest, rebased.operation)
-    return put_version(latest.line, built, latest.naming, _transaction(based_on, rebased))
+    return put_version(latest.line, built, naming, _transaction(based_on, rebased))
 
 
 def _commit_detached(base: _Base, pending: Pending) -> Snapshot:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,22 +85,19 @@ class SqliteManifestStore:
         self._run("DELETE FROM manifests WHERE base_uri = ?", base_uri)
 
     def _run(self, statement: str, *arguments: Any) -> list[Any]:
-        # a connection per statement: it can be used in any thread, and after a fork
-        with self._errors(), closing(self._connect()) as connection:
-            return connection.execute(statement, arguments).fetchall()
+        import sqlite3  # few need it: `import lancekit` does not load it
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=_SECONDS_TO_WAIT, isolation_level=None)
-        connection.execute(_SCHEMA)
-        return connection
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
+        path = os.fspath(self.path)
         try:
-            yield
+            # a connection per statement: it can be used in any thread, and after a fork
+            with closing(
+                sqlite3.connect(path, timeout=_SECONDS_TO_WAIT, isolation_level=None)
+            ) as connection:
+                connection.execute(_SCHEMA)
+                return connection.execute(statement, arguments).fetchall()
         except sqlite3.Error as error:
             raise StorageError(
-                f"cannot use the manifest store {os.fspath(self.path)}: {error}.",
+                f"cannot use the manifest store {path}: {error}.",
                 hint="Check the file and the folder that it is in.",
-                path=os.fspath(self.path),
+                path=path,
             ) from error

@@ -11,13 +11,15 @@ from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable, commit, create_first_version
 from lancekit.commit.snapshot import Snapshot
-from lancekit.commit.versions import dataset_exists, latest_snapshot
+from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import (
     DatasetExistsError,
+    DatasetNotFoundError,
     InvalidArgumentError,
 )
 from lancekit.file import DEFAULT_VERSION
 from lancekit.format.fragment import Fragment
+from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit.operations.landing import removed_unless_landed
@@ -44,6 +46,7 @@ class WriteSettings:
     max_page_bytes: int | None = None
     storage_version: str | None = None
     stable_row_ids: bool = False
+    naming: ManifestNaming = ManifestNaming.V2
     checksums: bool | None = None
     external_blobs: bool = False
     message: str | None = None
@@ -103,8 +106,14 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
         if staged.current is not None:
             return commit(staged.current, pending, storage_version=version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there
-        stable = settings.stable_row_ids
-        return create_first_version(staged.line, first, pending, version, stable_row_ids=stable)
+        return create_first_version(
+            staged.line,
+            first,
+            pending,
+            version,
+            stable_row_ids=settings.stable_row_ids,
+            naming=settings.naming,
+        )
 
 
 def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
@@ -125,7 +134,10 @@ def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
 
 
 def _current(line: Line) -> Snapshot | None:
-    return latest_snapshot(line) if dataset_exists(line) else None
+    try:
+        return latest_snapshot(line)
+    except DatasetNotFoundError:
+        return None
 
 
 def _new_schema(source: Source, key: Sequence[str], version: str) -> LanceSchema:
