@@ -249,9 +249,10 @@ class IncompatibleConflictError(CommitConflictError):
 
 
 class RetriesExhaustedError(CommitConflictError):
-    """Every allowed attempt lost against another writer."""
+    """Every allowed attempt lost against another writer; a later one may not."""
 
     kind = "retries_exhausted"
+    retryable = True
 
 
 class CommitUnknownError(LancekitError, OSError):

@@ -35,7 +35,8 @@ class Overlap(Exception):  # noqa: N818  # a signal between two modules, never s
     """
 
     def __init__(self, fragment_id: int, rows: BitMap, version: int) -> None:
-        super().__init__(f"both changed rows {listed(rows)} of fragment {fragment_id}")
+        which = f"row{'s' if len(rows) > 1 else ''} {listed(rows)}"
+        super().__init__(f"both changed {which} of fragment {fragment_id}")
         self.version = version
         addresses = tuple((fragment_id << 32) + row for row in rows[:5])
         self.verdict = Verdict(

@@ -22,12 +22,7 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
     return Card(
         kind="Conflict",
         title=_title(context),
-        headline=(
-            "can be done again on the newest version"
-            if error.retryable
-            else "cannot land as it is",
-            *((plural(context["attempts"], "attempt"),) if context.get("attempts") else ()),
-        ),
+        headline=(_ahead(error),),
         facts=(
             *facts(
                 ("what", _sentence(str(context.get("reason") or error.message))),
@@ -49,6 +44,12 @@ def _title(context: Mapping[str, Any]) -> str:
         return "another writer was first"
     place = ref(context.get("branch"), context["version"])
     return f"your {words[0]} met the {words[1]} of {place}"
+
+
+def _ahead(error: CommitConflictError) -> str:
+    if attempts := error.context.get("attempts"):
+        return f"given up after {plural(attempts, 'attempt')}"
+    return "can be done again on the newest version" if error.retryable else "cannot land as it is"
 
 
 def _based_on(context: Mapping[str, Any]) -> str:

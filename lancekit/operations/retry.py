@@ -91,7 +91,5 @@ def _exhausted(
         f"Too many concurrent writers: all {attempts} attempts {limit} met a conflict. "
         f"The last one: {conflict.message}",
         hint="Try again when fewer writers are active, or allow more retries.",
-        attempts=attempts,
-        **{key: conflict.context.get(key) for key in ("mine", "theirs", "version")},
-        read_version=snapshot.version,
+        **{**conflict.context, "attempts": attempts, "read_version": snapshot.version},
     )

@@ -7,7 +7,11 @@ import pytest
 
 import lancekit as lk
 from lancekit.display import Displayed
-from lancekit.errors import IncompatibleConflictError, RetryableConflictError
+from lancekit.errors import (
+    IncompatibleConflictError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
 from lancekit.format.transaction import OPERATIONS
 from lancekit.notebook import show_text
 from lancekit.notebook._common import OPERATIONS as WORDS
@@ -257,6 +261,19 @@ def test_a_conflict_says_where():
     assert fact(error, "generations") == "0000: 4"
     copy = pickle.loads(pickle.dumps(error))
     assert lines(copy) == lines(error)
+
+
+def test_the_last_conflict_shows_when_all_attempts_met_one(ds):
+    late = lk.dataset("people.lance")
+    merge = late.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    again = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    again.execute(rows(*range(100, 170)))
+    with pytest.raises(RetriesExhaustedError) as caught:
+        merge.conflict_retries(0).execute(rows(*range(160, 230)))
+    assert lines(caught.value)[0].endswith("met the update of main:5 · given up after 1 attempt")
+    assert fact(caught.value, "what") == "Both inserted 10 of the same keys of 'id'"
+    assert fact(caught.value, "columns") == "id"
+    assert fact(caught.value, "next") == "ds.checkout_latest()"
 
 
 def test_a_conflict_without_facts_shows_its_sentence():
