@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
+from lancekit.scan.fragment import FragmentReader, fragment_sources
 
 if TYPE_CHECKING:
     from lancekit.dataset import LanceDataset
@@ -23,6 +26,19 @@ class DatasetDelta:
     """Changes after `begin_version`, up to and including `end_version`.
 
     Rows are read at `end_version`, so a row that changed again later is still found.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2], "v": ["a", "b"]}
+    >>> ds = lk.write_dataset(rows, "memory://delta-example", enable_stable_row_ids=True)
+    >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    >>> _ = merge.execute({"id": [2, 3], "v": ["B", "C"]})
+    >>> delta = ds.delta(compared_against=1)
+    >>> delta.get_inserted_rows().read_all()["id"].to_pylist()
+    [3]
+    >>> delta.get_updated_rows().read_all()["id"].to_pylist()
+    [2]
     """
 
     def __init__(self, dataset: LanceDataset, begin_version: int, end_version: int) -> None:
@@ -55,8 +71,15 @@ class DatasetDelta:
 
     def get_deleted_row_ids(self) -> pa.RecordBatchReader:
         """Return the ids of rows that were there at the begin and are gone at the end."""
-        before, after = (self._ids(v) for v in (self.begin_version, self.end_version))
-        gone = pa.table({"_rowid": pa.array(np.setdiff1d(before, after), pa.uint64())})
+        ends = self.begin_version, self.end_version
+        before, after = (self._fragments(version) for version in ends)
+        # what both have as it is has lost no row, and holds none that the rest has lost
+        same = {id_ for id_ in before.keys() & after.keys() if before[id_] == after[id_]}
+        lost, kept = (
+            self._ids(version, fragments.keys() - same)
+            for version, fragments in zip(ends, (before, after), strict=True)
+        )
+        gone = pa.table({"_rowid": pa.array(np.setdiff1d(lost, kept), pa.uint64())})
         return gone.to_reader()
 
     def _rows(self, condition: str) -> pa.RecordBatchReader:
@@ -64,20 +87,31 @@ class DatasetDelta:
         columns = [*at.schema.names, "_rowid", _CREATED, _UPDATED]
         return at.scanner(columns=columns, filter=condition).to_reader()
 
-    def _ids(self, version: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    def _fragments(self, version: int) -> dict[int, tuple[object, ...]]:
+        """Return what tells which rows each fragment of a version has."""
         if version == 0:
+            return {}
+        found = self._at(version)._snapshot.manifest.fragments
+        return {f.id: (f.row_ids, f.deletion_file, f.physical_rows) for f in found}
+
+    def _ids(self, version: int, fragments: Collection[int]) -> npt.NDArray[np.uint64]:
+        """Return the ids of the rows in some fragments of a version."""
+        if not fragments:
             return np.empty(0, np.uint64)
-        ids: np.ndarray[tuple[int], np.dtype[np.uint64]] = (
-            self._at(version).to_table(columns=["_rowid"]).column(0).to_numpy()
-        )
-        return ids
+        sources = fragment_sources(self._at(version)._snapshot)
+        readers = [FragmentReader(s) for s in sources if s.fragment.id in fragments]
+        parts = [
+            reader.row_ids(np.arange(reader.physical_rows) if reader.live is None else reader.live)
+            for reader in readers
+        ]
+        return np.concatenate(parts)
 
     def _at(self, version: int) -> LanceDataset:
         at = self._dataset.checkout_version(version)
         if not at.has_stable_row_ids:
             raise InvalidArgumentError(
                 f"{at.uri} has no stable row ids, so it does not record when its rows changed.",
-                hint="Create the dataset with pylance's enable_stable_row_ids=True.",
+                hint="Create the dataset with enable_stable_row_ids=True.",
                 version=version,
             )
         return at
