@@ -5,13 +5,19 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+import pyarrow as pa
+
+from lancekit.arguments import check_count
 from lancekit.handle import Handle
+from lancekit.operations.add_columns import NewColumns, add_columns, merge_table
 from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import UpdateResult
 from lancekit.operations.retry import RetryPolicy
+from lancekit.operations.schema import alter_columns, check_alterations, drop_columns
 from lancekit.operations.update import check_updates, check_where, update_columns
 from lancekit.optimize import DatasetOptimizer
+from lancekit.pipeline.inputs import as_reader
 
 __all__ = ["Changing"]
 
@@ -74,6 +80,125 @@ class Changing(Handle):
     def truncate_table(self) -> None:
         """Delete all rows, and move the handle; the schema stays."""
         self._move(lambda snapshot: delete_rows(snapshot, "true", RetryPolicy()))
+
+    def add_columns(
+        self,
+        transforms: Any,
+        read_columns: list[str] | None = None,
+        reader_schema: pa.Schema | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        """Add columns, and move the handle; the files that are there stay.
+
+        Parameters
+        ----------
+        transforms
+            SQL expressions by the names of new columns; or a function that gets record batches of
+            live rows and returns new columns, as a batch, a table or a data frame, one row for
+            each; or rows in the dataset's order (Arrow, pandas, a reader); or an Arrow field,
+            fields or schema, for columns of nulls.
+        read_columns
+            The columns that a function gets, hidden ones too; all by default.
+        reader_schema
+            The types of the new columns, if rows or a function do not say.
+        batch_size
+            The most rows that a function gets at a time, 8192 by default.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A column is there already, or there are fewer or more values than rows.
+        PredicateError
+            An expression does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://add-columns-example")
+        >>> ds.add_columns({"double": "x * 2"})
+        >>> ds.add_columns(pa.field("note", pa.string()))
+        >>> ds.to_table().to_pylist()
+        [{'x': 1, 'double': 2, 'note': None}, {'x': 2, 'double': 4, 'note': None}]
+        """
+        rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
+        new = NewColumns(
+            transforms=transforms, read_columns=read_columns, schema=reader_schema, batch_size=rows
+        )
+        self._move(lambda snapshot: (add_columns(snapshot, new), None))
+
+    def merge(
+        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
+    ) -> None:
+        """Add the columns of another table, found by a key, and move the handle.
+
+        Parameters
+        ----------
+        data_obj
+            The table, which is held in memory; of several rows with one key the last counts.
+        left_on
+            The dataset's key column, or a hidden one such as ``_rowid``.
+        right_on
+            The table's key column, of the same type and by default of the same name.
+        schema
+            The schema of ``data_obj``, if it does not say.
+
+        Rows without a match get nulls; a null key matches nothing.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            A key column is not there.
+        InvalidArgumentError
+            The keys are of different types, or a column is there already.
+        """
+        table = as_reader(data_obj, schema).read_all()
+        self._move(lambda snapshot: (merge_table(snapshot, table, left_on, right_on), None))
+
+    def drop_columns(self, columns: list[str]) -> None:
+        """Take columns out of the schema, and move the handle; the files stay as they are.
+
+        Parameters
+        ----------
+        columns
+            Names, or paths of nested fields such as ``s.x``.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidArgumentError
+            No column would be left.
+        """
+        self._move(lambda snapshot: (drop_columns(snapshot, columns), None))
+
+    def alter_columns(self, *alterations: Any) -> None:
+        """Rename columns, make them nullable or not, or cast them; the handle moves.
+
+        Parameters
+        ----------
+        alterations
+            Dictionaries with a ``path`` and at least one of ``name`` (a new one), ``nullable``
+            and ``data_type`` (of the same kind: whole numbers, floats, texts, bytes, times,
+            lists of these).  Casts write a new file for each fragment.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidArgumentError
+            A name is taken, a column holds nulls that it may not have, it cannot be cast, or an
+            index on it would not fit the new values.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://alter-example")
+        >>> ds.alter_columns({"path": "x", "name": "n", "data_type": pa.int8()})
+        >>> ds.schema.field("n").type
+        DataType(int8)
+        """
+        checked = check_alterations(alterations)
+        self._move(lambda snapshot: (alter_columns(snapshot, checked), None))
 
     @property
     def optimize(self) -> DatasetOptimizer:

@@ -26,7 +26,6 @@ _BASES = "new data goes to the dataset's own folder"
 
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "LanceDataset": {
-        **dict.fromkeys(["add_columns", "alter_columns", "drop_columns", "merge"], _EVOLVE),
         **dict.fromkeys(
             [
                 "delete_config_keys",

@@ -36,6 +36,7 @@ __all__ = [
     "RESERVED_NAMES",
     "LanceField",
     "LanceSchema",
+    "check_column_name",
     "schema_from_pb",
     "schema_to_pb",
     "with_field_metadata",
@@ -148,12 +149,7 @@ class LanceSchema:
         schema = stored_schema(schema)
         _check_names(schema, "the schema")
         for name in schema.names:
-            if problem := _name_problem(name):
-                raise InvalidArgumentError(
-                    f"Column name {name!r} cannot be used: {problem}.",
-                    hint="Rename the column.",
-                    column=name,
-                )
+            check_column_name(name)
         fields = tuple(_from_arrow(f, -1, lambda: next(counter), f.name) for f in schema)
         return cls(fields, _decode(schema.metadata))
 
@@ -256,6 +252,16 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
 
 def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     return {k.decode(): v.decode(errors="replace") for k, v in (metadata or {}).items()}
+
+
+def check_column_name(name: str) -> None:
+    """Raise ``InvalidArgumentError`` if the reference could not read a column of this name."""
+    if problem := _name_problem(name):
+        raise InvalidArgumentError(
+            f"Column name {name!r} cannot be used: {problem}.",
+            hint="Rename the column.",
+            column=name,
+        )
 
 
 def _name_problem(name: str) -> str:

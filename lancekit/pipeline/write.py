@@ -18,7 +18,7 @@ from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
 from lancekit.storage import Store
 
-__all__ = ["WriteTask", "delete_fragments", "write_fragments"]
+__all__ = ["WriteTask", "data_file", "delete_fragments", "write_fragments"]
 
 #: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
@@ -117,7 +117,7 @@ def _write_file(rest: _NonEmpty, task: WriteTask, most: int) -> Fragment:
     except BaseException:
         sink.abort()
         raise
-    return _fragment(name, summary)
+    return Fragment(id=0, files=(data_file(name, summary),), physical_rows=summary.num_rows)
 
 
 def _refuse_external(batch: pa.RecordBatch) -> None:
@@ -136,8 +136,9 @@ def _refuse_external(batch: pa.RecordBatch) -> None:
             )
 
 
-def _fragment(name: str, summary: FileSummary) -> Fragment:
-    file = DataFile(
+def data_file(name: str, summary: FileSummary) -> DataFile:
+    """Return what a manifest says of a data file that was written."""
+    return DataFile(
         path=name,
         fields=summary.field_ids,
         column_indices=summary.column_indices,
@@ -145,4 +146,3 @@ def _fragment(name: str, summary: FileSummary) -> Fragment:
         file_minor_version=summary.version[1],
         file_size_bytes=summary.size_bytes,
     )
-    return Fragment(id=0, files=(file,), physical_rows=summary.num_rows)

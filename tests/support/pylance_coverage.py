@@ -41,6 +41,10 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.update": (
         "an `UpdateResult`, which answers to the dictionary's key; all assignments see the old row"
     ),
+    "LanceDataset.add_columns": (
+        "columns of SQL expressions are nullable; functions see live rows alone; no checkpoints"
+    ),
+    "LanceDataset.merge": "a null key matches nothing",
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
     "LanceDataset.delta": "a table without stable row ids is an error instead of no rows",
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",

@@ -1,0 +1,277 @@
+"""New columns: nulls, SQL expressions, a function, a stream, a table (operations, 6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.operations.schema import merge_columns, next_field_id, write_to_all
+from lancekit.pipeline.casts import normalise_new_schema, plan_cast
+from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed
+from lancekit.pipeline.inputs import as_reader
+from lancekit.pipeline.source import cast_all
+from lancekit.scan.blobs import blob_view
+from lancekit.scan.fragment import META_COLUMNS, FragmentReader, fragment_sources
+from lancekit.scan.predicate import compile_expression
+from lancekit.scan.scanner import BATCH_ROWS
+
+__all__ = ["Addition", "NewColumns", "add_columns", "merge_table", "plan_addition", "plan_join"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewColumns:
+    """What to add, as it was passed to `LanceDataset.add_columns`."""
+
+    transforms: Any
+    read_columns: Sequence[str] | None = None
+    schema: pa.Schema | None = None
+    batch_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """New columns of one version: its schema with them, what files hold, and how that is made.
+
+    A maker of ``None`` means nulls, which no file holds.
+    """
+
+    schema: LanceSchema
+    stored: LanceSchema
+    maker: Maker | None
+
+    @property
+    def preserves_nullability(self) -> bool:
+        """Whether rows without the new columns still fit."""
+        return all(field.nullable for field in self.stored.fields)
+
+
+def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
+    """Add columns, in a new file for each fragment; columns of nulls need none.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A column is there already, or the values do not fit the rows.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    policy = RetryPolicy()
+    if _is_stream(new.transforms):
+        policy = RetryPolicy(conflict_retries=0)  # it can be read only once
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return _land(current, plan_addition(current, new))
+
+    return retried(snapshot, attempt, policy)[0]
+
+
+def merge_table(
+    snapshot: Snapshot, table: pa.Table, left_on: str, right_on: str | None
+) -> Snapshot:
+    """Add the columns of another table, found by a key.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A key column is not there.
+    InvalidArgumentError
+        The keys are of different types, or a column is there already.
+    """
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return _land(current, plan_join(current, table, left_on, right_on or left_on))
+
+    return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+def _land(current: Snapshot, addition: Addition) -> Snapshot:
+    fragments = current.manifest.fragments
+    preserves = addition.preserves_nullability
+    if addition.maker is None:
+        return merge_columns(current, fragments, addition.schema, preserves=True)
+    written = write_to_all(current, addition.stored, addition.maker)
+    return merge_columns(current, written, addition.schema, preserves=preserves)
+
+
+# ---- what is to be added
+
+
+def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
+    """Work out the new fields, and how their values are made."""
+    given = new.transforms
+    if isinstance(given, pa.Field):
+        given = [given]
+    if isinstance(given, list) and given and all(isinstance(f, pa.Field) for f in given):
+        given = pa.schema(given)
+    if isinstance(given, pa.Schema):
+        return _nulls(current, given)
+    if isinstance(given, Mapping):
+        return _computed(current, given)
+    if _is_stream(given):
+        return _streamed(current, replace(new, transforms=given))
+    return _made(current, new)
+
+
+def _is_stream(given: Any) -> bool:
+    """Return whether it holds rows; a function does not, nor do fields and expressions."""
+    fields = isinstance(given, pa.Field | pa.Schema) or (
+        isinstance(given, list) and all(isinstance(f, pa.Field) for f in given)
+    )
+    return not (fields or isinstance(given, Mapping) or callable(given))
+
+
+def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchema]:
+    """Return the schema with new columns behind its own, and the new ones alone."""
+    schema = current.manifest.schema
+    if not len(arrow):
+        raise InvalidArgumentError("No columns were given.", hint="Name one to add.")
+    for name in arrow.names:
+        if name in schema:
+            raise InvalidArgumentError(
+                f"There is a column {name!r} already.",
+                hint="Choose another name; update() changes values.",
+                column=name,
+            )
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), next_field_id(current))
+    stored = LanceSchema(new.fields)
+    return replace(schema, fields=schema.fields + new.fields), stored
+
+
+def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
+    for field in arrow:
+        if not field.nullable:
+            raise InvalidArgumentError(
+                f"Column {field.name!r} would hold nulls alone, and is not nullable.",
+                hint="Make it nullable, or give its values by an SQL expression.",
+                column=field.name,
+            )
+    schema = current.manifest.schema
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), next_field_id(current))
+    fields = {f.name: f for f in schema.fields}
+    for field in new.fields:
+        fields[field.name] = _merged(fields.get(field.name), field, field.name)
+    return Addition(
+        schema=replace(schema, fields=tuple(fields.values())),
+        stored=LanceSchema(()),
+        maker=None,
+    )
+
+
+def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
+    """Add the parts of a struct that it lacks."""
+    if old is None:
+        return new
+    if old.logical_type != "struct" or new.logical_type != "struct":
+        raise InvalidArgumentError(
+            f"There is a column {path!r} already.", hint="Choose another name.", column=path
+        )
+    children = {child.name: child for child in old.children}
+    for child in new.children:
+        below = _merged(children.get(child.name), child, f"{path}.{child.name}")
+        children[child.name] = replace(below, parent_id=old.id)
+    return replace(old, children=tuple(children.values()))
+
+
+def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
+    if not all(isinstance(part, str) for pair in given.items() for part in pair):
+        raise InvalidTypeError(
+            f"The new columns are {dict(given)!r:.100}.",
+            hint="Pass names and SQL expressions, such as {'double': 'x * 2'}.",
+        )
+    arrow = blob_view(current.manifest.schema).to_arrow()
+    expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
+    names = zip(given, expressions, strict=True)
+    fields = pa.schema([pa.field(name, expression.type) for name, expression in names])
+    schema, stored = _added(current, fields)
+    return Addition(schema=schema, stored=stored, maker=Computed(expressions))
+
+
+def _streamed(current: Snapshot, new: NewColumns) -> Addition:
+    reader = as_reader(new.transforms, new.schema)
+    schema, stored = _added(current, reader.schema)
+    plan = plan_cast(reader.schema, stored.to_arrow())
+    maker = Streamed(cast_all(plan, reader), stored.to_arrow())
+    return Addition(schema=schema, stored=stored, maker=maker)
+
+
+def _made(current: Snapshot, new: NewColumns) -> Addition:
+    function: Callable[[pa.RecordBatch], Any] = new.transforms
+    if not callable(function):
+        raise InvalidTypeError(
+            f"The new columns are {function!r}.",
+            hint="Pass SQL expressions, fields, a function over record batches, or rows.",
+        )
+    columns = current.manifest.schema.names if new.read_columns is None else new.read_columns
+    _check_read(current, columns)
+    declared = new.schema or getattr(function, "output_schema", None)
+    arrow = _sampled(current, function, columns) if declared is None else declared
+    schema, stored = _added(current, arrow)
+    rows = BATCH_ROWS if new.batch_size is None else new.batch_size
+    maker = Made(function, tuple(columns), stored.to_arrow(), rows)
+    return Addition(schema=schema, stored=stored, maker=maker)
+
+
+def _check_read(current: Snapshot, columns: Iterable[str]) -> None:
+    known = [*current.manifest.schema.names, *META_COLUMNS]
+    for name in columns:
+        if name not in known:
+            raise column_not_found(name, known)
+
+
+def _sampled(
+    current: Snapshot, function: Callable[[pa.RecordBatch], Any], columns: Sequence[str]
+) -> pa.Schema:
+    """Call a function on one row, to see what it returns."""
+    for source in fragment_sources(current, blob_view(current.manifest.schema)):
+        reader = FragmentReader(source)
+        rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+        if len(rows):
+            (batch,) = reader.read(list(columns), rows[:1]).combine_chunks().to_batches()
+            return as_reader(function(batch)).schema
+    raise InvalidArgumentError(
+        "The dataset has no rows, so it cannot be seen what the function returns.",
+        hint="Pass its schema: reader_schema=.",
+    )
+
+
+def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -> Addition:
+    """Work out which columns another table adds, and how its rows are found."""
+    check_join_keys(current.manifest.schema, table, left_on, right_on)
+    others = pa.schema([f.with_nullable(True) for f in table.schema if f.name != right_on])
+    schema, stored = _added(current, others)
+    plan = plan_cast(others, stored.to_arrow())
+    values = pa.Table.from_batches(
+        cast_all(plan, table.select(others.names).to_batches()), stored.to_arrow()
+    )
+    keyed = values.append_column("\0key", table.column(right_on))
+    return Addition(schema=schema, stored=stored, maker=Joined.by(keyed, left_on, "\0key"))
+
+
+def check_join_keys(schema: LanceSchema, table: pa.Table, left_on: str, right_on: str) -> None:
+    """Raise if a table's rows cannot be found by these columns."""
+    if right_on not in table.column_names:
+        raise column_not_found(right_on, table.column_names)
+    if left_on in META_COLUMNS:
+        kind = pa.uint64()
+    else:
+        field = schema.field(left_on)
+        check_key_type(field)
+        kind = field.to_arrow().type
+    found = table.schema.field(right_on).type
+    if not found.equals(kind):
+        raise SchemaMismatchError(
+            f"Key column {right_on!r} is {found}, and {left_on!r} of the dataset is {kind}.",
+            hint="Cast the table's column.",
+            column=right_on,
+        )
