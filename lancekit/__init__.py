@@ -13,9 +13,11 @@ from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
 from lancekit.commit.sqlite_manifests import SqliteManifestStore
 from lancekit.dataset import LanceDataset, dataset, write_dataset
-from lancekit.fragment import LanceFragment
+from lancekit.format.transaction import Transaction
+from lancekit.fragment import FragmentMetadata, LanceFragment
 from lancekit.history import History, Version
 from lancekit.merge import MergeInsertBuilder
+from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -38,16 +40,21 @@ __all__ = [
     "Branches",
     "ColumnOrdering",
     "CompactionMetrics",
+    "DatasetBasePath",
     "DeleteResult",
+    "FragmentMetadata",
     "History",
+    "Index",
     "LanceDataset",
     "LanceFragment",
+    "LanceOperation",
     "LanceScanner",
     "MergeInsertBuilder",
     "MergeResult",
     "ScannerBuilder",
     "SqliteManifestStore",
     "Tags",
+    "Transaction",
     "UpdateResult",
     "Version",
     "__version__",

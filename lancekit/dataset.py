@@ -14,6 +14,8 @@ from lancekit.changing import Changing
 from lancekit.commit.committers import ManifestStore
 from lancekit.commit.line import open_line
 from lancekit.commit.refs import parse_reference, resolve
+from lancekit.committing import Committing
+from lancekit.configuring import Configuring
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -35,7 +37,7 @@ from lancekit.writing import write_settings
 __all__ = ["ColumnOrdering", "LanceDataset", "dataset", "write_dataset"]
 
 
-class LanceDataset(Reading, Changing, Versioned, Displayed, PartOfPylance):
+class LanceDataset(Reading, Changing, Committing, Configuring, Versioned, Displayed, PartOfPylance):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the

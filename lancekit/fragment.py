@@ -1,25 +1,54 @@
-"""`LanceFragment`: one fragment of a version, to be read on its own."""
+"""Fragments: one of a version, to be read on its own, and new ones that a later commit adds.
+
+Names follow ``lance.fragment``.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancekit.arguments import check_place, refuse
+from lancekit.commit.line import Line, open_line
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit.format.extensions import resolved, resolved_schema
-from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.fragment import Fragment
+from lancekit.format.transaction import Transaction
+from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
+from lancekit.operations.check_operation import described_file
+from lancekit.operations.write import stage_rows
+from lancekit.pipeline.source import open_source
+from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentSource
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
+from lancekit.writing import write_settings
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading
 
-__all__ = ["LanceFragment"]
+__all__ = [
+    "DataFile",
+    "DeletionFile",
+    "FragmentMetadata",
+    "LanceFragment",
+    "RowDatasetVersionMeta",
+    "RowIdMeta",
+    "write_fragments",
+]
+
+#: what a manifest says of a fragment
+FragmentMetadata = Fragment
+
+_MAX = 2**63 - 1
 
 
 class LanceFragment(PartOfPylance):
@@ -31,6 +60,86 @@ class LanceFragment(PartOfPylance):
 
     def __repr__(self) -> str:
         return f"LanceFragment(id={self.fragment_id}, rows={self.metadata.num_rows})"
+
+    @staticmethod
+    def create(
+        dataset_uri: str | os.PathLike[str],
+        data: Any,
+        fragment_id: int | None = None,
+        schema: pa.Schema | None = None,
+        max_rows_per_group: int | None = 1024,
+        progress: Any = None,
+        mode: str = "append",
+        *,
+        data_storage_version: str | None = None,
+        use_legacy_format: bool | None = None,
+        storage_options: dict[str, str] | None = None,
+        namespace_client: Any = None,
+        table_id: list[str] | None = None,
+        session: Any = None,
+    ) -> Fragment:
+        """Write rows to one new fragment, for a later commit.
+
+        Parameters
+        ----------
+        dataset_uri
+            Where the dataset is or will be.
+        data, schema
+            Rows as in `lancekit.write_dataset`.
+        fragment_id
+            The id that the fragment says it has; one of 0 is given out by the commit.
+        mode
+            ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
+            ones of a new schema.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no row, or the rows are in several files.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> rows = pa.table({"x": [1, 2]})
+        >>> fragment = lk.LanceFragment.create("memory://create-example", rows)
+        >>> operation = lk.LanceOperation.Overwrite(rows.schema, [fragment])
+        >>> lk.LanceDataset.commit("memory://create-example", operation).count_rows()
+        2
+        """
+        written = write_fragments(
+            data,
+            dataset_uri,
+            schema,
+            mode=mode,
+            max_rows_per_file=_MAX,
+            max_rows_per_group=max_rows_per_group,
+            max_bytes_per_file=_MAX,
+            progress=progress,
+            data_storage_version=data_storage_version,
+            use_legacy_format=use_legacy_format,
+            storage_options=storage_options,
+            namespace_client=namespace_client,
+            table_id=table_id,
+            session=session,
+        )
+        if not isinstance(written, list) or len(written) != 1:
+            raise InvalidArgumentError(
+                "The rows do not make one fragment: there are none, or Spark wrote several.",
+                hint="Use lancekit.fragment.write_fragments(), which returns a list.",
+            )
+        return written[0] if fragment_id is None else replace(written[0], id=fragment_id)
+
+    @staticmethod
+    def create_from_file(filename: str, dataset: Reading, fragment_id: int) -> Fragment:
+        """Return a fragment made of a data file that is there already, in the folder ``data``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such file, or it has a column that the dataset does not have.
+        """
+        file, rows = described_file(dataset._snapshot, filename)
+        return Fragment(fragment_id, (file,), rows)
 
     @property
     def fragment_id(self) -> int:
@@ -125,3 +234,94 @@ class LanceFragment(PartOfPylance):
     def head(self, num_rows: int) -> pa.Table:
         """Read the fragment's first rows."""
         return self.scanner().head(num_rows)
+
+
+def write_fragments(
+    data: Any,
+    dataset_uri: str | os.PathLike[str] | Handle,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: bool = False,
+    mode: str = "append",
+    max_rows_per_file: int = MAX_ROWS_PER_FILE,
+    max_rows_per_group: int | None = 1024,
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE,
+    data_cache_bytes: int | None = None,
+    max_page_bytes: int | None = None,
+    progress: Any = None,
+    data_storage_version: str | None = None,
+    use_legacy_format: bool | None = None,
+    storage_options: dict[str, str] | None = None,
+    enable_stable_row_ids: bool = False,
+    target_bases: list[str] | None = None,
+    target_all_bases: bool | None = None,
+    initial_bases: list[Any] | None = None,
+    base_store_params: dict[str, dict[str, str]] | None = None,
+    external_blob_mode: str = "reference",
+    allow_external_blob_outside_bases: bool = False,
+    namespace_client: Any = None,
+    table_id: list[str] | None = None,
+    session: Any = None,
+) -> list[Fragment] | Transaction:
+    """Write rows to new fragments, for a later commit.
+
+    Parameters
+    ----------
+    data, schema
+        Rows as in `lancekit.write_dataset`.
+    dataset_uri
+        Where the dataset is or will be, or a handle on it.
+    return_transaction
+        Return what `LanceDataset.commit` takes, instead of the list of fragments.
+    mode
+        ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
+        ones of a new schema.
+    enable_stable_row_ids
+        Changes nothing: the commit gives out row ids.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The rows do not fit the dataset that they are to be appended to.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> from lancekit.fragment import write_fragments
+    >>> ds = lk.write_dataset({"x": [1]}, "memory://fragments-example")
+    >>> change = write_fragments({"x": [2, 3]}, ds, return_transaction=True)
+    >>> lk.LanceDataset.commit(ds, change).count_rows()
+    3
+    """
+    del max_rows_per_group, enable_stable_row_ids
+    refuse(
+        "write_fragments",
+        data_cache_bytes=data_cache_bytes,
+        progress=progress,
+        use_legacy_format=use_legacy_format or None,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        initial_bases=initial_bases,
+        base_store_params=base_store_params,
+        external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
+        namespace_client=namespace_client,
+        table_id=table_id,
+        session=session,
+    )
+    settings = write_settings(
+        # nothing is created yet: whether there is a dataset already does not matter
+        mode="overwrite" if mode == "create" else mode,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_page_bytes=max_page_bytes,
+        data_storage_version=data_storage_version,
+        external_blobs=allow_external_blob_outside_bases,
+    )
+    if isinstance(dataset_uri, Handle):
+        target: Snapshot | Line = dataset_uri._snapshot
+    else:
+        target = open_line(check_place(dataset_uri), storage_options)
+    staged = stage_rows(open_source(data, schema), target, settings)
+    if return_transaction:
+        return staged.as_transaction(settings)
+    return list(staged.operation.fragments)

@@ -13,12 +13,10 @@ from lancekit.errors import NotOfferedAttributeError
 __all__ = ["NOT_OFFERED", "PartOfPylance"]
 
 _EVOLVE = "schema evolution comes with a later release"
-_CONFIG = "changing config and metadata comes with a later release"
 _ROWS = "comes with the later release on row operations"
 _INDEX = "lancekit reads past indices and does not build or search them"
 _CLEANUP = "comes with the later release on maintenance"
 _MEMWAL = "MemWAL comes with a later release"
-_COMMIT = "committing hand-made operations comes with the later release on transactions"
 _SESSION = "there is no cache or session object"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
 _PLAN = "there is no query plan to show"
@@ -26,19 +24,6 @@ _BASES = "new data goes to the dataset's own folder"
 
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "LanceDataset": {
-        **dict.fromkeys(
-            [
-                "delete_config_keys",
-                "replace_field_metadata",
-                "replace_schema",
-                "replace_schema_metadata",
-                "update_config",
-                "update_field_metadata",
-                "update_metadata",
-                "update_schema_metadata",
-            ],
-            _CONFIG,
-        ),
         **dict.fromkeys(
             [
                 "centroids",
@@ -68,7 +53,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _CLEANUP,
         ),
-        **dict.fromkeys(["commit", "commit_batch"], _COMMIT),
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [
@@ -83,9 +67,9 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _SESSION,
         ),
         **dict.fromkeys(["filter", "join", "join_asof", "partition_expression", "sort_by"], _ARROW),
-        "add_bases": _BASES,
         "deep_clone": "comes with a later release; shallow_clone() shares the files",
         "from_pydantic_model": "write_dataset() takes rows, not models",
+        "replace_schema": "pylance refuses it too; use update_schema_metadata()",
         "stats": "comes with the later release on maintenance; versions() has the totals",
         "version_refs": "versions() lists versions; tags.list() and branches.list() the names",
     },
@@ -113,7 +97,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "substrait_aggregate": _PLAN,
     },
     "LanceFragment": {
-        **dict.fromkeys(["create", "create_from_file"], _COMMIT),
         **dict.fromkeys(["merge", "merge_columns", "update_columns"], _EVOLVE),
         **dict.fromkeys(["delete", "delete_rows"], _ROWS),
         "open_session": _SESSION,
@@ -125,10 +108,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ["analyze_plan", "analyze_plan_batches", "explain_plan"],
             "comes with the later release on row operations",
         ),
-        **dict.fromkeys(
-            ["execute_uncommitted", "execute_uncommitted_batches"],
-            "the guard of the keys would be lost between the two steps",
-        ),
+        "execute_uncommitted_batches": "execute_uncommitted() takes batches too",
         "execute_batches": "execute() takes batches too",
         "mark_sstables_as_compacted": _MEMWAL,
         "target_all_bases": _BASES,

@@ -46,6 +46,8 @@ DIFFERENCES: dict[str, str] = {
     ),
     "LanceDataset.merge": "a null key matches nothing",
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
+    "LanceDataset.add_bases": "any iterable of base paths",
+    "LanceDataset.commit": "checked before anything is written; `properties` of the transaction",
     "LanceDataset.delta": "a table without stable row ids is an error instead of no rows",
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
     "LanceDataset.get_fragments": "`filter` is refused",
@@ -61,8 +63,10 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.take": "a negative position is a `RowOutOfRangeError`",
     "LanceDataset.validate": "`deep=True` reads every value and compares checksums",
     "LanceDataset.versions": "a sequence that reads each version when it is looked at",
-    "LanceFragment.data_files": "`DataFile`s of lancekit's own",
-    "LanceFragment.metadata": "a `Fragment` of lancekit's own",
+    "LanceDataset.update_field_metadata": "fields are named by path or id",
+    "LanceFragment.create": "rows as in `write_dataset`",
+    "LanceFragment.data_files": "`DataFile`s of lancekit's own, with the same attributes",
+    "LanceFragment.metadata": "lancekit's own `FragmentMetadata`, with the same JSON",
     "LanceFragment.scanner": "`batch_readahead` and other hints change nothing",
     "LanceFragment.take": "positions count live rows",
     "LanceFragment.to_batches": "keywords of `scanner`",
@@ -84,6 +88,7 @@ DIFFERENCES: dict[str, str] = {
 #: members whose signature is not pylance's, on purpose (see DIFFERENCES)
 OTHER_SIGNATURE = frozenset(
     {
+        "LanceDataset.commit",
         "DatasetOptimizer.compact_files",
         "LanceDataset.head",
         "LanceDataset.validate",
