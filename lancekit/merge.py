@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from lancekit.arguments import refuse
 from lancekit.commit.snapshot import Snapshot
+from lancekit.format.transaction import Transaction
 from lancekit.not_offered import PartOfPylance
-from lancekit.operations.merge_insert import check_clauses, merge_insert
+from lancekit.operations.merge_insert import check_clauses, merge_insert, prepare_merge
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy
 from lancekit.pipeline.merge import MergeClauses
@@ -21,7 +22,7 @@ from lancekit.pipeline.source import open_source
 __all__ = ["MergeInsertBuilder"]
 
 #: hands the builder the version that its handle is at, and takes the one that came of it
-Land = Callable[[Callable[[Snapshot], tuple[Snapshot, MergeResult]]], MergeResult]
+Land = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
 
 
 class MergeInsertBuilder(PartOfPylance):
@@ -122,4 +123,37 @@ class MergeInsertBuilder(PartOfPylance):
             clauses = check_clauses(snapshot.manifest.schema, self._clauses)
             return merge_insert(snapshot, source, clauses, self._policy)
 
-        return self._land(run)
+        result: MergeResult = self._land(run)
+        return result
+
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge, to be committed later; the handle does not move.
+
+        The transaction carries the guard of the inserted keys, so that `LanceDataset.commit`
+        refuses it if another merge inserted the same ones meanwhile.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        tuple
+            The transaction, and the counts of inserted, updated and deleted rows.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+        """
+        source = open_source(data_obj, schema)
+
+        def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
+            clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+            return snapshot, prepare_merge(snapshot, source, clauses)
+
+        prepared: tuple[Transaction, dict[str, int]] = self._land(run)
+        return prepared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pyarrow as pa
@@ -13,24 +14,22 @@ from lancekit.commit.protocol import check_writable, commit
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
-from lancekit.format.schema import LanceSchema, check_key_type, column_not_found
-from lancekit.format.transaction import Update
+from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.format.transaction import Transaction, Update
 from lancekit.operations.delete import apply_deletions
-from lancekit.operations.landing import removed_unless_landed
+from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
-from lancekit.pipeline.write import WriteTask
 from lancekit.scan.fragment import fragment_sources
 
-__all__ = ["check_clauses", "merge_insert"]
+__all__ = ["check_clauses", "merge_insert", "prepare_merge"]
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
-    """Return the clauses with the key columns checked, and the columns to guard.
+    """Return the clauses with the key columns checked.
 
     Raises
     ------
@@ -54,8 +53,32 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
             "The merge-insert is not configured to change the data in any way.",
             hint="Add when_matched_update_all(), when_not_matched_insert_all() or another clause.",
         )
-    guard = key if clauses.insert and set(on) == set(key) else ()
-    return replace(clauses, on=on, guard=guard)
+    return replace(clauses, on=on)
+
+
+def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
+    """Return the clauses with the columns of the primary key, if new keys may come into the table.
+
+    That is so whatever the merge is on: a row that matches nothing is new, and one that is matched
+    by other columns may get another key.
+    """
+    key = tuple(path for top in schema.fields for path in _key_paths(top))
+    paths = tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
+    updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
+    if not (clauses.insert or updates) or not {p[0] for p in paths} <= set(plan.target.names):
+        return clauses
+    return replace(clauses, guard=paths, guard_updates=updates)
+
+
+def _key_paths(
+    field: LanceField, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the paths of key columns in a field, each with its place in the key."""
+    path = (*above, field.name)
+    if field.key_position is not None:
+        yield path, field.key_position
+    for child in field.children:
+        yield from _key_paths(child, path)
 
 
 def merge_insert(
@@ -84,14 +107,18 @@ def merge_insert(
         A row matched, and matched rows are not allowed.
     """
     started = time.monotonic()
-    plan = _plan(snapshot.manifest.schema.to_arrow(), source.schema, clauses)
-    source.check_keys(plan, clauses.on)
+    prepare = _prepare(snapshot, source, clauses)
 
     def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
-        check_writable(current)
-        target = fragment_sources(current)
-        work = source.merge(plan, target, clauses, _write_task(current))
-        return _land(current, work, clauses)
+        work = prepare(current)
+        with removed_unless_landed(current.store, work.new_fragments):
+            operation = _operation(current, work)
+            pending = Pending(
+                operation=operation,
+                uuid=str(uuid.uuid4()),
+                affected_rows={m.fragment_id: m.rows for m in work.marked},
+            )
+            return commit(current, pending), work, operation
 
     (landed, work, operation), attempts = retried(snapshot, attempt, policy)
     guard = operation.inserted_rows
@@ -132,41 +159,61 @@ def _plan(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPl
     return plan_cast(source, pa.schema(present))
 
 
-def _write_task(snapshot: Snapshot) -> WriteTask:
-    """Return how to write rows that are to be added to a version."""
-    return WriteTask(
-        store=snapshot.store,
-        schema=snapshot.manifest.schema,
-        storage_version=snapshot.manifest.storage_version,
-        checksums=options.checksums,
+def prepare_merge(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses
+) -> tuple[Transaction, dict[str, int]]:
+    """Work out a merge without committing it; return its transaction, and counts of rows.
+
+    The transaction keeps the filter of the inserted keys, so that it stays guarded against other
+    merges that land before it is committed.  Its files stay, whether it is committed or not.
+    """
+    work = _prepare(snapshot, source, clauses)(snapshot)
+    transaction = Transaction(
+        read_version=snapshot.version, operation=_operation(snapshot, work)
+    )
+    return transaction, {
+        "num_inserted_rows": work.inserted,
+        "num_updated_rows": work.updated,
+        "num_deleted_rows": work.deleted,
+    }
+
+
+def _prepare(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses
+) -> Callable[[Snapshot], MergeWork]:
+    """Check a merge against a version; return what works it out, on this version or a newer."""
+    schema = snapshot.manifest.schema
+    plan = _plan(schema.to_arrow(), source.schema, clauses)
+    source.check_keys(plan, clauses.on)
+    guard = _guarded(schema, clauses, plan).guard
+    key = tuple(path[0] for path in guard if len(path) == 1)
+    if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
+        # else two rows of the source, which differ in what they are merged on, have one key
+        source.check_keys(plan, key)
+
+    def work(current: Snapshot) -> MergeWork:
+        check_writable(current)
+        guarded = _guarded(current.manifest.schema, clauses, plan)
+        return source.merge(plan, fragment_sources(current), guarded, write_task(current))
+
+    return work
+
+
+def _operation(current: Snapshot, work: MergeWork) -> Update:
+    schema = current.manifest.schema
+    updated, removed = apply_deletions(current, work.marked)
+    return Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=work.new_fragments,
+        fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+        inserted_rows=_key_filter(schema, work),
     )
 
 
-def _land(
-    current: Snapshot, work: MergeWork, clauses: MergeClauses
-) -> tuple[Snapshot, MergeWork, Update]:
-    """Commit what a merge worked out; its files are removed if it did not land."""
-    schema = current.manifest.schema
-    with removed_unless_landed(current.store, work.new_fragments):
-        updated, removed = apply_deletions(current, work.marked)
-        operation = Update(
-            removed_fragment_ids=removed,
-            updated_fragments=updated,
-            new_fragments=work.new_fragments,
-            fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
-            inserted_rows=_key_filter(schema, work, clauses),
-        )
-        pending = Pending(
-            operation=operation,
-            uuid=str(uuid.uuid4()),
-            affected_rows={m.fragment_id: m.rows for m in work.marked},
-        )
-        return commit(current, pending), work, operation
-
-
-def _key_filter(schema: LanceSchema, work: MergeWork, clauses: MergeClauses) -> KeyFilter | None:
-    if not clauses.guard:
+def _key_filter(schema: LanceSchema, work: MergeWork) -> KeyFilter | None:
+    if work.inserted_hashes is None:
         return None
-    fields = [schema.field(name) for name in clauses.guard]
+    fields = schema.primary_key
     types = [f.to_arrow().type for f in fields]
     return choose_filter([f.id for f in fields], types, work.inserted_hashes)

@@ -54,7 +54,7 @@ class MergeResult(_Counts):
     """What a merge-insert did.
 
     `key_guard` says how inserted keys are guarded against a concurrent merge: ``"bloom"``,
-    ``"exact"``, or ``None`` where the merge is not on the primary key.
+    ``"exact"``, or ``None`` where no new key can come in.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")

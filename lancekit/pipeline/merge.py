@@ -6,7 +6,7 @@ Only the join differs between engines; what it finds is a `MergeWork` either way
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from lancekit.errors import MatchedRowsError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
+from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.probe import (
@@ -37,6 +38,7 @@ __all__ = [
     "MergeClauses",
     "MergeWork",
     "condition_holds",
+    "guard_hashes",
     "mark_fragments",
     "matched_rows",
     "merge_locally",
@@ -64,7 +66,10 @@ class MergeClauses:
         ``None``: target rows without a match stay; else the predicate that selects those that
         go, ``""`` for all of them.
     guard
-        The columns whose hashes the key filter holds, in its order; empty if it is not written.
+        The paths of the primary key's columns, in its order, whose hashes the key filter holds;
+        empty if it is not written.
+    guard_updates
+        Whether updated rows may get other keys too, so that the filter has to hold theirs.
     """
 
     on: tuple[str, ...]
@@ -72,19 +77,23 @@ class MergeClauses:
     condition: str | None = None
     insert: bool = False
     delete_by_source: str | None = None
-    guard: tuple[str, ...] = ()
+    guard: tuple[tuple[str, ...], ...] = ()
+    guard_updates: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class MergeWork:
-    """What a merge-insert wrote and found; nothing refers to it yet."""
+    """What a merge-insert wrote and found; nothing refers to it yet.
+
+    `inserted_hashes` are those of the keys that may be new; ``None`` if nothing is guarded.
+    """
 
     marked: tuple[Marked, ...] = ()
     new_fragments: tuple[Fragment, ...] = ()
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    inserted_hashes: Hashes = field(default_factory=lambda: np.empty(0, np.uint64))
+    inserted_hashes: Hashes | None = None
 
 
 def merge_locally(
@@ -132,7 +141,8 @@ def merge_locally(
     if updates and sources[0].stable_row_ids:
         moved = [FragmentReader(by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
         fragments = with_row_ids(fragments, np.concatenate(moved))
-    guarded = [source.column(name).take(pa.array(inserted)) for name in clauses.guard]
+    keyed = [m.source_rows for m in updates] if clauses.guard_updates else []
+    guarded = source.take(pa.array(np.concatenate([*keyed, inserted])))
     changed_rows = sum(len(m.offsets) for m in gone)
     return MergeWork(
         marked=marked,
@@ -140,8 +150,14 @@ def merge_locally(
         inserted=len(inserted),
         updated=changed_rows if clauses.matched == "update" else 0,
         deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
-        inserted_hashes=hash_keys(guarded) if guarded else np.empty(0, np.uint64),
+        inserted_hashes=guard_hashes(guarded, clauses) if clauses.guard else None,
     )
+
+
+def guard_hashes(rows: pa.Table | pa.RecordBatch, clauses: MergeClauses) -> Hashes:
+    """Return the hashes of the primary keys of rows; none where no filter is written."""
+    keys = [pick(rows.column(top), rest) for top, *rest in clauses.guard]
+    return hash_keys(keys) if keys else np.empty(0, np.uint64)
 
 
 def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> list[Fragment]:

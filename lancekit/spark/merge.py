@@ -19,12 +19,12 @@ from pyroaring import BitMap
 from lancekit.errors import DuplicateKeysError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.format.key_filter import hash_keys
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.merge import (
     MergeClauses,
     MergeWork,
     condition_holds,
+    guard_hashes,
     mark_fragments,
     matched_rows,
     with_row_ids,
@@ -225,14 +225,14 @@ class _Work:
                 tally.keys = key_values(pa.table(source), clauses.on, pairs)
             if clauses.matched == "update":
                 pairs = self._changed(source, lent, pairs)
+                if clauses.guard_updates:
+                    tally.hashes.append(guard_hashes(source.take(pa.array(pairs)), clauses))
                 yield from self._rows(source, lent, pairs)
             if clauses.matched in {"update", "delete"}:
                 tally.gone.append(addresses[pairs])
             if clauses.insert:
                 tally.inserted += len(alone)
-                if clauses.guard:
-                    guarded = source.take(pa.array(alone))
-                    tally.hashes.append(hash_keys([guarded.column(n) for n in clauses.guard]))
+                tally.hashes.append(guard_hashes(source.take(pa.array(alone)), clauses))
                 yield from self._rows(source, None, alone)
 
     def _changed(
@@ -307,7 +307,9 @@ def _assemble(
         inserted=sum(part.inserted for part in found),
         updated=changed if clauses.matched == "update" else 0,
         deleted=left_out + (changed if clauses.matched == "delete" else 0),
-        inserted_hashes=_joined([part.hashes for part in found], np.uint64),
+        inserted_hashes=(
+            _joined([part.hashes for part in found], np.uint64) if clauses.guard else None
+        ),
     )
 
 
