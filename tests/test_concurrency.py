@@ -16,12 +16,7 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
-from lancekit.commit.conflict_docs import document
-from lancekit.commit.conflicts import RULES, judge
-from lancekit.commit.evidence import Outcome
-from lancekit.commit.pending import Pending
 from lancekit.format import transaction as ops
-from lancekit.format.transaction import Transaction
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False, KEY), pa.field("v", pa.string())])
@@ -279,21 +274,6 @@ def test_new_keys_of_every_type_are_guarded(tmp_path, kind: str) -> None:
             == pa.concat_tables([table(1, ""), table(2, "")])["k"].to_pylist()
         ), name
         assert found["v"].to_pylist() == ["a", "c"]
-
-
-def test_every_operation_meets_every_other() -> None:
-    """Each row names each operation of the format: nothing is compatible by forgetting."""
-    for mine, row in RULES.items():
-        assert set(row) == set(ops.OPERATIONS), mine
-    context: Any = None
-    theirs = Transaction(read_version=1, uuid="theirs", operation=ops.UnknownOperation())
-    verdict = judge(Pending(operation=ops.Append(), uuid="mine"), theirs, context)
-    assert verdict.outcome is Outcome.RETRYABLE
-
-
-def test_the_page_of_conflicts_is_up_to_date() -> None:
-    page = Path(__file__).parents[1] / "docs" / "conflicts.md"
-    assert page.read_text() == document()
 
 
 def test_races_for_a_version_are_limited(tmp_path, monkeypatch) -> None:

@@ -2,48 +2,124 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from string import ascii_lowercase
+
 from lancekit.commit.conflicts import RULES
+from lancekit.commit.differences import ALIKE_ON_PURPOSE, DIFFERENCES, FROM_SOURCE, OUTSIDE
 from lancekit.commit.evidence import Outcome, Rule
-from lancekit.commit.rules_rows import compatible
+from lancekit.commit.rules_rows import compatible, incompatible, retryable
 from lancekit.format import operations as ops
 
 __all__ = ["document"]
 
+_SIGNS = {compatible: "✓", retryable: "↻", incompatible: "✗"}
+_OF_OUTCOMES = {
+    Outcome.COMPATIBLE: "✓",
+    Outcome.REBASED: "",
+    Outcome.RETRYABLE: "↻",
+    Outcome.INCOMPATIBLE: "✗",
+}
+
+_INTRODUCTION = """\
+# How changes meet
+
+Your change was worked out on one version; meanwhile another was committed. Rows are your
+operation, columns the one that was committed. This page is generated from the table in
+`lancekit/commit/conflicts.py`; a test keeps it so, others try every pair against pylance.
+
+A change meets each version that landed since, in order. Four things can come of it:
+"""
+
+_AGAIN = """\
+A delete, an update and a merge are worked out again by themselves (`conflict_retries`). Other
+changes raise `RetryableConflictError` or `IncompatibleConflictError`, both a
+`CommitConflictError` with `retryable`; what the two changes have in common is in
+`error.context["evidence"]`, and a notebook shows the error as a card.
+"""
+
+_DIFFERENCES = """\
+## Where this differs from the reference
+
+Outcomes are those of pylance 14, cell by cell, except for these. None of them can harm a writer
+that uses pylance: what lands here is what it could have written itself.
+"""
+
+_KEYS = """\
+[Key filters](key-filters.md) has how merges learn of each other's keys.
+"""
+
 
 def document() -> str:
     """Return `docs/conflicts.md`."""
-    order = sorted(
-        {rule for row in RULES.values() for rule in row.values()} - {compatible},
-        key=lambda rule: rule.__name__,
+    letters = _letters()
+    heads = [f"{kind.__name__}{_mark(kind)}" for kind in ops.OPERATIONS]
+    outcomes = (
+        f"- **{outcome.name.lower()}** {_OF_OUTCOMES[outcome]}".rstrip() + f": {outcome.value}."
+        for outcome in Outcome
     )
-    lines = [
-        "# How changes meet",
-        "",
-        "Your change was worked out on one version; meanwhile another was committed. Rows are your "
-        "operation, columns the committed one. Generated from `lancekit/commit/conflicts.py`.",
-        "",
-        "| yours | " + " | ".join(kind.__name__ for kind in ops.OPERATIONS) + " |",
-        "|---|" + "---|" * len(ops.OPERATIONS),
-        *(_row(mine) for mine in RULES),
-        "",
-        "A rule answers one of four things:",
-        "",
-        *(f"- **{outcome.name.lower()}**: your change {outcome.value}." for outcome in Outcome),
-        "",
-        "A delete, an update and a merge are worked out again by themselves when a rule says so; "
-        "other operations raise `RetryableConflictError`. An operation of a newer release counts "
-        "as retryable.",
-        "",
-    ]
-    for rule in order:
-        lines += [f"### {rule.__name__}", "", " ".join((rule.__doc__ or "").split()), ""]
-    return "\n".join(lines)
+    return "\n".join(
+        [
+            _INTRODUCTION,
+            *outcomes,
+            "",
+            *_table(["yours ↓", *heads], (_cells(mine, letters) for mine in RULES)),
+            "",
+            "A letter is a rule below. ° pylance has no such operation, or commits it only where "
+            "no dataset is: these cells follow its source, the others were tried.",
+            "",
+            _AGAIN,
+            "## The rules",
+            "",
+            *(_described(rule, letter) for rule, letter in letters.items()),
+            "",
+            _DIFFERENCES,
+            *_table(["", "yours", "theirs", "the reference", "here"], map(list, _differences())),
+            "",
+            "Before any rule is asked:",
+            "",
+            *(f"- {sentence}" for sentence in OUTSIDE),
+            "",
+            "Alike on purpose:",
+            "",
+            *(f"- {sentence}" for sentence in ALIKE_ON_PURPOSE),
+            "",
+            _KEYS,
+        ]
+    )
 
 
-def _row(mine: type) -> str:
-    return f"| {mine.__name__} | {' | '.join(_cell(RULES[mine][k]) for k in ops.OPERATIONS)} |"
+def _mark(kind: type) -> str:
+    return "°" if kind in FROM_SOURCE else ""
 
 
-def _cell(rule: Rule) -> str:
-    name = rule.__name__
-    return "lands" if rule is compatible else f"[{name}](#{name})"
+def _letters() -> dict[Rule, str]:
+    """Give every rule but the constant ones a letter, in the order of the table."""
+    found = [RULES[mine][theirs] for mine in RULES for theirs in ops.OPERATIONS]
+    named = [rule for rule in dict.fromkeys(found) if rule not in _SIGNS]
+    names = [*ascii_lowercase, *(f"a{letter}" for letter in ascii_lowercase)]
+    return dict(zip(named, names, strict=False))
+
+
+def _cells(mine: type, letters: dict[Rule, str]) -> list[str]:
+    cells = []
+    for theirs in ops.OPERATIONS:
+        rule = RULES[mine][theirs]
+        cells.append(_SIGNS.get(rule) or f"[{letters[rule]}](#{rule.__name__})")
+    return [f"**{mine.__name__}**{_mark(mine)}", *cells]
+
+
+def _described(rule: Rule, letter: str) -> str:
+    text = " ".join((rule.__doc__ or "").split())
+    return f'- <a id="{rule.__name__}"></a>**{letter}** ({rule.__name__}): {text}'
+
+
+def _differences() -> Iterable[tuple[str, ...]]:
+    for one in DIFFERENCES:
+        theirs = ", ".join(kind.__name__ for kind in one.theirs)
+        yield one.how, one.mine.__name__, theirs, one.reference, one.here
+
+
+def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> list[str]:
+    rows = [head, ["---"] * len(head), *body]
+    return [f"| {' | '.join(row)} |" for row in rows]
