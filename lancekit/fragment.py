@@ -6,28 +6,33 @@ Names follow ``lance.fragment``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancekit.arguments import check_place, refuse
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import Transaction
+from lancekit.fragment_changes import ChangingFragment
 from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.check_operation import described_file
+from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.write import stage_rows
+from lancekit.pipeline.mark import MarkTask, find_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.predicate import Predicate
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
 from lancekit.writing import write_settings
@@ -51,7 +56,7 @@ FragmentMetadata = Fragment
 _MAX = 2**63 - 1
 
 
-class LanceFragment(PartOfPylance):
+class LanceFragment(ChangingFragment, PartOfPylance):
     """A fragment of a dataset's version; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: Reading, source: FragmentSource) -> None:
@@ -234,6 +239,61 @@ class LanceFragment(PartOfPylance):
     def head(self, num_rows: int) -> pa.Table:
         """Read the fragment's first rows."""
         return self.scanner().head(num_rows)
+
+    def delete(self, predicate: Any) -> Fragment | None:
+        """Mark the rows that a predicate selects as deleted, for a later commit.
+
+        The new deletion file is written; nothing refers to it yet.  See
+        `LanceOperation.Delete`.
+
+        Returns
+        -------
+        FragmentMetadata or None
+            The fragment in its new state, ``None`` if no row is left.
+
+        Raises
+        ------
+        PredicateError
+            The predicate does not fit the schema.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://delete-in-fragment-example")
+        >>> fragment = ds.get_fragments()[0].delete("x = 2")
+        >>> change = lk.LanceOperation.Delete([fragment], [], "x = 2")
+        >>> lk.LanceDataset.commit(ds, change, read_version=1).count_rows()
+        2
+        """
+        schema = blob_view(self._dataset.lance_schema)
+        parsed = Predicate.parse(predicate, schema.to_arrow())
+        found = find_rows(MarkTask(source=replace(self.source, schema=schema), predicate=parsed))
+        return self._deleted(found.rows, found.deleted_before)
+
+    def delete_rows(self, offsets: Iterable[int]) -> Fragment | None:
+        """Mark rows as deleted by their offsets in the fragment's files, for a later commit.
+
+        Returns
+        -------
+        FragmentMetadata or None
+            The fragment in its new state, ``None`` if no row is left.
+
+        Raises
+        ------
+        RowOutOfRangeError
+            The fragment has no such row.
+        """
+        rows = BitMap(int(offset) for offset in offsets)
+        if rows and rows.max() >= self.physical_rows:
+            raise RowOutOfRangeError(
+                f"Fragment {self.fragment_id} has {self.physical_rows} rows: there is no offset "
+                f"{rows.max()}.",
+                offset=rows.max(),
+            )
+        return self._deleted(rows, FragmentReader(self.source).deleted)
+
+    def _deleted(self, rows: BitMap, before: BitMap) -> Fragment | None:
+        return delete_in_fragment(self._dataset._snapshot.store, self.source, rows, before)
 
 
 def write_fragments(

@@ -12,8 +12,6 @@ from lancekit.errors import NotOfferedAttributeError
 
 __all__ = ["NOT_OFFERED", "PartOfPylance"]
 
-_EVOLVE = "schema evolution comes with a later release"
-_ROWS = "comes with the later release on row operations"
 _INDEX = "lancekit reads past indices and does not build or search them"
 _CLEANUP = "comes with the later release on maintenance"
 _MEMWAL = "MemWAL comes with a later release"
@@ -97,8 +95,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "substrait_aggregate": _PLAN,
     },
     "LanceFragment": {
-        **dict.fromkeys(["merge", "merge_columns", "update_columns"], _EVOLVE),
-        **dict.fromkeys(["delete", "delete_rows"], _ROWS),
         "open_session": _SESSION,
         "partition_expression": _ARROW,
         "validate": _CLEANUP,

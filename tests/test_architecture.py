@@ -24,6 +24,7 @@ FLOORS = [
         "operation",
         "writing",
         "changing",
+        "fragment_changes",
         "optimize",
         "fragment",
         "history",

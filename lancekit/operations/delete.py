@@ -22,10 +22,11 @@ from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.predicate import Predicate
+from lancekit.storage import Store
 
-__all__ = ["apply_deletions", "delete_rows"]
+__all__ = ["apply_deletions", "delete_in_fragment", "delete_rows"]
 
 
 def delete_rows(
@@ -94,3 +95,30 @@ def apply_deletions(
         file = write_deletions(snapshot.store, fragment.id, snapshot.version, deleted)
         updated.append(replace(fragment, deletion_file=file))
     return tuple(updated), tuple(removed)
+
+
+def delete_in_fragment(
+    store: Store, source: FragmentSource, rows: BitMap, before: BitMap
+) -> Fragment | None:
+    """Write a deletion file for one fragment, to be committed later.
+
+    Parameters
+    ----------
+    rows
+        The offsets to delete.
+    before
+        Those that are deleted already.
+
+    Returns
+    -------
+    Fragment or None
+        The fragment in its new state, ``None`` if no row is left.
+    """
+    fragment = source.fragment
+    deleted: BitMap = rows | before
+    if len(deleted) >= fragment.physical_rows:
+        return None
+    if len(deleted) == len(before):
+        return fragment
+    file = write_deletions(store, fragment.id, source.version, deleted)
+    return replace(fragment, deletion_file=file)

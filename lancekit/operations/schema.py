@@ -37,13 +37,13 @@ from lancekit.pipeline.columns import (
 from lancekit.pipeline.conversions import Conversion, can_convert
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.fragment import FragmentSource, fragment_sources
 
 __all__ = [
     "Alteration",
     "alter_columns",
     "check_alterations",
-    "columns_tasks",
+    "columns_task",
     "drop_columns",
     "find_field",
     "merge_columns",
@@ -124,7 +124,7 @@ def write_to_all(current: Snapshot, stored: LanceSchema, maker: Maker) -> list[F
 
     If one fails, the files of the others are removed.
     """
-    tasks = columns_tasks(current, stored, maker)
+    tasks = [columns_task(current, s, stored, maker) for s in fragment_sources(current)]
     if isinstance(maker, Streamed):
         found = list(map(_try_columns, tasks))
     else:
@@ -151,19 +151,26 @@ def _last_file(fragment: Fragment) -> Fragment:
     return replace(fragment, files=fragment.files[-1:])
 
 
-def columns_tasks(current: Snapshot, stored: LanceSchema, maker: Maker) -> list[ColumnsTask]:
-    """Return the work of adding columns to each fragment; functions see blobs' descriptors."""
-    return [
-        ColumnsTask(
-            source=source,
-            schema=stored,
-            maker=maker,
-            store=current.store,
-            storage_version=current.manifest.storage_version,
-            checksums=options.checksums,
-        )
-        for source in fragment_sources(current, blob_view(current.manifest.schema))
-    ]
+def columns_task(
+    current: Snapshot,
+    source: FragmentSource,
+    stored: LanceSchema,
+    maker: Maker,
+    view: LanceSchema | None = None,
+) -> ColumnsTask:
+    """Return the work of adding columns to a fragment.
+
+    The maker sees the fragment by the schema `view`; by default blobs are descriptors.
+    """
+    seen = blob_view(current.manifest.schema) if view is None else view
+    return ColumnsTask(
+        source=replace(source, schema=seen),
+        schema=stored,
+        maker=maker,
+        store=current.store,
+        storage_version=current.manifest.storage_version,
+        checksums=options.checksums,
+    )
 
 
 # ---- drop
