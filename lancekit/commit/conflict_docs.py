@@ -13,7 +13,7 @@ from lancekit.format import operations as ops
 
 __all__ = ["document"]
 
-_SIGNS = {compatible: "✓", retryable: "↻", incompatible: "✗"}
+_SIGNS: dict[Rule, str] = {compatible: "✓", retryable: "↻", incompatible: "✗"}
 _OF_OUTCOMES = {
     Outcome.COMPATIBLE: "✓",
     Outcome.REBASED: "",
