@@ -27,6 +27,7 @@ lab: $(VENV)/.ready ## Open the notebooks in JupyterLab
 bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks
 	@$(RUN)/python -m benchmarks.files
+	@$(RUN)/python -m benchmarks.key_filters
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check

@@ -29,7 +29,11 @@ from lancekit.commit.rules_indices import (
     rewrite_of_indexed_rows,
     same_indices,
 )
-from lancekit.commit.rules_keys import new_keys_append, new_keys_update
+from lancekit.commit.rules_keys import (
+    new_keys_append,
+    new_keys_replacement,
+    new_keys_update,
+)
 from lancekit.commit.rules_rows import (
     compatible,
     incompatible,
@@ -135,7 +139,7 @@ RULES: Mapping[type, Mapping[type, Rule]] = {
             ops.Update: new_keys_update,
             ops.Delete: same_rows,
             ops.Rewrite: same_fragments,
-            ops.DataReplacement: same_fragments,
+            ops.DataReplacement: new_keys_replacement,
             ops.Merge: retryable,
             ops.Project: updated_in_new_schema,
             ops.UpdateMemWalState: generations,

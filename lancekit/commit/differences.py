@@ -92,6 +92,13 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "safer",
         ops.Update,
+        (ops.DataReplacement,),
+        "Inserted keys are not compared with a key column whose values were replaced.",
+        "Retryable.",
+    ),
+    Difference(
+        "safer",
+        ops.Update,
         (ops.Update,),
         "Merging a generation of a write-ahead log twice is noticed while the manifest is built.",
         "The rule says so, with the region.",

@@ -6,13 +6,13 @@ import pyarrow as pa
 
 from lancekit.commit.evidence import COMPATIBLE, Context, Verdict, retry
 from lancekit.commit.rules_generations import merged_twice
-from lancekit.commit.rules_rows import same_rows
+from lancekit.commit.rules_rows import same_fragments, same_rows
 from lancekit.commit.touches import field_names, row_changes
 from lancekit.format import operations as ops
 from lancekit.format.key_filter import KeyFilter, is_empty, shared_keys
 from lancekit.format.manifest import Manifest
 
-__all__ = ["new_keys_append", "new_keys_update"]
+__all__ = ["new_keys_append", "new_keys_replacement", "new_keys_update"]
 
 
 def new_keys_append(mine: ops.Update, _theirs: ops.Append, context: Context) -> Verdict:
@@ -32,6 +32,20 @@ def new_keys_update(mine: ops.Update, theirs: ops.Update, context: Context) -> V
         if not verdict.lands:
             return verdict
     return same_rows(mine, theirs, context)
+
+
+def new_keys_replacement(
+    mine: ops.Update, theirs: ops.DataReplacement, context: Context
+) -> Verdict:
+    """Lands if no fragment was changed by both, and no key was replaced while it inserted some."""
+    ours = mine.inserted_rows
+    if ours is None or is_empty(ours, _key_types(ours, context.read)):
+        return same_fragments(mine, theirs, context)
+    written = {id_ for group in theirs.replacements for id_ in group.new_file.fields}
+    if both := written.intersection(ours.field_ids):
+        named = ", ".join(field_names(context.read.schema, both))
+        return retry(f"values of the key {named} were replaced", fields=tuple(sorted(both)))
+    return same_fragments(mine, theirs, context)
 
 
 def _distinct_keys(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:

@@ -413,6 +413,17 @@ def test_a_merge_that_inserted_nothing_disturbs_nobody() -> None:
     assert meet(_update(range(3)), ops.Append((fragment(9),))).outcome is RETRY
 
 
+def test_keys_that_were_replaced_may_be_the_inserted_ones() -> None:
+    def replaced(field: int) -> ops.DataReplacement:
+        file = DataFile("new.lance", (field,), (0,), 2, 0)
+        return ops.DataReplacement((ops.DataReplacementGroup(2, file),))
+
+    assert meet(_update(range(3)), replaced(0)).outcome is RETRY
+    assert meet(_update(range(3)), replaced(1)).outcome is LANDS
+    assert meet(_update(range(0)), replaced(0)).outcome is LANDS
+    assert meet(_update(None), replaced(0)).outcome is LANDS
+
+
 def test_the_evidence_says_how_certain_a_key_is() -> None:
     certain = meet(_update(range(5)), _update(range(3, 9))).evidence
     assert certain is not None
