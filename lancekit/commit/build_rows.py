@@ -17,6 +17,7 @@ from lancekit.commit.draft import (
 from lancekit.commit.index_upkeep import (
     extended,
     live_fields,
+    moved,
     pruned,
     retained,
     rewritten_fields,
@@ -99,7 +100,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     check_files(operation.new_fragments, manifest.storage_version)
     origins = {f.id for f in operation.updated_fragments}.union(operation.removed_fragment_ids)
     new = numbered(manifest, operation.new_fragments)
-    moved = [f.id for f in new if is_complete(f)]
+    pure = [f.id for f in new if is_complete(f)]
     updated = {f.id: without_dead(f) for f in operation.updated_fragments}
     counter = RowCounter(manifest.next_row_id)
     if manifest.has_stable_row_ids:
@@ -118,7 +119,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
             schema,
             rewritten=operation.fields_for_preserving_frag_bitmap,
             origins=origins,
-            new=moved,
+            new=pure,
         )
     indices = retained(indices, schema, fragments)
     return draft.built(
@@ -148,14 +149,7 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     fragments = manifest.fragments.edit(removed=operation.all_old_ids, added=added)
     indices = swapped(draft.indices, groups, operation.rewritten_indices)
     if manifest.has_stable_row_ids:
-        remapped = {index.new_id for index in operation.rewritten_indices}
-        for group, ids in groups:
-            origins = [f.id for f in group.old_fragments]
-            follow = extended(indices, manifest.schema, rewritten=(), origins=origins, new=ids)
-            indices = tuple(
-                index if index.uuid in remapped else moved
-                for index, moved in zip(indices, follow, strict=True)
-            )
+        indices = moved(indices, groups, operation.rewritten_indices)
     return draft.built(fragments=fragments, indices=indices)
 
 
@@ -214,8 +208,8 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
                 hint="Work the change out again, on the newest version.",
                 fragment=old.id,
             )
-        changed[old.id] = rewritten_fields(old, fragment).intersection(live_fields(old))
-        anew = changed[old.id] or rewritten_fields(old, fragment) & cast
+        changed[old.id] = rewritten_fields(old, fragment)
+        anew = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
         fragment = without_dead(fragment)
         if manifest.has_stable_row_ids and anew:
             fragment = all_updated(fragment, draft.version)

@@ -23,6 +23,7 @@ __all__ = [
     "extended",
     "follows_row_ids",
     "live_fields",
+    "moved",
     "pruned",
     "retained",
     "rewritten_fields",
@@ -194,6 +195,30 @@ def swapped(
         )
 
     return tuple(map(swap, indices))
+
+
+def moved(
+    indices: Iterable[IndexMetadata],
+    groups: Sequence[tuple[RewriteGroup, Collection[int]]],
+    rewritten: Sequence[RewrittenIndex],
+) -> Indices:
+    """Let indices by row id cover the fragments that rows were rewritten to, ids and all.
+
+    Those that were remapped do already; of a group that an index covers in part it covers no more.
+    """
+    remapped = {index.new_id for index in rewritten}
+
+    def move(index: IndexMetadata) -> IndexMetadata:
+        covered = index.fragment_bitmap
+        if covered is None or index.uuid in remapped or not follows_row_ids(index):
+            return index
+        for group, new in groups:
+            old = BitMap([f.id for f in group.old_fragments])
+            if old.issubset(covered):
+                covered = covered - old | BitMap(new)
+        return replace(index, fragment_bitmap=covered)
+
+    return tuple(map(move, indices))
 
 
 def _recovered(
