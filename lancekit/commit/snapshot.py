@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -38,6 +39,8 @@ __all__ = [
     "read_deletions",
     "snapshot_of",
 ]
+
+_BARE = re.compile(r"[^/\\\0]+")
 
 # one read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
@@ -188,7 +191,7 @@ def missing_file(location: FileLocation, version: int) -> CorruptFileError:
 
 
 def _check_bare(name: str, snapshot: Snapshot) -> None:
-    if not name or "/" in name or "\\" in name or name in {".", ".."}:
+    if not name or name in {".", ".."} or not _BARE.fullmatch(name):
         raise CorruptFileError(
             f"Version {snapshot.version} of {snapshot.store.uri} lists a file named {name!r}; "
             "only bare file names are allowed.",
