@@ -90,7 +90,18 @@ def test_huge_counts_do_not_allocate(tmp_path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../secret.lance", "/etc/passwd", "..", ".", "", "a/b.lance", "a\\b", "..\\x", "data/../../x", "a\0b"],
+    [
+        "../secret.lance",
+        "/etc/passwd",
+        "..",
+        ".",
+        "",
+        "a/b.lance",
+        "a\\b",
+        "..\\x",
+        "data/../../x",
+        "a\0b",
+    ],
 )
 @pytest.mark.parametrize("place", ["data", "transaction"])
 def test_names_in_a_manifest_are_bare(tmp_path, name: str, place: str) -> None:
