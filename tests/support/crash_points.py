@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import lance
 import pyarrow as pa
@@ -129,7 +130,8 @@ class Place:
         if self._saved.exists():
             shutil.copytree(self._saved, self.path)
         fail_at, faults.fail_at = faults.fail_at, 0
-        with injected(faults):
+        # one thread: the calls come in the same order each time
+        with injected(faults), patch("os.cpu_count", return_value=1):
             ds = lk.dataset(self.path) if change.exists else None
             faults.calls.clear()
             faults.fail_at = fail_at

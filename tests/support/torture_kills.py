@@ -39,6 +39,7 @@ def kill_many(job: dict[str, Any], first: int, count: int) -> None:
     rng = random.Random(first)
     for number in range(first, first + count):
         log = str(Path(job["log"]) / f"{number}.log")
+        Path(log).touch()
         kill_one(job | {"who": number, "seed": number, "log": log}, rng.uniform(0.01, 0.15))
         rows_of(lk.dataset(job["uri"]))
 
