@@ -208,14 +208,17 @@ def _put_uuid(message: Any, name: str, value: UUID) -> None:
     getattr(message, name).uuid = value.bytes
 
 
-def _get_bitmap(message: Any, name: str) -> BitMap | None:
-    stored = getattr(message, name)
-    if not stored:
-        return None
+def parse_bitmap(stored: bytes) -> BitMap:
+    """Return a set of numbers; ``CorruptFileError`` if the bytes are not one."""
     try:
         return BitMap.deserialize(stored)
     except ValueError as error:
-        raise CorruptFileError(f"A set of fragment ids is damaged: {error}.") from error
+        raise CorruptFileError(f"A bitmap is damaged: {error}.") from error
+
+
+def _get_bitmap(message: Any, name: str) -> BitMap | None:
+    stored = getattr(message, name)
+    return parse_bitmap(stored) if stored else None
 
 
 def _put_bitmap(message: Any, name: str, value: BitMap | None) -> None:

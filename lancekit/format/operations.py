@@ -300,10 +300,16 @@ class Update(Part):
 
     @property
     def changed_offsets(self) -> dict[int, BitMap]:
-        """The rows changed in place, by fragment, of both forms."""
+        """The rows changed in place, by fragment, of both forms.
+
+        Raises
+        ------
+        CorruptFileError
+            A bitmap is damaged.
+        """
         listed = {key: BitMap(values) for key, values in self.listed_fragment_offsets.items()}
         stored = self.updated_fragment_offsets.items()
-        return listed | {key: BitMap.deserialize(value) for key, value in stored}
+        return listed | {key: c.parse_bitmap(value) for key, value in stored}
 
 
 @dataclass(frozen=True, slots=True)

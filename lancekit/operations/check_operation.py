@@ -153,7 +153,7 @@ def _check_ids(brought: _Brought, read: Snapshot | None) -> None:
             hint="Name a fragment once: in its new state, or as removed.",
             fragment=twice[0],
         )
-    known = set(read.manifest.fragments.ids.tolist()) if read else set()
+    known = set(read.manifest.fragments.ids.tolist()) if read and named else set()
     for id_ in named:
         if id_ not in known:
             raise _no_fragment(id_, read)
