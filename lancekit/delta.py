@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
 from lancekit.scan.fragment import FragmentReader, fragment_sources
@@ -22,7 +23,7 @@ _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 
 
-class DatasetDelta:
+class DatasetDelta(Displayed):
     """Changes after `begin_version`, up to and including `end_version`.
 
     Rows are read at `end_version`, so a row that changed again later is still found.
@@ -46,11 +47,24 @@ class DatasetDelta:
         self.begin_version = begin_version
         self.end_version = end_version
 
+    def _plain(self) -> str:
+        return f"DatasetDelta(begin_version={self.begin_version}, end_version={self.end_version})"
+
     def list_transactions(self) -> list[Transaction]:
         """Return what each commit in between did, oldest first."""
+        return [transaction for _, transaction in self.commits() if transaction is not None]
+
+    def commits(self, newest: int | None = None) -> list[tuple[int, Transaction | None]]:
+        """Return each version in between with what its commit did, oldest first.
+
+        Parameters
+        ----------
+        newest
+            How many to read, from the end; all of them by default.
+        """
         numbers = range(self.begin_version + 1, self.end_version + 1)
-        found = (self._dataset.read_transaction(number) for number in numbers)
-        return [transaction for transaction in found if transaction is not None]
+        wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
+        return [(number, self._dataset.read_transaction(number)) for number in wanted]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Return the rows created in between, with row ids and versions.

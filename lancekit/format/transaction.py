@@ -9,6 +9,7 @@ from typing import Any
 
 from google.protobuf.unknown_fields import UnknownFieldSet
 
+from lancekit.display import Displayed
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Part, decode, encode, values_of, wire
 from lancekit.format.operations import (
@@ -89,8 +90,8 @@ _BLOB_ARMS: dict[str, type[Append] | type[Overwrite]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction(Part):
+@dataclass(frozen=True, slots=True, repr=False)
+class Transaction(Displayed, Part):
     """One commit: the version it read, what it did, and who can recognise it by `uuid`.
 
     `blobs_op` is what a removed feature of old releases did to the dataset of blob columns.
@@ -107,6 +108,10 @@ class Transaction(Part):
     def commit_message(self) -> str | None:
         """What the writer says about the commit."""
         return self.transaction_properties.get(COMMIT_MESSAGE)
+
+    def _plain(self) -> str:
+        kind = type(self.operation).__name__
+        return f"Transaction({kind}, read_version={self.read_version}, uuid={self.uuid!r})"
 
 
 def parse_transaction(data: bytes | memoryview, where: str) -> Transaction:

@@ -7,20 +7,27 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.dataset import LanceDataset
+from lancekit.delta import DatasetDelta
 from lancekit.errors import CommitConflictError
+from lancekit.format.transaction import Transaction
 from lancekit.history import History, Version
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
+    cleanup_card,
+    cleanup_plan_card,
     compaction_card,
     delete_card,
     merge_card,
     update_card,
 )
 from lancekit.notebook._session import session_card
+from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
+from lancekit.operations.cleanup import CleanupExplanation
+from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -36,12 +43,16 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     LanceDataset: dataset_card,
     History: history_card,
     Version: version_card,
+    Transaction: transaction_card,
+    DatasetDelta: delta_card,
     Tags: tags_card,
     Branches: branches_card,
     MergeResult: merge_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,
     CompactionMetrics: compaction_card,
+    CleanupStats: cleanup_card,
+    CleanupExplanation: cleanup_plan_card,
     SessionInfo: session_card,
     CommitConflictError: conflict_card,
 }

@@ -212,7 +212,7 @@ def test_merge_result(ds):
         "num_deleted_rows": 0,
     }
     assert "not guarded" in fact(
-        ds.merge_insert("name").when_matched_update_all().execute(rows(7)), "key guard"
+        ds.merge_insert("name").when_matched_delete().execute(rows(7)), "key guard"
     )
 
 
@@ -314,3 +314,75 @@ def test_results_can_be_pickled(shown):
 def test_an_object_without_a_card_is_refused():
     with pytest.raises(TypeError, match="int has no card"):
         card(3, NOW)
+
+
+def test_a_transaction(ds):
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute(rows(1, 7))
+    made = ds.read_transaction(ds.version)
+    assert lines(made)[0] == "update · worked out on version 4"
+    assert fact(made, "changed") == "1 fragment, 2 rows"
+    assert fact(made, "added") == "1 fragment, 2 rows"
+    assert fact(made, "new keys") == "in a Bloom filter"
+    assert fact(made, "uuid") == made.uuid
+    first = ds.read_transaction(1)
+    assert lines(first)[0] == "create · worked out on version 0"
+    assert fact(first, "message") == "the first three"
+    assert fact(first, "schema") == "2 columns: id, name"
+
+
+def _fragment(**changes):
+    return lk.FragmentMetadata(id=3, files=(), physical_rows=5, **changes)
+
+
+@pytest.mark.parametrize(
+    ("operation", "label", "said"),
+    [
+        (lk.LanceOperation.Restore(2), "restored", "version 2"),
+        (lk.LanceOperation.ReserveFragments(3), "reserved", "3 fragment ids"),
+        (
+            lk.LanceOperation.Delete([], [1, 2], "x > 1"),
+            "removed",
+            "fragments 1, 2",
+        ),
+        (lk.LanceOperation.Delete([_fragment()], [], "x > 1"), "where", "x > 1"),
+        (
+            lk.LanceOperation.Rewrite(
+                [lk.LanceOperation.RewriteGroup([_fragment(), _fragment()], [_fragment()])], []
+            ),
+            "compacted",
+            "2 fragments into 1",
+        ),
+        (
+            lk.LanceOperation.UpdateConfig(lk.LanceOperation.UpdateMap({"a": "1", "b": None})),
+            "config",
+            "a = 1; without b",
+        ),
+        (
+            lk.LanceOperation.UpdateConfig(
+                table_metadata_updates=lk.LanceOperation.UpdateMap({"a": "1"}, True)
+            ),
+            "table metadata",
+            "all of it: a = 1",
+        ),
+        (
+            lk.LanceOperation.Clone(True, None, 4, "s3://key:secret@bucket/x", "trial"),
+            "of",
+            "s3://bucket/x",
+        ),
+    ],
+)
+def test_what_an_operation_holds(operation, label, said):
+    assert fact(lk.Transaction(1, operation), label) == said
+
+
+def test_a_delta(ds):
+    delta = ds.delta(compared_against=1)
+    shown = lines(delta)
+    assert shown[0] == "version 1 to 4 · 3 commits"
+    assert [line.split()[:2] for line in shown[-3:]] == [
+        ["4", "update"],
+        ["3", "delete"],
+        ["2", "append"],
+    ]
+    assert "two more" in shown[-1]
