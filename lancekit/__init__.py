@@ -18,6 +18,8 @@ from lancekit.fragment import FragmentMetadata, LanceFragment
 from lancekit.history import History, Version
 from lancekit.merge import MergeInsertBuilder
 from lancekit.operation import DatasetBasePath, Index, LanceOperation
+from lancekit.operations.cleanup import CleanupExplanation
+from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -38,6 +40,8 @@ __all__ = [
     "BlobFile",
     "BlobType",
     "Branches",
+    "CleanupExplanation",
+    "CleanupStats",
     "ColumnOrdering",
     "CompactionMetrics",
     "DatasetBasePath",

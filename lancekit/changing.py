@@ -10,6 +10,8 @@ import pyarrow as pa
 from lancekit.arguments import check_count
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, add_columns, merge_table
+from lancekit.operations.cleanup import CleanupExplanation, clean_up, explain_cleanup
+from lancekit.operations.cleanup_plan import CleanupStats, cleanup_request
 from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import UpdateResult
@@ -199,6 +201,96 @@ class Changing(Handle):
         """
         checked = check_alterations(alterations)
         self._move(lambda snapshot: (alter_columns(snapshot, checked), None))
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions of the handle's branch, and files that no version needs.
+
+        The handle's version and newer ones stay, and so do tagged ones, those that branches
+        forked from, and what any of them refers to.  A shallow clone elsewhere protects nothing.
+
+        Parameters
+        ----------
+        older_than
+            Remove versions that are older; two weeks if nothing else is given.
+        retain_versions
+            Keep the newest ones, so many of them.
+        delete_unverified
+            Remove files that belong to no version even if they are not seven days old.  One that
+            belongs to a commit under way would be lost: only if nobody else writes.
+        error_if_tagged_old_versions
+            Whether a tagged version among them is an error, or passed over.
+        delete_rate_limit, delete_concurrency
+            The most files to remove in a second, and at a time.
+        versions
+            Remove only these versions.
+
+        Raises
+        ------
+        RefConflictError
+            A version to remove is tagged.
+        InvalidArgumentError
+            An argument that cannot be used.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from datetime import timedelta
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://cleanup-example")
+        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> ds.cleanup_old_versions(timedelta(0)).old_versions
+        1
+        """
+        request = cleanup_request(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        limits = {
+            "delete_rate_limit": delete_rate_limit,
+            "delete_concurrency": delete_concurrency,
+        }
+        for name, value in limits.items():
+            if value is not None:
+                check_count(name, value, least=1)
+        return clean_up(
+            self._snapshot, request, per_second=delete_rate_limit, concurrency=delete_concurrency
+        )
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """Tell what `cleanup_old_versions` would remove; nothing is.
+
+        Parameters
+        ----------
+        include_files, max_files
+            Whether to list files, and how many at most.
+
+        The others are those of `cleanup_old_versions`.
+        """
+        del delete_rate_limit  # nothing is removed
+        request = cleanup_request(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        most = check_count("max_files", max_files, least=1)
+        return explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
 
     @property
     def optimize(self) -> DatasetOptimizer:

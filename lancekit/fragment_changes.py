@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema
-from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.fragment_changes import (
     add_to_fragment,
@@ -19,13 +18,16 @@ from lancekit.operations.fragment_changes import (
 from lancekit.pipeline.inputs import as_reader
 from lancekit.scan.fragment import FragmentSource
 
+if TYPE_CHECKING:
+    from lancekit.reading import Reading
+
 __all__ = ["ChangingFragment"]
 
 
 class ChangingFragment:
     """Writes files for a new state of the fragment, and returns that; nothing is committed."""
 
-    _dataset: Handle
+    _dataset: Reading
     source: FragmentSource
 
     def merge_columns(

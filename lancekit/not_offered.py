@@ -44,9 +44,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             [
                 "all_files",
-                "cleanup_old_versions",
                 "drop",
-                "explain_cleanup_old_versions",
                 "tracked_files",
             ],
             _CLEANUP,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit.notebook._common import checkout, facts, ref
+from lancekit.notebook._common import NAMES, checkout, facts, ref
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural, size
+from lancekit.operations.cleanup import CleanupExplanation
+from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -15,7 +17,14 @@ from lancekit.operations.results import (
 )
 from lancekit.options import options
 
-__all__ = ["compaction_card", "delete_card", "merge_card", "update_card"]
+__all__ = [
+    "cleanup_card",
+    "cleanup_plan_card",
+    "compaction_card",
+    "delete_card",
+    "merge_card",
+    "update_card",
+]
 
 
 def _seconds(duration: float) -> str:
@@ -120,6 +129,50 @@ def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: 
             ("ran", _ENGINES.get(result.engine, result.engine)),
             ("old files", "stay for older versions until cleanup_old_versions() removes them"),
         ),
+    )
+
+
+def cleanup_card(result: CleanupStats, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    return Card(
+        kind="Cleanup",
+        title=plural(result.old_versions, "old version"),
+        headline=(size(result.bytes_removed),),
+        facts=_cleaned(result),
+    )
+
+
+def cleanup_plan_card(result: CleanupExplanation, now: datetime) -> Card:  # noqa: ARG001
+    stats = result.stats
+    branches = (
+        f"{clean(b.name)} (version {b.referenced_version})" for b in result.referenced_branches
+    )
+    return Card(
+        kind="Cleanup plan",
+        title=f"{plural(stats.old_versions, 'old version')} would go",
+        headline=(size(stats.bytes_removed), f"seen from version {count(result.read_version)}"),
+        facts=(
+            *_cleaned(stats),
+            *facts(
+                ("kept for branches", listing(branches, NAMES)),
+                ("notes", listing(result.warnings, NAMES)),
+            ),
+        ),
+    )
+
+
+def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
+    files = {
+        "data": stats.data_files_removed,
+        "deletion": stats.deletion_files_removed,
+        "transaction": stats.transaction_files_removed,
+        "index": stats.index_files_removed,
+        "temporary": stats.temporary_files_removed,
+    }
+    listed = ", ".join(f"{count(number)} {kind}" for kind, number in files.items() if number)
+    failed = plural(stats.failed_deletes, "file")
+    return facts(
+        ("files", listed or "none"),
+        ("could not be removed", failed if stats.failed_deletes else ""),
     )
 
 

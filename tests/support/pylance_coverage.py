@@ -44,6 +44,10 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.add_columns": (
         "columns of SQL expressions are nullable; functions see live rows alone; no checkpoints"
     ),
+    "LanceDataset.cleanup_old_versions": (
+        "detached versions, and the start of a branch that is being made, stay too; files aside "
+        "of tags and branches go too"
+    ),
     "LanceDataset.merge": "a null key matches nothing",
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
     "LanceDataset.add_bases": "any iterable of base paths",

@@ -1,0 +1,136 @@
+"""Cleanup: old versions go, and the files that no version needs any more (operations, 6.6)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lancekit.commit.line import Line
+from lancekit.commit.refs import list_branches, list_tags
+from lancekit.commit.snapshot import Snapshot, load_snapshot
+from lancekit.commit.versions import list_versions
+from lancekit.display import Displayed
+from lancekit.errors import StorageError
+from lancekit.format.names import parse_manifest_name
+from lancekit.operations.cleanup_plan import (
+    CleanupBranch,
+    CleanupFile,
+    CleanupPlan,
+    CleanupRequest,
+    CleanupStats,
+    file_key,
+    plan_cleanup,
+    references,
+)
+from lancekit.storage import Store
+
+__all__ = ["CleanupExplanation", "clean_up", "explain_cleanup"]
+
+#: files that are removed at a time, if nothing else is asked for
+_CONCURRENCY = 8
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CleanupExplanation(Displayed):
+    """What a cleanup would remove."""
+
+    read_version: int
+    stats: CleanupStats
+    candidate_files: list[CleanupFile]
+    candidate_files_truncated: bool
+    candidate_file_limit: int
+    referenced_branches: list[CleanupBranch]
+    warnings: list[str]
+
+    def _plain(self) -> str:
+        return f"CleanupExplanation(read_version={self.read_version}, stats={self.stats._plain()})"
+
+
+def explain_cleanup(
+    snapshot: Snapshot, request: CleanupRequest, *, include_files: bool, max_files: int
+) -> CleanupExplanation:
+    """Plan a cleanup and tell what it would do; nothing is removed."""
+    plan = plan_cleanup(snapshot, request)
+    cut = include_files and len(plan.files) > max_files
+    warnings = [f"{name!r} keeps version {version}" for name, version in plan.tagged.items()]
+    if cut:
+        warnings.append(f"only {max_files} of {len(plan.files)} files are listed")
+    return CleanupExplanation(
+        read_version=plan.read_version,
+        stats=CleanupStats.of(plan.files),
+        candidate_files=list(plan.files[:max_files]) if include_files else [],
+        candidate_files_truncated=cut,
+        candidate_file_limit=max_files,
+        referenced_branches=list(plan.branches),
+        warnings=warnings,
+    )
+
+
+def clean_up(
+    snapshot: Snapshot,
+    request: CleanupRequest,
+    *,
+    per_second: int | None = None,
+    concurrency: int | None = None,
+) -> CleanupStats:
+    """Plan a cleanup and carry it out.
+
+    Manifests go first, oldest first: a cleanup that dies leaves files that no version refers to,
+    and never a version without its files.
+
+    Parameters
+    ----------
+    per_second
+        The most files that are removed in a second.
+    concurrency
+        The most that are removed at a time.
+    """
+    line = snapshot.line
+    plan = plan_cleanup(snapshot, request)
+    kept = _needed_since(line, plan)
+    files = [file for file in plan.files if file_key(file.path) not in kept]
+    manifests = [file for file in files if file.kind == "manifest"]
+    # names of the newer scheme descend with their versions
+    manifests.sort(key=lambda file: _age(file.path), reverse=True)
+    rest = [file for file in files if file.kind != "manifest"]
+    remove = _remover(line, per_second)
+    removed = [file for file in manifests if remove(file)]
+    gone_manifests = len(removed) == len(manifests)
+    # where a version could not be removed, its files stay with it
+    candidates = [file for file in rest if gone_manifests or file.unverified]
+    with ThreadPoolExecutor(1 if per_second else concurrency or _CONCURRENCY) as pool:
+        outcomes = list(pool.map(remove, candidates))
+    removed += [file for file, gone in zip(candidates, outcomes, strict=True) if gone]
+    return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed))
+
+
+def _age(path: str) -> int:
+    parsed = parse_manifest_name(path.rpartition("/")[2])
+    return -parsed[0] if parsed else 0
+
+
+def _needed_since(line: Line, plan: CleanupPlan) -> set[str]:
+    """Return what came to be needed since the plan was made: new versions, tags and branches."""
+    found = [v for v in list_versions(line).versions if v > plan.latest]
+    tags = [t.version for t in list_tags(line.root).values() if t.branch == line.branch]
+    forks = list_branches(line.root).values()
+    parents = [b.parent_version for b in forks if b.parent_branch == line.branch]
+    again = sorted({*tags, *parents} & set(plan.versions))
+    snapshots = [load_snapshot(line, version) for version in (*found, *again)]
+    return references(snapshots) | {snapshot.manifest_name for snapshot in snapshots}
+
+
+def _remover(line: Line, per_second: int | None) -> Callable[[CleanupFile], bool]:
+    def remove(file: CleanupFile) -> bool:
+        if per_second:
+            time.sleep(1 / per_second)
+        store: Store = line.root if file.path.startswith("_refs/") else line.store
+        try:
+            store.delete(file.path)
+        except StorageError:
+            return False
+        return True
+
+    return remove
