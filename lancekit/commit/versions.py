@@ -79,9 +79,8 @@ def list_versions(line: Line) -> VersionListing:
     newest = _newest(found)
     if newest is None:
         raise _no_dataset(line)
-    parsed = filter(None, map(names.parse_manifest_name, found))
     # a migration that was interrupted may leave one version under both names
-    return VersionListing(tuple(sorted({version for version, _ in parsed})), newest.naming)
+    return VersionListing(tuple(sorted(set(names.manifest_versions(found)))), newest.naming)
 
 
 def newest_version(line: Line) -> Newest | None:
@@ -111,25 +110,28 @@ def _listed(store: Store) -> Newest | None:
         newest = _newest(store.list_names(names.VERSIONS))
     if newest is None:
         return None
-    return replace(newest, mark=page.names.get(names.manifest_name(newest.version, newest.naming)))
+    return replace(newest, mark=page.marks.get(names.manifest_name(newest.version, newest.naming)))
 
 
 def _newest(found: Collection[str]) -> Newest | None:
     """Return the newest of some names; of ten thousand, few are looked at one by one."""
-    length = names.V2_NAME_LENGTH
-    older = [parsed[0] for name in found if len(name) != length
-             and (parsed := names.parse_manifest_name(name))]  # fmt: skip
-    first = min((name for name in found if len(name) == length), default=None)
-    if first is not None and names.parse_manifest_name(first) is None:
-        readable = (n for n in found if len(n) == length and names.parse_manifest_name(n))
-        first = min(readable, default=None)
-    parsed = names.parse_manifest_name(first) if first is not None else None
+    odd = (names.parse_manifest_name(name) for name in found if len(name) != names.V2_NAME_LENGTH)
+    older = [version for version, _ in filter(None, odd)]
+    # digits sort before the names of all other files that belong there
+    parsed = _parsed_v2(min(found, default=""))
+    if parsed is None:
+        parsed = _parsed_v2(min(filter(_parsed_v2, found), default=""))
     if parsed is None:
         return Newest(max(older), ManifestNaming.V1) if older else None
-    newest = Newest(parsed[0], ManifestNaming.V2, mixed=bool(older))
+    newest = Newest(parsed, ManifestNaming.V2, mixed=bool(older))
     if older and max(older) > newest.version:
         return replace(newest, version=max(older), naming=ManifestNaming.V1)
     return newest
+
+
+def _parsed_v2(name: str) -> int | None:
+    parsed = names.parse_manifest_name(name) if len(name) == names.V2_NAME_LENGTH else None
+    return parsed[0] if parsed is not None else None
 
 
 def dataset_exists(line: Line) -> bool:

@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.errors import CorruptFileError
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.wire import parse
 
 __all__ = ["FragmentFacts", "Totals", "facts_of", "totals_of_files"]
 
@@ -25,6 +27,8 @@ Flags: TypeAlias = NDArray[np.bool_]
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 # a row address has 32 bits for the fragment, and 32 for the row in it
 _LAST_ID, _MOST_ROWS = np.uint64((1 << 32) - 1), np.uint64(1 << 32)
+# up to so many messages are parsed one by one sooner than side by side
+_FEW = 64
 # a varint that starts at the last byte may be looked at this far behind the end
 _PADDING = bytes(16)
 
@@ -96,6 +100,8 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
     CorruptFileError
         A message is damaged, or claims more than a row address could name.
     """
+    if len(encoded) <= _FEW:
+        return _facts_of_few(encoded)
     messages, count = _joined(encoded), len(encoded)
     ids, rows, deleted = (np.zeros(count, np.uint64) for _ in range(3))
     has_deletions = np.zeros(count, np.bool_)
@@ -122,14 +128,33 @@ def totals_of_files(encoded: Sequence[bytes]) -> tuple[int, int]:
     CorruptFileError
         A message is damaged.
     """
-    messages = _joined(encoded)
     files = size = 0
+    if len(encoded) <= _FEW:
+        for fragment in _parsed(encoded):
+            files += len(fragment.files)
+            size += sum(file.file_size_bytes for file in fragment.files)
+        return files, size
+    messages = _joined(encoded)
     for fields in _walk(messages):
         found = fields.where(2, _LENGTH)
         files += found.message.size
         for inner in _walk(_inside(messages, found)):
             size += int(inner.where(6, _VARINT).value.sum())
     return files, size
+
+
+def _parsed(encoded: Sequence[bytes]) -> Iterator[pb.DataFragment]:
+    return (parse(pb.DataFragment, data, "a manifest's fragment") for data in encoded)
+
+
+def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
+    rows = [
+        (f.id, f.physical_rows, f.deletion_file.num_deleted_rows, f.HasField("deletion_file"))
+        for f in _parsed(encoded)
+    ]
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    kinds = (np.uint64, np.uint64, np.uint64, np.bool_)
+    return FragmentFacts(*map(np.array, columns, kinds))
 
 
 def _joined(encoded: Sequence[bytes]) -> _Messages:

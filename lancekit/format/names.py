@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 from uuid import UUID
 
@@ -18,9 +19,10 @@ __all__ = [
     "VERSIONS",
     "ManifestNaming",
     "branch_folder",
-    "is_detached",
     "data_file_name",
+    "is_detached",
     "manifest_name",
+    "manifest_versions",
     "parse_manifest_name",
     "transaction_name",
 ]
@@ -86,6 +88,30 @@ def parse_manifest_name(name: str) -> tuple[int, ManifestNaming] | None:
     if len(stem) == 20:
         return _MAX_U64 - int(stem), ManifestNaming.V2
     return int(stem), ManifestNaming.V1
+
+
+def manifest_versions(found: Iterable[str]) -> list[int]:
+    """Return the versions whose manifests are among the names of a folder's files.
+
+    Examples
+    --------
+    >>> manifest_versions(["18446744073709551614.manifest", "7.manifest", "x.tmp"])
+    [1, 7]
+    """
+    # ten thousand names at once: what looks like a name of the newer kind needs few looks
+    newer, other = [], []
+    for name in found:
+        stem = name[:20]
+        if (
+            len(name) == V2_NAME_LENGTH
+            and name.endswith(_SUFFIX)
+            and stem.isdecimal()
+            and stem.isascii()
+        ):
+            newer.append(_MAX_U64 - int(stem))
+        else:
+            other.append(name)
+    return newer + [parsed[0] for parsed in map(parse_manifest_name, other) if parsed]
 
 
 def data_file_name(unique: UUID) -> str:

@@ -15,8 +15,8 @@ Two kinds of new objects are told apart, because a reader can meet only one of t
 from __future__ import annotations
 
 import uuid
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
@@ -60,13 +60,14 @@ class ObjectInfo:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The first names of a folder, each with its mark (see `Store.mark`) if that came along.
+    """The first names of a folder; `whole` tells whether these are all.
 
-    `whole` tells whether these are all names.
+    `marks` has those of the names (see `Store.mark`), where they came along.
     """
 
-    names: Mapping[str, str | None]
+    names: Collection[str]
     whole: bool
+    marks: Mapping[str, str] = field(default_factory=dict)
 
 
 @runtime_checkable
@@ -143,7 +144,7 @@ class Store(Protocol):
         """
 
     def put_hint(self, name: str, data: Bytes) -> None:
-        """Write what nobody relies on: not durable, a failure is no error.
+        """Write what nobody relies on: not durable, not atomic, a failure is no error.
 
         A store that lists names in order does nothing: there no reader needs a hint.
         """

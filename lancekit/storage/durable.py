@@ -18,7 +18,7 @@ from lancekit.errors import StorageError
 from lancekit.storage.base import Bytes, temporary_name
 from lancekit.storage.disk_errors import writing
 
-__all__ = ["FileSink", "link_if_absent", "replace_file"]
+__all__ = ["FileSink", "link_if_absent", "replace_file", "write_over"]
 
 BUFFER_BYTES = 1 << 20
 
@@ -121,6 +121,20 @@ def _no_hard_links(path: str, error: OSError) -> StorageError:
         path=path,
         errno=error.errno,
     )
+
+
+def write_over(path: str, data: Bytes) -> None:
+    """Write a small file in place, whatever happens to it.
+
+    A file system that moves a new file over an old one first flushes the new one, fsync or not,
+    which takes longer than the rest of a commit.
+    """
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, data)
+        os.ftruncate(descriptor, len(data))
+    finally:
+        os.close(descriptor)
 
 
 class FileSink:

@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, StorageError
+from lancekit.errors import CorruptFileError
 from lancekit.options import options
 from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo, Page
 from lancekit.storage.disk_errors import reading
-from lancekit.storage.durable import FileSink, link_if_absent, replace_file
+from lancekit.storage.durable import FileSink, link_if_absent, replace_file, write_over
 from lancekit.storage.names import check_folder, check_name
 
 __all__ = ["LocalStore", "MappedFile"]
@@ -24,7 +24,7 @@ __all__ = ["LocalStore", "MappedFile"]
 SETTLED_SECONDS = 2.0
 """How old a folder's time of modification must be to tell one state of it from the next.
 
-Two seconds is the coarsest clock of a disk in use (FAT); ext4 ticks every few milliseconds.
+The coarsest clock of a disk in use ticks every two seconds (FAT), others every few milliseconds.
 """
 
 
@@ -141,9 +141,9 @@ class LocalStore:
         return link_if_absent(self._path(name), data, fsync=self.fsync)
 
     def put_hint(self, name: str, data: Bytes) -> None:
-        """Write a file that may be lost."""
-        with suppress(StorageError):
-            replace_file(self._path(name), data, fsync=False)
+        """Write a file that may be lost, in place: it may also be met half written."""
+        with suppress(OSError):
+            write_over(self._path(name), data)
 
     def create(self, name: str) -> FileSink:
         """Start streaming a new file."""
@@ -151,17 +151,11 @@ class LocalStore:
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names in ``folder``."""
-        path = self._folder(folder)
-        try:
-            with reading("list", path):
-                names = os.listdir(path)
-        except FileNotFoundError:
-            return []
-        return [name for name in names if not name.startswith(TEMPORARY_PREFIX)]
+        return [name for name in self._listed(folder) if not name.startswith(TEMPORARY_PREFIX)]
 
     def first_names(self, folder: str) -> Page:
         """Return all names in ``folder``: a disk does not list in order."""
-        return Page(dict.fromkeys(self.list_names(folder)), whole=True)
+        return Page(self._listed(folder), whole=True)
 
     def stamp(self, folder: str) -> tuple[int, ...] | None:
         """Return the folder's identity and time of modification, once that is old enough."""
@@ -215,6 +209,14 @@ class LocalStore:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (self._root, self.fsync)
+
+    def _listed(self, folder: str) -> list[str]:
+        path = self._folder(folder)
+        try:
+            with reading("list", path):
+                return os.listdir(path)
+        except FileNotFoundError:
+            return []
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{check_name(name)}"

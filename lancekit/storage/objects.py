@@ -273,8 +273,8 @@ class ObstoreStore:
             listing = obstore.list(self._client, prefix, chunk_size=PAGE_NAMES)
             chunk = next(listing, ())
         below = ((entry["path"][len(prefix) :], entry["e_tag"]) for entry in chunk)
-        names = {name: mark for name, mark in below if "/" not in name}
-        return Page(names, whole=len(chunk) < PAGE_NAMES)
+        marks = {name: mark for name, mark in below if "/" not in name}
+        return Page(list(marks), len(chunk) < PAGE_NAMES, marks)
 
     def stamp(self, folder: str) -> None:
         """Return ``None``: an object store does not keep account of its folders."""

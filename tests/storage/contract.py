@@ -172,6 +172,51 @@ class StoreContract:
         store.delete_tree("_versions")
         assert store.list_tree() == []
 
+    def test_first_names(self, store: Store) -> None:
+        """The first name in order, at least; of many names, by one request."""
+        assert (list(store.first_names("nope").names), store.first_names("nope").whole) == (
+            [],
+            True,
+        )
+        for number in (3, 1, 2):
+            store.put(f"_versions/{number}.manifest", b"x")
+        page = store.first_names("_versions")
+        assert sorted(page.names) == ["1.manifest", "2.manifest", "3.manifest"]
+        assert page.whole
+        assert set(page.marks) <= set(page.names)
+
+    def test_marks_tell_objects_apart(self, store: Store) -> None:
+        """Where there are marks: one object, one mark; another of its name has another."""
+        assert store.mark("_versions/1.manifest") is None
+        seen = set()
+        for content in (b"one", b"other"):
+            store.put("_versions/1.manifest", content)
+            page = store.first_names("_versions")
+            marks = (store.mark("_versions/1.manifest"), page.marks.get("1.manifest"))
+            assert marks == (
+                store.mark("_versions/1.manifest"),
+                store.first_names("_versions").marks.get("1.manifest"),
+            )
+            assert any(marks)
+            seen.add(marks)
+            store.delete("_versions/1.manifest")
+        assert len(seen) == 2
+
+    def test_a_stamp_changes_with_the_names(self, store: Store) -> None:
+        """There is none, or every name that is added or removed changes it."""
+        store.put("_versions/1", b"")
+        store.put("_versions/hint", b"")
+        before = store.stamp("_versions")
+        store.put("_versions/2", b"")
+        assert store.stamp("_versions") is None or store.stamp("_versions") != before
+        assert store.stamp("nope") is None
+
+    def test_a_hint_may_shrink(self, store: Store) -> None:
+        for content in (b'{"version":10}', b'{"version":9}'):
+            store.put_hint("_versions/hint.json", content)
+        if store.exists("_versions/hint.json"):
+            assert store.read("_versions/hint.json").to_pybytes() == b'{"version":9}'
+
     def test_delete(self, store: Store) -> None:
         store.put("a/1", b"")
         store.put("a/2", b"")
@@ -205,7 +250,13 @@ class StoreContract:
             lambda name: store.tail(name, 1),
         ]
         if name:
-            calls += [store.child, store.list_names, store.list_tree, store.delete_tree]
+            calls += [
+                store.first_names,
+                store.child,
+                store.list_names,
+                store.list_tree,
+                store.delete_tree,
+            ]
         for call in calls:
             with pytest.raises(InvalidArgumentError) as caught:
                 call(name)

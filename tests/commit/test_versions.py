@@ -1,0 +1,330 @@
+"""Finding versions by their names, in both namings, on every kind of store."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lancekit as lk
+from lancekit import errors
+from lancekit.commit import versions
+from lancekit.commit.line import open_line
+from lancekit.commit.versions import Newest, list_versions, newest_version
+from lancekit.format import names
+from lancekit.format.names import ManifestNaming
+from lancekit.storage import LocalStore, ObstoreStore
+from tests.support.faults import Faults, injected
+
+ROWS = pa.table({"x": [1]})
+V1, V2 = ManifestNaming
+
+
+def settle(path: Path) -> None:
+    """Make a dataset look as if nobody had written to it for a minute."""
+    old = time.time() - 60
+    os.utime(path / "_versions", (old, old))
+
+
+JUNK = st.sampled_from(
+    [
+        "latest_version_hint.json",
+        ".tmp-8a",
+        "18446744073709551614.manifest-5f",
+        "3.manifest#1",
+        "d9223372036854775999.manifest",
+        "d18446744073709551000.manifest",
+        "!",
+        "~",
+        "a" * 29,
+        "1" * 28 + "x",
+        ".manifest",
+        "00000000000000000001.manifesto",
+        "0000000000000000000².manifest",
+    ]
+)
+
+
+@given(
+    st.lists(st.integers(1, 2**40), min_size=1, max_size=8),
+    st.lists(st.integers(1, 2**40), max_size=8),
+    st.lists(JUNK, max_size=6),
+    st.randoms(),
+)
+def test_names_tell_the_newest(newer: list[int], older: list[int], junk: list[str], random) -> None:
+    for v2, v1 in ((newer, older), (older, newer)):
+        found = [names.manifest_name(v, V2) for v in v2] + [names.manifest_name(v, V1) for v in v1]
+        found += junk
+        random.shuffle(found)
+        newest = versions._newest(found)
+        assert newest is not None
+        assert newest.version == max(v2 + v1)
+        assert newest.naming is (V2 if newest.version in v2 else V1)
+        assert newest.mixed == bool(v2 and v1)
+        assert sorted(names.manifest_versions(found)) == sorted(v2 + v1)
+    assert versions._newest(junk) is None
+
+
+@pytest.mark.parametrize("count", [1, 999, 1000, 1001, 2500])
+@pytest.mark.parametrize("naming", ManifestNaming)
+def test_a_page_of_names_is_enough(count: int, naming: ManifestNaming) -> None:
+    """An object store lists in order: the newest of the newer names is on the first page."""
+    uri = f"memory://pages-{count}-{naming.value}"
+    store = ObstoreStore(uri)
+    store.put("_versions/latest_version_hint.json", b'{"version":3}')
+    for version in range(1, count + 1):
+        store.put(f"_versions/{names.manifest_name(version, naming)}", b"")
+    faults = Faults()
+    with injected(faults):
+        line = open_line(uri)
+        newest = newest_version(line)
+    assert newest is not None
+    assert (newest.version, newest.naming, newest.mixed) == (count, naming, False)
+    # with the hint there is one name more
+    assert len(faults.calls) == (2 if naming is V1 and count + 1 >= 1000 else 1)
+    assert newest.mark or len(faults.calls) == 2
+    assert list_versions(open_line(uri)).versions == tuple(range(1, count + 1))
+
+
+def test_a_page_is_one_request(s3) -> None:
+    import obstore
+
+    client = s3.client("first-page")
+    for version in range(1, 1102):
+        obstore.put(client, f"_versions/{names.manifest_name(version, V2)}", b"")
+    store = ObstoreStore(f"s3://{s3.bucket}/first-page", s3.storage_options)
+    page = store.first_names("_versions")
+    assert len(page.names) == 1000
+    assert not page.whole
+    assert min(page.names) == names.manifest_name(1101, V2)
+    assert page.marks.keys() == set(page.names)
+    newest = newest_version(open_line(f"s3://{s3.bucket}/first-page", s3.storage_options))
+    assert newest is not None
+    assert newest.version == 1101
+
+
+def test_a_folder_at_rest_is_not_listed_again(tmp_path, monkeypatch) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path / "d")
+    listed: list[str] = []
+    first_names = LocalStore.first_names
+
+    def counted(self: Any, folder: str) -> Any:
+        listed.append(folder)
+        return first_names(self, folder)
+
+    monkeypatch.setattr(LocalStore, "first_names", counted)
+    for _ in range(2):  # just written: the next commit may come within the same tick
+        assert lk.dataset(tmp_path / "d").version == 1
+    assert len(listed) == 2
+    settle(tmp_path / "d")
+    for _ in range(5):
+        assert lk.dataset(tmp_path / "d").version == 1
+    assert len(listed) == 3
+    lance.write_dataset(ROWS, tmp_path / "d", mode="append")
+    assert lk.dataset(tmp_path / "d").version == 2
+    settle(tmp_path / "d")
+    ds.insert(ROWS)
+    assert ds.version == 3
+    assert lk.dataset(tmp_path / "d").version == 3
+
+
+def test_two_commits_within_one_tick_are_told_apart(tmp_path) -> None:
+    """Whatever the clock of the disk: a folder that was just changed is not remembered."""
+    lk.write_dataset(ROWS, tmp_path / "d")
+    store = LocalStore(tmp_path / "d")
+    now = time.time()
+    for age, known in ((0, False), (1.0, False), (3, True), (-5, False)):
+        os.utime(tmp_path / "d/_versions", (now - age, now - age))
+        assert (store.stamp("_versions") is not None) == known, age
+    assert store.stamp("nothing") is None
+
+
+def test_a_removed_dataset_is_not_remembered(tmp_path) -> None:
+    import shutil
+
+    for version in (1, 2):
+        lk.write_dataset(ROWS, tmp_path / "d")
+        for _ in range(1, version):
+            lk.write_dataset(ROWS, tmp_path / "d", mode="append")
+        settle(tmp_path / "d")
+        assert lk.dataset(tmp_path / "d").version == version
+        shutil.rmtree(tmp_path / "d")
+        with pytest.raises(errors.DatasetNotFoundError):
+            lk.dataset(tmp_path / "d")
+
+
+def test_a_hint_before_a_gap_is_not_followed(tmp_path) -> None:
+    """A release that writes no hint went on; a cleanup kept only the tagged version."""
+    path = tmp_path / "d"
+    ds = lk.write_dataset(ROWS, path)
+    ds.insert(ROWS)
+    ds.tags.create("kept", 2)
+    hint = path / "_versions/latest_version_hint.json"
+    left = hint.read_bytes()
+    assert left == b'{"version":2}'
+    stale = lk.dataset(path)
+    for _ in range(3):
+        lance.write_dataset(ROWS, path, mode="append")
+    lance.dataset(str(path)).cleanup_old_versions(
+        retain_versions=1, error_if_tagged_old_versions=False
+    )
+    hint.write_bytes(left)
+    found = sorted(v["version"] for v in lance.dataset(str(path)).versions())
+    assert found == [2, 5], "a gap follows the version of the hint"
+    assert lk.dataset(path).version == 5
+    assert lk.dataset(path).latest_version == 5
+    with pytest.raises(errors.RetryableConflictError, match=r"Version 3 .* was cleaned up"):
+        stale.insert(ROWS)
+    assert not (path / "_versions" / names.manifest_name(3, V2)).exists(), "history was forked"
+    lk.write_dataset(ROWS, path, mode="append")
+    assert lance.dataset(str(path)).version == 6
+
+
+@pytest.mark.parametrize("hint", [b"", b"garbage", b'{"version":99}', b'{"version":1}', None])
+def test_a_hint_is_only_a_hint(tmp_path, hint: bytes | None) -> None:
+    path = tmp_path / "d"
+    lk.write_dataset(ROWS, path).insert(ROWS)
+    file = path / "_versions/latest_version_hint.json"
+    file.unlink()
+    if hint is not None:
+        file.write_bytes(hint)
+    lk.dataset(path).insert(ROWS)
+    assert lk.dataset(path).version == lance.dataset(str(path)).version == 3
+    assert file.read_bytes() == b'{"version":3}'
+
+
+def test_the_first_page_of_a_history_reads_few_manifests(tmp_path) -> None:
+    from benchmarks.commits import with_versions
+
+    path = with_versions(tmp_path / "d", 400)
+    faults = Faults()
+    with injected(faults):
+        history = lk.dataset(path).versions()
+        assert len(history) == 400
+        before = len(faults.calls)
+        history._repr_html_()
+        [history[i] for i in range(-1, -11, -1)]
+    assert sum(call.kind in ("read", "tail", "open") for call in faults.calls[before:]) <= 25
+
+
+# ---- the older naming
+
+
+def test_the_older_naming_is_kept(tmp_path, pylance4) -> None:
+    path = tmp_path / "d"
+    ds = lk.write_dataset(ROWS, path, enable_v2_manifest_paths=False)
+    lance.write_dataset(ROWS, path, mode="append")
+    program = "lance.write_dataset(pa.table({'x': [1]}), arguments['path'], mode='append')"
+    pylance4(f"{program}; result = 0", path=str(path))
+    assert ds.latest_version == 3
+    ds.checkout_latest()
+    ds.insert(ROWS)
+    ds.delete("x = 7")
+    assert sorted(p.name for p in path.glob("_versions/*.manifest")) == [
+        f"{v}.manifest" for v in range(1, 6)
+    ]
+    assert lance.dataset(str(path)).count_rows() == 4
+    assert pylance4("result = lance.dataset(arguments['path']).version", path=str(path)) == 5
+    assert [v["version"] for v in ds.versions()] == [1, 2, 3, 4, 5]
+    assert lk.dataset(path, version=2).count_rows() == 2
+
+
+def old_dataset(path: Path, count: int = 12) -> lk.LanceDataset:
+    lance.write_dataset(ROWS, path, enable_v2_manifest_paths=False)
+    for _ in range(count - 1):
+        lance.write_dataset(ROWS, path, mode="append")
+    return lk.dataset(path)
+
+
+def test_migration(tmp_path, pylance4) -> None:
+    path = tmp_path / "d"
+    ds = old_dataset(path)
+    stale = lk.dataset(path, version=11)
+    times = [v["timestamp"] for v in ds.versions()]
+    ds.migrate_manifest_paths_v2()
+    ds.migrate_manifest_paths_v2()
+    found = sorted(p.name for p in path.glob("_versions/*.manifest"))
+    assert found == sorted(names.manifest_name(v, V2) for v in range(1, 13))
+    assert [v["timestamp"] for v in ds.versions()] == times
+    ds.insert(ROWS)
+    stale.insert(ROWS)
+    lance.write_dataset(ROWS, path, mode="append")
+    assert lance.dataset(str(path)).version == 15
+    assert pylance4("result = lance.dataset(arguments['path']).count_rows()", path=str(path)) == 15
+    assert newest_version(open_line(path)) == Newest(15, V2)
+
+
+@pytest.mark.parametrize("store", ["local", "memory"])
+def test_a_migration_may_stop_anywhere(tmp_path, store: str) -> None:
+    """After any call: every version opens, nobody can commit, the next run finishes it."""
+    from tests.support.faults import Crash, Mode
+
+    for at in range(1, 200):
+        uri = str(tmp_path / f"d{at}") if store == "local" else f"memory://migrated-{at}"
+        ds = lk.write_dataset(ROWS, uri, enable_v2_manifest_paths=False)
+        ds.insert(ROWS)
+        ds.insert(ROWS)
+        faults = Faults()
+        with injected(faults):
+            opened = lk.dataset(uri)
+            faults.fail_at, faults.mode = len(faults.calls) + at, Mode.CRASH
+            try:
+                opened.migrate_manifest_paths_v2()
+                done = True
+            except Crash:
+                done = False
+        assert [lk.dataset(uri, version=v).count_rows() for v in (1, 2, 3)] == [1, 2, 3]
+        now = lk.dataset(uri)
+        assert now.version == 3
+        assert [v["version"] for v in now.versions()] == [1, 2, 3]
+        newest = newest_version(open_line(uri))
+        assert newest is not None
+        if newest.mixed:
+            with pytest.raises(errors.RetryableConflictError, match="migrate_manifest_paths_v2"):
+                now.insert(ROWS)
+        now.migrate_manifest_paths_v2()
+        now.insert(ROWS)
+        assert newest_version(open_line(uri)).version == 4
+        assert not newest_version(open_line(uri)).mixed
+        if store == "local":
+            assert lance.dataset(uri).version == 4
+        if done:
+            break
+    assert at > 6
+
+
+def test_a_fork_by_migration_is_noticed(tmp_path) -> None:
+    """Somebody migrates, and commits, between my listing and my put under the older name."""
+    path = tmp_path / "d"
+    old_dataset(path, 2)
+
+    def meanwhile(call: Any) -> None:
+        if call.kind == "put_if_absent" and call.name.endswith("/3.manifest"):
+            faults.before = None
+            other = lk.dataset(path)
+            other.migrate_manifest_paths_v2()
+            other.insert(ROWS)
+
+    faults = Faults(before=meanwhile)
+    with injected(faults):
+        lk.dataset(path).insert(ROWS)
+    assert not list(path.glob("_versions/?.manifest"))
+    assert lk.dataset(path).version == lance.dataset(str(path)).version == 4
+    assert lk.dataset(path).count_rows() == 4
+
+
+def test_two_versions_of_one_number_are_named(tmp_path) -> None:
+    path = tmp_path / "d"
+    ds = old_dataset(path, 2)
+    (path / "_versions" / names.manifest_name(2, V2)).write_bytes(
+        (path / "_versions/1.manifest").read_bytes()
+    )
+    with pytest.raises(errors.CorruptFileError, match="two versions 2"):
+        ds.migrate_manifest_paths_v2()
