@@ -160,7 +160,7 @@ _SIDES = ("old_fragments", "new_fragments")
 #: for each field of an operation: what it is called, and how its value is put into words
 _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "fragments": ("fragments", _fragments),
-    "updated_fragments": ("changed", _fragments),
+    "updated_fragments": ("changed", lambda changed: plural(len(changed), "fragment")),
     "new_fragments": ("added", _fragments),
     "old_fragments": ("replaced", _fragments),
     "deleted_fragment_ids": ("removed", _ids("fragment")),
