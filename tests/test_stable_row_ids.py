@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,11 @@ import pytest
 import lancekit as lk
 from lancekit.commit.line import open_line
 from lancekit.commit.versions import latest_snapshot
-from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, RowOutOfRangeError
+from lancekit.format.fragment import FragmentList
+from lancekit.format.manifest import encode_manifest_file
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.row_ids_encode import encode_row_ids
 
 HIDDEN = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 COLUMNS = ["k", "v", "_rowaddr", *HIDDEN]
@@ -281,3 +286,33 @@ def test_both_engines_move_the_same_ids(tmp_path: Path, spark: Any) -> None:
         fragments = latest_snapshot(open_line(ds.uri)).manifest.fragments
         assert all(f.row_ids is not None for f in fragments)
     assert found[0] == found[1]
+
+
+def test_ids_in_a_file_beside_the_manifest(tmp_path: Path, pylance4: Run) -> None:
+    """No release writes such a file; the oldest reference reads its row ids, as lancekit does."""
+    ds = create(lk, str(tmp_path / "d"), count=4)
+    ds.insert(rows([9], "y"))
+    path = next((tmp_path / "d" / "_versions").glob("*613.manifest"))
+    snapshot = latest_snapshot(open_line(ds.uri))
+    first, *rest = snapshot.manifest.fragments
+    ids = encode_row_ids(range(100, 104))
+    (tmp_path / "d" / "_ids.bin").write_bytes(b"head" + ids + b"tail")
+    place = {"path": "_ids.bin", "offset": 4, "size": len(ids)}
+    outside = pb.DataFragment(external_row_ids=place).SerializeToString()
+
+    def write(unknown: bytes) -> None:
+        moved = replace(first, row_ids=None, unknown=unknown)
+        manifest = replace(snapshot.manifest, fragments=FragmentList.of((moved, *rest)))
+        path.write_bytes(encode_manifest_file(manifest))
+
+    write(outside)
+    found = lk.dataset(ds.uri)
+    assert found.to_table(columns=["_rowid"])["_rowid"].to_pylist() == [100, 101, 102, 103, 4]
+    program = 'result = lance.dataset(arguments["path"]).to_table(with_row_id=True)["_rowid"]'
+    assert pylance4(program + ".to_pylist()", path=ds.uri) == [100, 101, 102, 103, 4]
+    assert found._take_rows([4, 102])["k"].to_pylist() == [9, 2]
+    for damage in ({"path": "../x"}, {"path": "/etc/passwd"}, {"size": 99}, {"path": "none"}):
+        bad = pb.DataFragment(external_row_ids={**place, **damage})
+        write(bad.SerializeToString())
+        with pytest.raises(CorruptFileError):
+            lk.dataset(ds.uri).to_table(columns=["_rowid"])

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.format.external_rows import without_external
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.row_ids import (
     U64Array,
@@ -88,7 +89,8 @@ def all_new(
 
 def all_updated(fragment: Fragment, version: int) -> Fragment:
     """Return a fragment of which a value of every row was changed by ``version``."""
-    return replace(fragment, last_updated_at=uniform_versions(fragment.physical_rows, version))
+    inline = without_external(fragment, "last_updated_at")
+    return replace(inline, last_updated_at=uniform_versions(fragment.physical_rows, version))
 
 
 def updated_at(fragment: Fragment, rows: Iterable[int], version: int) -> Fragment:
@@ -96,7 +98,8 @@ def updated_at(fragment: Fragment, rows: Iterable[int], version: int) -> Fragmen
     where = f"fragment {fragment.id}"
     versions = read_row_versions(fragment.last_updated_at, fragment.physical_rows, where).values()
     versions[np.fromiter(rows, np.int64)] = version
-    return replace(fragment, last_updated_at=encode_row_versions(versions))
+    inline = without_external(fragment, "last_updated_at")
+    return replace(inline, last_updated_at=encode_row_versions(versions))
 
 
 def moved_or_new(

@@ -20,6 +20,7 @@ from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file, read_
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
 from lancekit.format.deletions import to_offsets
+from lancekit.format.external_rows import external_sequence
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.paths import parse_path, path_field, pick, pruned
@@ -249,8 +250,10 @@ class FragmentReader:
     @cached_property
     def stable_ids(self) -> RowIds | None:
         """The row ids, where they are not the addresses."""
-        encoded = self.source.fragment.row_ids
-        if not self.source.stable_row_ids or encoded is None:
+        if not self.source.stable_row_ids:
+            return None
+        encoded = self._sequence("row_ids")
+        if encoded is None:
             return None
         return read_row_ids(encoded, self.physical_rows, self.source.where)
 
@@ -265,14 +268,33 @@ class FragmentReader:
 
     @cached_property
     def _created(self) -> RowVersions:
-        return self._versions(self.source.fragment.created_at)
+        return self._versions("created_at")
 
     @cached_property
     def _updated(self) -> RowVersions:
-        return self._versions(self.source.fragment.last_updated_at)
+        return self._versions("last_updated_at")
 
-    def _versions(self, encoded: bytes | None) -> RowVersions:
-        return read_row_versions(encoded, self.physical_rows, self.source.where)
+    def _versions(self, name: str) -> RowVersions:
+        return read_row_versions(self._sequence(name), self.physical_rows, self.source.where)
+
+    def _sequence(self, name: str) -> bytes | None:
+        """Return an encoded sequence over the rows, from the file it is in, if it is in one."""
+        source = self.source
+        encoded: bytes | None = getattr(source.fragment, name)
+        place = external_sequence(source.fragment, name) if encoded is None else None
+        if place is None:
+            return encoded
+        location = FileLocation(source.line.store, place.path)
+        try:
+            data = memoryview(location.store.read(place.path))
+        except FileNotFoundError as error:
+            raise missing_file(location, source.version) from error
+        if place.offset + place.size > len(data):
+            raise CorruptFileError(
+                f"The {name} of {source.where} lie behind the end of {location}.",
+                file=str(location),
+            )
+        return bytes(data[place.offset : place.offset + place.size])
 
     def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the version that created each row; 1 where it is not recorded."""
