@@ -62,6 +62,7 @@ def summary(folder: Path) -> str:
     ds = lk.dataset(folder / "flights.lance")
     branches = {name: ds.checkout_version((name, None)) for name in ds.branches.names()}
     tags = [f"{name} (version {tag['version']})" for name, tag in ds.tags.list().items()]
+    shared = lk.dataset(folder / "shared.lance")
     nested, old = (_megabytes(folder / name) for name in ("nested.lance", "old.lance"))
     lines = [
         ("dataset", f"{len(ds.versions())} versions, {ds.count_rows():,} rows at the newest"),
@@ -71,6 +72,7 @@ def summary(folder: Path) -> str:
             for name, b in branches.items()
         ),
         ("clone", f"{lk.dataset(folder / 'mine.lance').count_rows():,} rows of its own version"),
+        ("shared", f"{shared.version} versions by several writers, {shared.count_rows():,} rows"),
         ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]
     width = max(len(label) for label, _ in lines)

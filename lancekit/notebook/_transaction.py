@@ -72,9 +72,9 @@ def delta_card(delta: DatasetDelta, _now: datetime) -> Card:
 def _commit(version: int, transaction: Transaction | None) -> Row:
     if transaction is None:
         return Row((count(version), "not recorded", "", ""))
-    what = (f"{label} {said}" for label, said in _parts(transaction.operation))
+    what = "; ".join(f"{label} {said}" for label, said in _parts(transaction.operation))
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
-    cells = (count(version), _word(transaction), listing(what, 2), clean(message))
+    cells = (count(version), _word(transaction), what, clean(message))
     return Row(cells, quiet=_known(transaction)[1])
 
 
@@ -143,7 +143,7 @@ def _fields(updates: Mapping[int, UpdateMap]) -> str:
 
 def _keys(keys: KeyFilter) -> str:
     if isinstance(keys, ExactKeySet):
-        return f"{plural(len(keys.hashes), 'key')}, exactly"
+        return f"{count(len(keys.hashes))}, each by its hash"
     return "in a Bloom filter"
 
 

@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = ["01_quickstart", "02_data_files"]
+NAMES = ["01_quickstart", "02_data_files", "03_transactions"]
 MONTHS = [
     27004,
     51955,
@@ -58,6 +58,11 @@ def of_files(run):
     return run("02_data_files")
 
 
+@pytest.fixture(scope="module")
+def of_writers(run):
+    return run("03_transactions")
+
+
 def outputs(notebook):
     """Return (source, output) for what every code cell shows; each shows something."""
     pairs = []
@@ -82,6 +87,7 @@ def shape(text):
     text = re.sub(r"\d+\.\d\d s\b", "<seconds>", text)
     text = re.sub(r"[\d.]+ [KM]iB|[\d,]+ bytes|(?<=BlobFile size=)\d+", "<size>", text)
     text = re.sub(r"\b[01]{24}[0-9a-f]{26}\b", "<file>", text)
+    text = re.sub(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "<uuid>", text)
     if ", ms" in text:
         text = re.sub(r"\d+\.\d\b", "<measured>", text)
     # how many fragments Spark writes depends on the machine
@@ -290,3 +296,41 @@ def test_the_pictures_of_the_readme_are_there_and_small():
     links = re.findall(r"\]\(([^)h][^)]*)\)", readme)
     assert all((root / link).exists() for link in links)
     assert readme.count("alt=") == 2
+
+
+# ---- many writers
+
+
+@pytest.mark.notebook
+def test_nothing_is_lost_between_writers(of_writers):
+    heads = [data["text/plain"].splitlines()[0] for _, data in outputs(of_writers)]
+    heads = [head.replace("\u202f", "") for head in heads]
+    for said in (
+        "shared.lance · main:1 · 27004 rows × 8 columns · ",  # noqa: RUF001
+        "deleted 62 rows · main:3 · ",
+        "merged into main:5 · 0 inserted · 1 updated · 0 deleted · ",
+        "IncompatibleConflictError('This Append, based on version 1 of ada, conflicts with ",
+        "version 1 to 6 · 5 commits",
+        "{'inserted': 1, 'updated': 3, 'deleted': 124}",
+        "append · worked out on version 6",
+        "7 fragments into 1 · main:9 · 127 deleted rows gone · ",
+        "6 old versions would go · ",
+        "9 versions · main · oldest still there: 1",
+    ):
+        assert [head for head in heads if head.startswith(said)], said
+    refused = next(data for source, data in outputs(of_writers) if source.endswith("refused"))
+    assert "your append met the overwrite of ada:2" in refused["text/html"]
+
+
+@pytest.mark.notebook
+def test_what_the_writers_wrote_opens_in_the_reference(of_writers, folder):
+    uri = str(folder / "shared.lance")
+    ours, theirs = lk.dataset(uri), lance.dataset(uri)
+    columns = [*ours.schema.names, "_rowid", "_row_created_at_version"]
+    for number in range(1, ours.version + 1):
+        one, other = ours.checkout_version(number), theirs.checkout_version(number)
+        assert one.to_table(columns=columns) == other.to_table(columns=columns), number
+    delta, reference = (ds.delta(compared_against=1) for ds in (ours, theirs))
+    for rows in ("get_inserted_rows", "get_updated_rows"):
+        mine, other = (getattr(d, rows)().read_all().sort_by("_rowid") for d in (delta, reference))
+        assert mine.select(columns) == other.select(columns), rows
