@@ -168,9 +168,7 @@ def prepare_merge(
     merges that land before it is committed.  Its files stay, whether it is committed or not.
     """
     work = _prepare(snapshot, source, clauses)(snapshot)
-    transaction = Transaction(
-        read_version=snapshot.version, operation=_operation(snapshot, work)
-    )
+    transaction = Transaction(read_version=snapshot.version, operation=_operation(snapshot, work))
     return transaction, {
         "num_inserted_rows": work.inserted,
         "num_updated_rows": work.updated,
@@ -193,8 +191,11 @@ def _prepare(
 
     def work(current: Snapshot) -> MergeWork:
         check_writable(current)
-        guarded = _guarded(current.manifest.schema, clauses, plan)
-        return source.merge(plan, fragment_sources(current), guarded, write_task(current))
+        newest = current.manifest.schema
+        # over a rename or a cast that landed meanwhile, the rows may not fit any more
+        casts = plan if newest == schema else _plan(newest.to_arrow(), source.schema, clauses)
+        guarded = _guarded(newest, clauses, casts)
+        return source.merge(casts, fragment_sources(current), guarded, write_task(current))
 
     return work
 
