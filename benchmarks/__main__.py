@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from benchmarks.commits import commit_measurements
 from benchmarks.timing import Comparison, compare
 
 ROWS = 1_000_000
@@ -121,6 +122,8 @@ class Bench:
                 lambda _: lance.dataset(versions).versions(),
             ),
         )
+
+        yield from commit_measurements(self.folder / "commits")
 
     def _wide_card(self) -> Comparison:
         wide = pa.table({f"column_{i}": pa.array([i]) for i in range(1000)})

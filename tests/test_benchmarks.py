@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure
 from benchmarks.tables import CASES, make
 
@@ -34,3 +35,9 @@ def test_every_case_is_a_table(name: str) -> None:
     table = make(name, 0.001)
     assert table.num_rows > 10
     table.validate(full=True)
+
+
+@pytest.mark.parametrize("word", ["append", "open latest", "list"])
+def test_commits_are_measured(tmp_path: Path, word: str) -> None:
+    found = [run for name, run in commit_measurements(tmp_path) if f"1 versions: {word}" in name]
+    assert found[0]().ratio > 0
