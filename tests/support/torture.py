@@ -94,7 +94,7 @@ def rows_of(handle: Any) -> Rows:
     return rows
 
 
-def check_history(uri: str, options: dict[str, str] | None, logs: Logs) -> dict[str, int]:
+def check_history(path: str, logs: Logs) -> dict[str, int]:
     """Walk through all versions: each is one operation, and each that was done is there.
 
     Returns
@@ -102,7 +102,7 @@ def check_history(uri: str, options: dict[str, str] | None, logs: Logs) -> dict[
     dict
         How many versions there are, and by how many operations.
     """
-    ds = lk.dataset(uri, storage_options=options)
+    ds = lk.dataset(path)
     versions = [version["version"] for version in ds.versions()]
     assert versions == list(range(1, len(versions) + 1)), "the history has gaps"
     claims: dict[int, list[Entry]] = defaultdict(list)
