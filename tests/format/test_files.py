@@ -132,8 +132,10 @@ def test_unknown_flags_refuse(bit: int) -> None:
     with pytest.raises(UnsupportedFeatureError, match=str(bit)):
         flags.check_writable(1 | bit, "d")
     flags.check_readable(63, "d")
-    with pytest.raises(UnsupportedFeatureError, match="stable row ids"):
-        flags.check_writable(flags.STABLE_ROW_IDS, "d")
+    flags.check_writable(63, "d")
+    flags.check_readable(128, "d")
+    with pytest.raises(UnsupportedFeatureError, match="covering index columns"):
+        flags.check_writable(128, "d")
 
 
 @given(st.integers(1, 2**63 - 1), st.sampled_from(names.ManifestNaming))
