@@ -64,7 +64,7 @@ def _line(handle: Any) -> Line:
 def state_of(side: ModuleType, place: Place) -> State:
     """Read everything with one of the two libraries."""
     lines: dict[str, Line] = {}
-    tags: dict[str, Any] = {}
+    tags: list[str] = []
     for name, path in (("main", place.path), ("clone", place.clone)):
         try:
             opened = side.dataset(str(path))
@@ -73,9 +73,11 @@ def state_of(side: ModuleType, place: Place) -> State:
         lines[name] = _line(opened)
         for branch in opened.branches.list():
             lines[f"{name} {branch}"] = _line(opened.checkout_version((branch, None)))
-        tags |= opened.tags.list()
-    shown = [f"{name}: {t['branch']} {t['version']} {t['metadata']}" for name, t in tags.items()]
-    return State(tuple(sorted(lines.items())), tuple(sorted(shown)))
+        for tag, facts in opened.tags.list().items():
+            rows_there = opened.checkout_version(tag).count_rows()
+            shown = (facts["branch"], facts["version"], facts["metadata"], rows_there)
+            tags.append(f"{name} {tag}: {shown}")
+    return State(tuple(sorted(lines.items())), tuple(sorted(tags)))
 
 
 Operation = Callable[[Any, "Place"], Any]
@@ -83,12 +85,17 @@ Operation = Callable[[Any, "Place"], Any]
 
 @dataclass(frozen=True)
 class Change:
-    """An operation, how many commits it makes, and how the dataset is prepared for it."""
+    """An operation, how many commits it makes, and how the dataset is prepared for it.
+
+    The reference does not open a folder with both namings of manifests: `half_opens` says whether
+    it opens what an interrupted change leaves.
+    """
 
     run: Operation
     commits: int = 1
     prepare: Operation = lambda ds, place: None
     exists: bool = True
+    half_opens: bool = True
 
 
 @dataclass(frozen=True)
@@ -161,16 +168,16 @@ class Place:
                 for branch in opened.branches.list():
                     yield opened.checkout_version((branch, None))
 
-    def garbage(self) -> set[str]:
-        """Return the files that nothing needs, after the reference's cleanup."""
+    def garbage(self, side: ModuleType) -> set[str]:
+        """Return the files that nothing needs, after a cleanup by one of the libraries."""
         with_limits = {"older_than": timedelta(0), "delete_unverified": True}
-        for handle in self.handles(lance):
+        for handle in self.handles(side):
             handle.cleanup_old_versions(**with_limits, error_if_tagged_old_versions=False)
         found = {
             str(file.relative_to(self.folder))
             for path in (self.path, self.clone)
             for file in path.rglob("*")
-            if file.is_file() and not self._only_ours(file)
+            if file.is_file() and not (side is lance and self._only_ours(file))
         }
         return found - set(self._needed())
 
