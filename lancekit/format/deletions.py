@@ -42,7 +42,7 @@ def encode_deletions(deleted: BitMap, kind: DeletionKind) -> bytes:
         return bytes(deleted.serialize())
     offsets = pa.array(to_offsets(deleted))
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    options = pa.ipc.IpcWriteOptions(compression="zstd", use_threads=False)
     with pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
         writer.write_batch(pa.record_batch([offsets], schema=_SCHEMA))
     return bytes(sink.getvalue())
@@ -94,7 +94,9 @@ def decode_deletions(
 def _decode(data: Any, kind: DeletionKind) -> BitMap:
     if kind is DeletionKind.BITMAP:
         return BitMap.deserialize(bytes(data))
-    table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
+    # one small buffer: to wake a thread costs more than to decompress it
+    options = pa.ipc.IpcReadOptions(use_threads=False)
+    table = pa.ipc.open_file(pa.py_buffer(data), options=options).read_all()
     if table.num_columns != 1 or table.column(0).type != pa.uint32():
         raise ValueError(f"expected one column of uint32, found {table.schema.types}")
     table.validate()  # the reader believes lengths that its buffers are too short for

@@ -10,7 +10,7 @@ from pyroaring import BitMap
 from lancekit.format.deletions import to_bitmap
 from lancekit.scan.fragment import FragmentReader, FragmentSource
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import ScanRequest, plan_columns, scan_fragment
+from lancekit.scan.scanner import ScanRequest, plan_columns, scan_open_fragment
 
 __all__ = ["MarkTask", "Marked", "find_rows"]
 
@@ -37,12 +37,13 @@ def find_rows(task: MarkTask) -> Marked:
     request = ScanRequest(
         outputs=plan_columns(task.source.schema, ["_rowaddr"]), predicate=task.predicate
     )
+    reader = FragmentReader(task.source)
     rows = BitMap()
-    for block in scan_fragment(task.source, request):
+    for block in scan_open_fragment(reader, request):
         addresses = block.column("_rowaddr").to_numpy()
         rows |= to_bitmap(addresses & np.uint64(0xFFFFFFFF))
     return Marked(
         fragment_id=task.source.fragment.id,
         rows=rows,
-        deleted_before=FragmentReader(task.source).deleted,
+        deleted_before=reader.deleted,
     )

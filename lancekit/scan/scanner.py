@@ -35,6 +35,7 @@ __all__ = [
     "read_block",
     "row_bytes",
     "scan_fragment",
+    "scan_open_fragment",
 ]
 
 #: rows of a batch, as in the reference
@@ -143,8 +144,12 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 
 def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
     """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
-    reader = FragmentReader(source)
-    step = max(request.block_bytes // row_bytes(source.schema, request), request.batch_rows)
+    yield from scan_open_fragment(FragmentReader(source), request)
+
+
+def scan_open_fragment(reader: FragmentReader, request: ScanRequest) -> Iterator[pa.Table]:
+    """Do the same with a fragment that is open already."""
+    step = max(request.block_bytes // row_bytes(reader.source.schema, request), request.batch_rows)
     for start in range(0, reader.physical_rows, step):
         yield read_block(reader, request, start, min(start + step, reader.physical_rows))
 
