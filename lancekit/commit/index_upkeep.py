@@ -66,14 +66,14 @@ def retained(indices: Iterable[IndexMetadata], schema: LanceSchema, live: Fragme
     ids = BitMap(live.ids.tolist())
     segments: dict[str, list[IndexMetadata]] = {}
     for index in kept:
-        if index.name != FRAGMENT_REUSE and index.fragment_bitmap is not None:
+        if index.name != FRAGMENT_REUSE and index.fragment_ids is not None:
             segments.setdefault(index.name, []).append(index)
     dropped = {index.uuid for group in segments.values() for index in _superfluous(group, ids)}
     return tuple(index for index in kept if index.uuid not in dropped)
 
 
 def _superfluous(segments: Sequence[IndexMetadata], live: BitMap) -> list[IndexMetadata]:
-    empty = [index for index in segments if not (index.fragment_bitmap or BitMap()) & live]
+    empty = [index for index in segments if not (index.fragment_ids or BitMap()) & live]
     if len(empty) == len(segments):
         # the oldest one stays: it says that there is to be an index
         oldest = min(empty, key=lambda index: index.dataset_version)
@@ -107,11 +107,11 @@ def pruned(
     def prune(index: IndexMetadata) -> IndexMetadata:
         fields = _depends_on(index, schema)
         stale = BitMap([id_ for id_, ids in changed.items() if not fields.isdisjoint(ids)])
-        covered = index.fragment_bitmap
+        covered = index.fragment_ids
         if covered is None or not stale:
             return index
         left = covered - stale
-        return replace(index, fragment_bitmap=left if keep is None else left & keep)
+        return replace(index, fragment_ids=left if keep is None else left & keep)
 
     return tuple(map(prune, found))
 
@@ -143,7 +143,7 @@ def extended(
     """
 
     def cover(index: IndexMetadata) -> IndexMetadata:
-        covered = index.fragment_bitmap
+        covered = index.fragment_ids
         if (
             covered is None
             or not follows_row_ids(index)
@@ -151,7 +151,7 @@ def extended(
             or not _depends_on(index, schema).isdisjoint(rewritten)
         ):
             return index
-        return replace(index, fragment_bitmap=covered | BitMap(new))
+        return replace(index, fragment_ids=covered | BitMap(new))
 
     return tuple(map(cover, indices)) if new else tuple(indices)
 
@@ -186,10 +186,10 @@ def swapped(
         return replace(
             index,
             uuid=mine.new_id,
-            fragment_bitmap=_recovered(index, groups),
-            details=mine.details or index.details,
+            fragment_ids=_recovered(index, groups),
+            index_details=mine.details or index.index_details,
             index_version=(
-                index.index_version if mine.index_version is None else mine.index_version
+                index.index_version if mine.new_index_version is None else mine.new_index_version
             ),
             files=mine.files,
         )
@@ -209,14 +209,14 @@ def moved(
     remapped = {index.new_id for index in rewritten}
 
     def move(index: IndexMetadata) -> IndexMetadata:
-        covered = index.fragment_bitmap
+        covered = index.fragment_ids
         if covered is None or index.uuid in remapped or not follows_row_ids(index):
             return index
         for group, new in groups:
             old = BitMap([f.id for f in group.old_fragments])
             if old.issubset(covered):
                 covered = covered - old | BitMap(new)
-        return replace(index, fragment_bitmap=covered)
+        return replace(index, fragment_ids=covered)
 
     return tuple(map(move, indices))
 
@@ -224,18 +224,18 @@ def moved(
 def _recovered(
     index: IndexMetadata, groups: Sequence[tuple[RewriteGroup, Collection[int]]]
 ) -> BitMap:
-    if index.fragment_bitmap is None:
+    if index.fragment_ids is None:
         raise InvalidArgumentError(
             f"Index {index.name!r} does not say which fragments it covers, so it cannot be "
             "rewritten.",
             hint="Make it again.",
         )
-    covered = BitMap(index.fragment_bitmap)
+    covered = BitMap(index.fragment_ids)
     for group, new in groups:
         old = BitMap([f.id for f in group.old_fragments])
-        if old.isdisjoint(index.fragment_bitmap):
+        if old.isdisjoint(index.fragment_ids):
             continue
-        if not old.issubset(index.fragment_bitmap):
+        if not old.issubset(index.fragment_ids):
             raise InvalidArgumentError(
                 f"A rewrite puts together fragments {list(old)}, of which index {index.name!r} "
                 "covers only a part.",

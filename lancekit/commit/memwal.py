@@ -30,7 +30,7 @@ def advanced(
     if not new:
         return indices
     entry = next((index for index in indices if index.name == MEM_WAL), None)
-    known = merged_generations(entry.details if entry else None)
+    known = merged_generations(entry.index_details if entry else None)
     for region, generation in new.items():
         if generation <= known.get(region, -1):
             raise IncompatibleConflictError(
@@ -41,13 +41,13 @@ def advanced(
                 generation=generation,
             )
     entry = entry or IndexMetadata(
-        uuid=uuid.uuid4(), name=MEM_WAL, index_version=0, fragment_bitmap=BitMap()
+        uuid=uuid.uuid4(), name=MEM_WAL, index_version=0, fragment_ids=BitMap()
     )
     # a new uuid, since readers cache what an index says by it
     changed = replace(
         entry,
         uuid=uuid.uuid4(),
         dataset_version=version,
-        details=with_generations(entry.details, new),
+        index_details=with_generations(entry.index_details, new),
     )
     return (*(index for index in indices if index.name != MEM_WAL), changed)

@@ -172,9 +172,9 @@ def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> I
     """Keep the newest generation of each region, where they were merged meanwhile."""
     if index.name != MEM_WAL:
         return index
-    newest: dict[UUID, int] = merged_generations(index.details)
+    newest: dict[UUID, int] = merged_generations(index.index_details)
     for transaction in theirs:
         if isinstance(transaction.operation, ops.UpdateMemWalState):
             for one in transaction.operation.merged_generations:
                 newest[one.region_id] = max(one.generation, newest.get(one.region_id, 0))
-    return replace(index, details=with_generations(index.details, newest))
+    return replace(index, index_details=with_generations(index.index_details, newest))

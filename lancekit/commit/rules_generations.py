@@ -52,7 +52,7 @@ def generations(
     """
     ours = _by_region(mine.merged_generations)
     if isinstance(theirs, ops.CreateIndex):
-        details = [index.details for index in theirs.new_indices if index.name == MEM_WAL]
+        details = [index.index_details for index in theirs.new_indices if index.name == MEM_WAL]
         return _compared(ours, merged_generations(details[0]) if details else {})
     return _compared(ours, _by_region(theirs.merged_generations))
 

@@ -58,14 +58,14 @@ def _names(indices: Iterable[IndexMetadata]) -> set[str]:
 def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
     """Judge indices whose entries point into fragments that are replaced."""
     for index in indices:
-        if index.fragment_bitmap is None:
+        if index.fragment_ids is None:
             return retry(
                 f"index {index.name!r} does not say which fragments it covers, and "
                 f"{named_fragments(old)} was rewritten",
                 indices=(index.name,),
                 fragments=tuple(sorted(old)),
             )
-        if both := {id_ for id_ in old if id_ in index.fragment_bitmap}:
+        if both := {id_ for id_ in old if id_ in index.fragment_ids}:
             return retry(
                 f"{named_fragments(both)}, which index {index.name!r} covers, was rewritten",
                 indices=(index.name,),
@@ -121,14 +121,14 @@ def _narrowed(
     for index in mine.new_indices:
         if fields.isdisjoint(_with_children(index.fields, context)):
             continue
-        if index.fragment_bitmap is None:
+        if index.fragment_ids is None:
             return retry(
                 f"a column of index {index.name!r} was rewritten, and it does not say which "
                 "fragments it covers",
                 indices=(index.name,),
                 fragments=tuple(sorted(ids)),
             )
-        both = {id_ for id_ in ids if id_ in index.fragment_bitmap}
+        both = {id_ for id_ in ids if id_ in index.fragment_ids}
         if both:
             names.append(index.name)
             covered |= both

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from pyroaring import BitMap
 
+from lancekit.errors import CorruptFileError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Codec, Part, decode, encode, wire
 from lancekit.format.pb import table_pb2 as pb
@@ -25,8 +27,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class IndexDetails:
+class IndexDetails(NamedTuple):
     """What kind of index it is, and its encoded parameters."""
 
     type_url: str
@@ -55,6 +56,34 @@ def _accept_details(value: Any, what: str) -> IndexDetails | None:
     raise c.wrong_type(value, what, "IndexDetails or None")
 
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_TICK = timedelta(milliseconds=1)
+
+
+def _get_time(message: Any, name: str) -> datetime | None:
+    if not message.HasField(name):
+        return None
+    stored = getattr(message, name)
+    try:
+        return _EPOCH + stored * _TICK
+    except OverflowError as error:
+        raise CorruptFileError(f"{name} says {stored} milliseconds since 1970.") from error
+
+
+def _put_time(message: Any, name: str, time: datetime | None) -> None:
+    if time is not None:
+        setattr(message, name, (time - _EPOCH) // _TICK)
+
+
+def _accept_time(value: Any, what: str) -> datetime | None:
+    if value is None:
+        return None
+    if not isinstance(value, datetime) or value.tzinfo is None or value < _EPOCH:
+        raise c.wrong_type(value, what, "a time with a time zone, after 1970")
+    return value
+
+
+MAYBE_TIME = Codec(_get_time, _put_time, _accept_time)
 DETAILS = Codec(_get_details, _put_details, _accept_details)
 
 
@@ -69,24 +98,24 @@ class IndexFile(Part):
 INDEX_FILES = c.parts(IndexFile)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class IndexMetadata(Part):
     """One segment of an index; several segments of one index share its name.
 
-    `fragment_bitmap` holds the ids of the fragments that were indexed, gone ones included;
-    ``None`` says that they are not known.  `created_at` counts milliseconds since 1970.
+    `fragment_ids` are those of the fragments that were indexed, gone ones included; ``None`` says
+    that they are not known.  `created_at` is a time in UTC, of whole milliseconds.
     """
 
     uuid: UUID = wire(c.UUIDS)
     name: str = wire(c.TEXT)
     fields: tuple[int, ...] = wire(c.wholes(32, signed=True), default=())
     dataset_version: int = wire(c.whole(), default=0)
-    fragment_bitmap: BitMap | None = wire(c.MAYBE_BITMAP, default=None)
-    details: IndexDetails | None = wire(DETAILS, name="index_details", default=None)
+    fragment_ids: BitMap | None = wire(c.MAYBE_BITMAP, name="fragment_bitmap", default=None)
     index_version: int | None = wire(c.maybe_whole(32, signed=True), default=None)
-    created_at: int | None = wire(c.maybe_whole(), default=None)
+    created_at: datetime | None = wire(MAYBE_TIME, default=None)
     base_id: int | None = wire(c.maybe_whole(32), default=None)
     files: tuple[IndexFile, ...] = wire(INDEX_FILES, default=())
+    index_details: IndexDetails | None = wire(DETAILS, default=None)
     covering_fields: tuple[int, ...] = wire(c.wholes(32, signed=True), default=())
 
     @property
@@ -97,7 +126,7 @@ class IndexMetadata(Part):
     @property
     def type_url(self) -> str:
         """The kind of index; empty where old releases did not say."""
-        return self.details.type_url if self.details else ""
+        return self.index_details.type_url if self.index_details else ""
 
 
 def index_from_pb(message: pb.IndexMetadata) -> IndexMetadata:

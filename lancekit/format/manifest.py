@@ -36,14 +36,18 @@ _FIRST_SECOND = int(datetime.min.replace(tzinfo=UTC).timestamp())
 _LAST_SECOND = int(datetime.max.replace(tzinfo=UTC).timestamp())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class BasePath:
-    """Another place that a dataset's files may lie in."""
+    """Another place that a dataset's files may lie in; without an id it gets one when added."""
 
-    id: int
     path: str
-    is_dataset_root: bool = False
     name: str | None = None
+    is_dataset_root: bool = False
+    id: int = 0
+
+    def __post_init__(self) -> None:
+        if self.id is None:
+            object.__setattr__(self, "id", 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ Arguments come in pylance's order and under its names, where it has the class.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, ClassVar
@@ -199,15 +199,51 @@ class RewriteGroup(Part):
     new_fragments: tuple[Fragment, ...] = _fragments()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class RewrittenIndex(Part):
-    """A segment whose entries were moved to the new fragments, and the one that it replaces."""
+    """A segment whose entries were moved to the new fragments, and the one that it replaces.
+
+    What kind of index the new one is can be said in pylance's way too: as two arguments.
+    """
 
     old_id: UUID = wire(c.UUIDS)
     new_id: UUID = wire(c.UUIDS)
-    details: IndexDetails | None = wire(DETAILS, name="new_index_details", default=None)
-    index_version: int | None = wire(c.nonzero_whole(32), name="new_index_version", default=None)
-    files: tuple[IndexFile, ...] = wire(INDEX_FILES, name="new_index_files", default=())
+    details: IndexDetails | None = wire(DETAILS, name="new_index_details")
+    new_index_version: int | None = wire(c.nonzero_whole(32))
+    files: tuple[IndexFile, ...] = wire(INDEX_FILES, name="new_index_files")
+
+    def __init__(
+        self,
+        old_id: UUID | str,
+        new_id: UUID | str,
+        new_details_type_url: str = "",
+        new_details_value: bytes = b"",
+        new_index_version: int | None = None,
+        files: Iterable[IndexFile] = (),
+        *,
+        details: IndexDetails | None = None,
+        unknown: bytes = b"",
+    ) -> None:
+        if new_details_type_url:
+            details = IndexDetails(new_details_type_url, new_details_value)
+        put = object.__setattr__
+        put(self, "old_id", old_id)
+        put(self, "new_id", new_id)
+        put(self, "details", details)
+        put(self, "new_index_version", new_index_version)
+        put(self, "files", files)
+        put(self, "unknown", unknown)
+        self.__post_init__()
+
+    @property
+    def new_details_type_url(self) -> str:
+        """The kind of index; empty where nothing is said."""
+        return self.details.type_url if self.details else ""
+
+    @property
+    def new_details_value(self) -> bytes:
+        """The encoded parameters of the index."""
+        return self.details.value if self.details else b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,7 +244,7 @@ def _covering(fragment: Fragment, indices: Sequence[IndexMetadata]) -> frozenset
     return frozenset(
         index.name
         for index in indices
-        if index.fragment_bitmap is None or fragment.id in index.fragment_bitmap
+        if index.fragment_ids is None or fragment.id in index.fragment_ids
     )
 
 

@@ -94,7 +94,7 @@ def test_which_indices_follow_moved_rows(kind: str, version: int, follows: bool)
     latest = manifest(with_ids(0, 0), with_ids(1, 4), stable=True, next_row_id=8)
     moved = fragment(row_ids=encode_row_ids(range(4)))
     changed = ops.Update((0,), (), (moved,), fields_for_preserving_frag_bitmap=(K,))
-    details = {"details": IndexDetails(kind), "index_version": version}
+    details = {"index_details": IndexDetails(kind), "index_version": version}
     given = [
         index("s", S, **details),
         index("k", K, **details),
@@ -131,7 +131,7 @@ def test_generations_are_merged_once() -> None:
         merged_generations=(ops.MergedGeneration(region, 4), ops.MergedGeneration(other, 1))
     )
     second = build(first.manifest, update, *first.indices)
-    assert merged_generations(second.indices[-1].details) == {region: 4, other: 1}
+    assert merged_generations(second.indices[-1].index_details) == {region: 4, other: 1}
     assert (second.indices[-1].dataset_version, len(second.indices)) == (7, 2)
     for stale in (3, 4):
         again = ops.UpdateMemWalState((ops.MergedGeneration(region, stale),))

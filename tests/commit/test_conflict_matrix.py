@@ -83,7 +83,7 @@ def _contents(path: Path) -> dict[str, Any]:
         "metadata": (table.schema.metadata, [f.metadata for f in table.schema]),
         "config": ds.config(),
         "fragments": [(f.fragment_id, f.physical_rows) for f in ds.get_fragments()],
-        "indices": sorted((i.name, str(i.uuid), list(i.fragment_bitmap)) for i in found.indices),
+        "indices": sorted((i.name, str(i.uuid), list(i.fragment_ids)) for i in found.indices),
         "table metadata": found.manifest.table_metadata,
     }
 

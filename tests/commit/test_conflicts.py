@@ -143,7 +143,7 @@ def test_generations_are_merged_once(
     if theirs is ops.CreateIndex:
         merged = {UUID(int=committed[0]): committed[1]}
         details = with_generations(None, merged)
-        other: Any = ops.CreateIndex((index(7, MEM_WAL, details=details),))
+        other: Any = ops.CreateIndex((index(7, MEM_WAL, index_details=details),))
     else:
         other = theirs(merged_generations=(generation(*committed),))
     if mine is ops.Update and theirs is ops.CreateIndex:
@@ -160,7 +160,7 @@ def test_generations_are_merged_once(
 def test_the_index_of_a_log_keeps_the_newest_generations(tmp_path: Path) -> None:
     state = ops.UpdateMemWalState((generation(1, 5), generation(2, 1)))
     details = with_generations(None, {UUID(int=2): 3})
-    mine = ops.CreateIndex((index(7, MEM_WAL, details=details),))
+    mine = ops.CreateIndex((index(7, MEM_WAL, index_details=details),))
     assert meet(mine, state).outcome is REBASED
     other = ops.CreateIndex((index(8, "v_idx", (1,)),))
     assert meet(other, state).outcome is NEVER
@@ -170,7 +170,7 @@ def test_the_index_of_a_log_keeps_the_newest_generations(tmp_path: Path) -> None
         pending, snapshot, snapshot, [Transaction(read_version=1, uuid="theirs", operation=state)]
     )
     (log,) = landed.operation.new_indices
-    assert merged_generations(log.details) == {UUID(int=1): 5, UUID(int=2): 3}
+    assert merged_generations(log.index_details) == {UUID(int=1): 5, UUID(int=2): 3}
 
 
 def test_the_index_of_a_log_depends_on_the_schema() -> None:
@@ -181,7 +181,7 @@ def test_the_index_of_a_log_depends_on_the_schema() -> None:
 
 def test_the_index_of_moved_rows_stands_alone() -> None:
     rewrite = ops.Rewrite((ops.RewriteGroup((fragment(0),), (fragment(9),)),))
-    moved = index(7, FRAGMENT_REUSE, fragment_bitmap=BitMap([0]))
+    moved = index(7, FRAGMENT_REUSE, fragment_ids=BitMap([0]))
     assert meet(rewrite, ops.CreateIndex((moved,), (moved,))).outcome is LANDS
     assert meet(rewrite, ops.CreateIndex((moved,))).outcome is NEVER
 
@@ -293,7 +293,7 @@ def test_an_index_that_hides_what_it_covers_cannot_be_narrowed() -> None:
     on_v = index(7, "v_idx", (1,))
     update = ops.Update((), (fragment(1),), (), (1,), update_mode="rewrite_columns")
     assert meet(ops.CreateIndex((on_v,)), update).outcome is RETRY
-    known = replace(on_v, fragment_bitmap=BitMap([0, 1, 2]))
+    known = replace(on_v, fragment_ids=BitMap([0, 1, 2]))
     verdict = meet(ops.CreateIndex((known,)), update)
     assert (verdict.outcome, verdict.evidence.fragments) == (REBASED, (1,))
     elsewhere = replace(known, fields=(0,))
@@ -301,7 +301,7 @@ def test_an_index_that_hides_what_it_covers_cannot_be_narrowed() -> None:
 
 
 def test_an_index_leaves_out_what_a_merge_rewrote() -> None:
-    on_v = index(7, "v_idx", (1,), fragment_bitmap=BitMap([0, 1, 2]))
+    on_v = index(7, "v_idx", (1,), fragment_ids=BitMap([0, 1, 2]))
     fragments = (fragment(0), fragment(1, path="new.lance"), fragment(2), fragment(3))
     verdict = meet(ops.CreateIndex((on_v,)), ops.Merge(fragments, SCHEMA, True))
     assert (verdict.outcome, verdict.evidence.fragments) == (REBASED, (1,))

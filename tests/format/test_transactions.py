@@ -52,6 +52,8 @@ _BITMAPS = st.sets(st.integers(0, 2**32 - 1), min_size=1, max_size=5).map(
 _SPECIAL: dict[str, st.SearchStrategy[Any]] = {
     "UUID.uuid": st.binary(min_size=16, max_size=16),
     "IndexMetadata.fragment_bitmap": _BITMAPS,
+    # milliseconds since 1970, up to the year 9999
+    "IndexMetadata.created_at": st.integers(0, 253_402_300_799_999),
     "ExactKeySetFilter.key_hashes": st.sets(st.integers(0, 2**64 - 1), max_size=4).map(sorted),
     "BloomFilter.number_of_items": st.integers(1, 2**40),
     "SchemaMetadataEntry.value": st.text(max_size=8).map(str.encode),
@@ -231,8 +233,8 @@ def test_an_index_without_details_is_kept() -> None:
     created = lk.dataset(OLD / "operations").read_transaction(6)
     assert created is not None
     (index,) = created.operation.new_indices  # type: ignore[union-attr]
-    assert (index.name, index.details, index.index_version) == ("id_idx", None, None)
-    assert index.fragment_bitmap == BitMap([0, 1, 2, 3])
+    assert (index.name, index.index_details, index.index_version) == ("id_idx", None, None)
+    assert index.fragment_ids == BitMap([0, 1, 2, 3])
 
 
 # ---- the deprecated forms of changes of config
@@ -274,11 +276,11 @@ def test_lists_schemas_and_positions_are_taken() -> None:
     index = IndexMetadata(
         uuid="5adce016-9b14-41d5-93af-1c7eb16f1fd5",  # type: ignore[arg-type]
         name="i",
-        fragment_bitmap={3, 1},  # type: ignore[arg-type]
-        details=("/lance.table.BTreeIndexDetails", b""),  # type: ignore[arg-type]
+        fragment_ids={3, 1},  # type: ignore[arg-type]
+        index_details=("/lance.table.BTreeIndexDetails", b""),  # type: ignore[arg-type]
     )
-    assert index.fragment_bitmap == BitMap([1, 3])
-    assert index.details == IndexDetails("/lance.table.BTreeIndexDetails")
+    assert index.fragment_ids == BitMap([1, 3])
+    assert index.index_details == IndexDetails("/lance.table.BTreeIndexDetails")
     assert index.uuid == UUID("5adce016-9b14-41d5-93af-1c7eb16f1fd5")
 
 

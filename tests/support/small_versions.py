@@ -64,7 +64,7 @@ def with_ids(id_: int, first: int, rows: int = 4, **changes: Any) -> Fragment:
 def index(name: str, *fields: int, covers: Any = (0, 1), **changes: Any) -> IndexMetadata:
     bitmap = None if covers is None else BitMap(covers)
     kind = IndexDetails("/lance.table.BitmapIndexDetails")
-    given = {"name": name, "fields": fields, "fragment_bitmap": bitmap, "details": kind}
+    given = {"name": name, "fields": fields, "fragment_ids": bitmap, "index_details": kind}
     return IndexMetadata(**{"uuid": uuid.uuid4(), "dataset_version": 1, **given, **changes})
 
 
@@ -73,7 +73,7 @@ def build(latest: Manifest, operation: Any, *indices: IndexMetadata, **given: An
 
 
 def covers(built: Built) -> dict[str, list[int]]:
-    return {i.name: list(i.fragment_bitmap or ()) for i in built.indices}
+    return {i.name: list(i.fragment_ids or ()) for i in built.indices}
 
 
 def sequences(fragment: Fragment) -> Any:
