@@ -63,7 +63,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _SESSION,
         ),
         **dict.fromkeys(["filter", "join", "join_asof", "partition_expression", "sort_by"], _ARROW),
-        "deep_clone": "comes with a later release; shallow_clone() shares the files",
         "from_pydantic_model": "write_dataset() takes rows, not models",
         "replace_schema": "pylance refuses it too; use update_schema_metadata()",
         "stats": "comes with the later release on maintenance; versions() has the totals",

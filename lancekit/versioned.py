@@ -17,6 +17,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
 from lancekit.history import History, Version, describe_version
+from lancekit.operations.clone import copy_line
 from lancekit.operations.restore import restore_version
 from lancekit.operations.validate import validate_version
 from lancekit.references import Branches, Tags
@@ -215,6 +216,40 @@ class Versioned(Handle):
         _no_more("shallow_clone", kwargs)
         source = resolve(self._line, parse_reference(reference, self._line))
         clone = clone_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy one version with all of its files to a new dataset, and return a handle on it.
+
+        It starts at the version cloned from, has a history of its own and needs nothing of this
+        dataset.  Files are copied in parts, also from one kind of store to another; the dataset
+        appears when all of them are there.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        CorruptFileError
+            A file that the version needs is missing.
+        """
+        _no_more("deep_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = copy_line(source, target_path, storage_options, Clock())
         return self._at(clone, os.fspath(target_path), self._scan_defaults)
 
 

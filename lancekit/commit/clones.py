@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lancekit.commit.draft import Built
+from lancekit.file.blobs import is_blob_v2
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Clone
@@ -38,11 +39,13 @@ def shallow_clone(source: Built, operation: Clone) -> Built:
 def deep_clone(source: Built) -> Built:
     """Refer to copies of all files in the clone itself."""
     manifest, indices = source
+    blobs = any(map(is_blob_v2, manifest.schema.walk()))
     return Built(
         replace(
             manifest,
             fragments=_with_bases(manifest.fragments, lambda _: None),
-            base_paths=(),
+            # an external blob names its base by number, in a data file
+            base_paths=manifest.base_paths if blobs else (),
             branch=None,
         ),
         tuple(replace(index, base_id=None) for index in indices),

@@ -40,6 +40,7 @@ from lancekit.storage import Store
 
 __all__ = [
     "Reference",
+    "check_free",
     "clone_line",
     "create_branch",
     "create_tag",
@@ -361,13 +362,18 @@ def clone_line(
         There is a dataset at ``target``.
     """
     line = open_line(target, storage_options or source.line.storage_options)
+    check_free(line)
+    return _put_clone(source, line, None, source.line.branch, clock)
+
+
+def check_free(line: Line) -> None:
+    """Raise if there is a dataset already where a clone is to be."""
     if dataset_exists(line):
         raise DatasetExistsError(
             f"There is a dataset at {line.uri} already.",
             hint="Clone to another place, or remove it first.",
             uri=line.uri,
         )
-    return _put_clone(source, line, None, source.line.branch, clock)
 
 
 def _put_clone(

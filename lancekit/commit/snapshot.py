@@ -104,6 +104,23 @@ class Snapshot:
                 base_id=base_id,
             ) from error
 
+    def base_store(self, base_id: int | None) -> Store:
+        """Return the dataset's folder that a base is, the line's own for ``None``.
+
+        Raises
+        ------
+        CorruptFileError
+            The base is no dataset's root, where only data files may be.
+        """
+        store, is_root = self._base(base_id)
+        if not is_root:
+            raise CorruptFileError(
+                f"Version {self.version} of {self.store.uri} has more than data files in base "
+                f"path {base_id}, which is not the root of a dataset.",
+                base_id=base_id,
+            )
+        return store
+
     def data_file(self, file: DataFile) -> FileLocation:
         """Return where a data file lies."""
         _check_bare(file.path, self)
@@ -116,14 +133,7 @@ class Snapshot:
         file = fragment.deletion_file
         if file is None:
             return None
-        store, is_root = self._base(file.base_id)
-        if not is_root:
-            raise CorruptFileError(
-                f"Fragment {fragment.id} has a deletion file in base path {file.base_id}, "
-                "which is not the root of a dataset.",
-                fragment=fragment.id,
-            )
-        return FileLocation(store, file.name(fragment.id))
+        return FileLocation(self.base_store(file.base_id), file.name(fragment.id))
 
     def deleted_rows(self, fragment: Fragment) -> BitMap:
         """Return the deleted offsets of a fragment."""

@@ -13,7 +13,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import parse
 
-__all__ = ["ExternalFile", "external_sequence", "without_external"]
+__all__ = ["SEQUENCES", "ExternalFile", "external_sequence", "without_external"]
 
 #: the field of a fragment's message, by that of the dataclass
 _FIELDS: Mapping[str, str] = {
@@ -21,6 +21,7 @@ _FIELDS: Mapping[str, str] = {
     "created_at": "external_created_at_versions",
     "last_updated_at": "external_last_updated_at_versions",
 }
+SEQUENCES = tuple(_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from lancekit.format.fragment import DataFile
 from lancekit.format.names import DATA, ManifestNaming
 from lancekit.format.transaction import Transaction
 from lancekit.operations.check_operation import check_operation
+from lancekit.operations.clone import deep_clone
 
 __all__ = ["CommitSettings", "commit_operation", "merged_appends"]
 
@@ -161,11 +162,13 @@ def _storage_version(file: DataFile) -> str:
 def _clone(line: Line, operation: ops.Clone, pending: Pending) -> Snapshot:
     start = open_line(operation.ref_path, line.storage_options)
     source = resolve(start, Reference(version=operation.ref_version, branch=start.branch))
-    built = build_manifest(
-        source.manifest, operation, timestamp_ns=Clock().now_ns(), indices=source.indices
-    )
     transaction = Transaction(
         source.version, operation, pending.uuid, transaction_properties=pending.properties
+    )
+    if not operation.is_shallow:
+        return deep_clone(source, line, transaction, Clock())
+    built = build_manifest(
+        source.manifest, operation, timestamp_ns=Clock().now_ns(), indices=source.indices
     )
     return put_first_manifest(line, built, transaction)
 
