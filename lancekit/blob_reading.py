@@ -13,8 +13,8 @@ from lancekit.facts import Facts
 from lancekit.file.blobs import is_blob
 from lancekit.format.paths import find_field
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
-from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.rows import Numbers, blob_places, row_addresses
+from lancekit.scan.sources import fragment_sources
 
 __all__ = ["BlobReading"]
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
-from lancekit.scan.fragment import FragmentReader, fragment_sources
+from lancekit.scan.fragment import FragmentReader
+from lancekit.scan.sources import fragment_sources
 
 if TYPE_CHECKING:
     from lancekit.dataset import LanceDataset

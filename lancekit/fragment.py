@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -31,8 +32,9 @@ from lancekit.pipeline.mark import MarkTask, find_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
+from lancekit.scan.sources import FragmentSource
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
 from lancekit.writing import write_settings
@@ -225,9 +227,10 @@ class LanceFragment(ChangingFragment, PartOfPylance):
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
         schema = blob_view(self._dataset.lance_schema)
-        alone = replace(self.source, first_row=0, schema=schema)
-        positions = parse_positions(indices, self.metadata.num_rows)
-        return resolved(take_rows([alone], columns, positions, schema))
+        rows = self.metadata.num_rows
+        positions = parse_positions(indices, rows)
+        alone, ends = replace(self.source, first_row=0), np.array([rows])
+        return resolved(take_rows([alone], ends, columns, positions, schema))
 
     @property
     def physical_schema(self) -> pa.Schema:

@@ -16,7 +16,7 @@ from lancekit.operations.fragment_changes import (
     update_in_fragment,
 )
 from lancekit.pipeline.inputs import as_reader
-from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.sources import FragmentSource
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading

@@ -16,8 +16,8 @@ from lancekit.format.extensions import resolved
 from lancekit.fragment import LanceFragment
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.rows import row_positions
+from lancekit.scan.sources import FragmentSources, fragment_sources
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
 from lancekit.sql import SqlQueryBuilder
@@ -358,12 +358,12 @@ class Reading(BlobReading):
 
     def _take(
         self,
-        positions: Callable[[list[FragmentSource]], npt.NDArray[np.int64]],
+        positions: Callable[[FragmentSources], npt.NDArray[np.int64]],
         columns: list[str] | dict[str, str] | None,
     ) -> pa.Table:
         schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
-        table = take_rows(sources, columns, positions(sources), schema)
+        table = take_rows(sources, sources.ends, columns, positions(sources), schema)
         if not table.num_columns:
             return table
         metadata = dict(self._snapshot.manifest.schema.metadata)

@@ -16,11 +16,11 @@ from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
-from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.rows import blob_places
 from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
+from lancekit.scan.sources import FragmentSource, fragment_sources
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -25,6 +25,7 @@ from lancekit.format.data_file import (
 )
 from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of_files
 from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
 from lancekit.format.wire import parse, put_unknown, take_unknown
 
 __all__ = [
@@ -234,13 +235,14 @@ class FragmentList(Sequence[Fragment]):
         One message per fragment.
     """
 
-    __slots__ = ("_decoded", "_encoded", "_facts", "_totals")
+    __slots__ = ("_decoded", "_encoded", "_facts", "_id_bounds", "_totals")
 
     def __init__(self, encoded: Sequence[bytes] = (), facts: FragmentFacts | None = None) -> None:
         self._encoded = encoded
         self._facts = facts
         self._decoded: dict[int, Fragment] = {}
         self._totals: Totals | None = None
+        self._id_bounds: RowIdBounds | None = None
 
     @staticmethod
     def of(fragments: Iterable[Fragment]) -> FragmentList:
@@ -260,6 +262,19 @@ class FragmentList(Sequence[Fragment]):
     def ids(self) -> NDArray[np.uint64]:
         """The id of each fragment."""
         return self._all_facts().ids
+
+    @property
+    def num_rows(self) -> NDArray[np.uint64]:
+        """How many rows of each fragment are still there."""
+        facts = self._all_facts()
+        return facts.physical_rows - facts.deleted
+
+    @property
+    def row_id_bounds(self) -> RowIdBounds:
+        """Between which numbers the row ids of each fragment lie."""
+        if self._id_bounds is None:
+            self._id_bounds = row_id_bounds(self.encoded)
+        return self._id_bounds
 
     @property
     def any_deletions(self) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "count_row_ids",
     "parse_row_ids",
     "parse_row_versions",
+    "read_row_id_bounds",
     "read_row_ids",
     "read_row_versions",
 ]
@@ -194,6 +195,20 @@ def parse_row_ids(data: bytes, num_rows: int, where: str) -> U64Array:
 def count_row_ids(data: bytes, where: str) -> int:
     """Return how many row ids a sequence holds."""
     return sum(segment.count for segment in _row_id_segments(data, where))
+
+
+def read_row_id_bounds(data: bytes, where: str) -> tuple[int, int]:
+    """Return numbers that no row id of a sequence is below, or above; of none, the first is more.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a sequence.
+    """
+    bounds = [segment.bounds for segment in _row_id_segments(data, where)]
+    if not bounds:
+        return (1 << 64) - 1, 0
+    return min(lowest for lowest, _ in bounds), max(highest for _, highest in bounds)
 
 
 def read_row_versions(data: bytes | None, num_rows: int, where: str) -> RowVersions:

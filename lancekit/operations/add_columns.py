@@ -20,9 +20,10 @@ from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed
 from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import META_COLUMNS, FragmentReader, fragment_sources
+from lancekit.scan.fragment import META_COLUMNS, FragmentReader
 from lancekit.scan.predicate import compile_expression
 from lancekit.scan.scanner import BATCH_ROWS
+from lancekit.scan.sources import fragment_sources
 
 __all__ = ["Addition", "NewColumns", "add_columns", "merge_table", "plan_addition", "plan_join"]
 

@@ -23,7 +23,7 @@ from lancekit.operations.results import CompactionMetrics
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.compact import CompactTask, compact_rows
 from lancekit.pipeline.runner import Runner, choose_runner
-from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.sources import fragment_sources
 
 __all__ = ["RewriteResult", "commit_compaction", "compact", "measure", "run_tasks"]
 

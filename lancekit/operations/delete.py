@@ -22,8 +22,8 @@ from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.predicate import Predicate
+from lancekit.scan.sources import FragmentSource, fragment_sources
 from lancekit.storage import Store
 
 __all__ = ["apply_deletions", "delete_in_fragment", "delete_rows"]

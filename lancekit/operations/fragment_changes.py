@@ -24,7 +24,8 @@ from lancekit.operations.schema import columns_task
 from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.columns import Joined, Streamed, write_columns
 from lancekit.pipeline.source import cast_all
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
+from lancekit.scan.sources import FragmentSource
 
 __all__ = [
     "add_to_fragment",

@@ -23,7 +23,7 @@ from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
-from lancekit.scan.fragment import fragment_sources
+from lancekit.scan.sources import fragment_sources
 
 __all__ = ["check_clauses", "merge_insert", "prepare_merge"]
 

@@ -37,7 +37,7 @@ from lancekit.pipeline.columns import (
 from lancekit.pipeline.conversions import Conversion, can_convert
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentSource, fragment_sources
+from lancekit.scan.sources import FragmentSource, fragment_sources
 
 __all__ = [
     "Alteration",

@@ -24,8 +24,8 @@ from lancekit.pipeline.update import UpdateTask, update_rows
 from lancekit.pipeline.write import MAX_ROWS_PER_FILE
 from lancekit.scan.assign import Assignment, compile_assignment
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentSource, fragment_sources
 from lancekit.scan.predicate import Predicate
+from lancekit.scan.sources import FragmentSource, fragment_sources
 
 __all__ = ["check_updates", "check_where", "update_columns"]
 

@@ -9,8 +9,9 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import CorruptFileError
 from lancekit.options import options
 from lancekit.pipeline.runner import choose_runner
-from lancekit.scan.fragment import FragmentReader, FragmentSource, fragment_sources
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.scanner import ScanRequest, plan_columns, scan_fragment
+from lancekit.scan.sources import FragmentSource, fragment_sources
 
 __all__ = ["validate_version"]
 

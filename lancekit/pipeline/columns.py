@@ -21,9 +21,10 @@ from lancekit.pipeline.conversions import Conversion
 from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.probe import KeyTable
 from lancekit.pipeline.write import data_file
-from lancekit.scan.fragment import FragmentReader, FragmentSource, Offsets
+from lancekit.scan.fragment import FragmentReader, Offsets
 from lancekit.scan.predicate import Expr
 from lancekit.scan.scanner import ScanRequest, plan_columns, row_bytes, scan_fragment
+from lancekit.scan.sources import FragmentSource
 from lancekit.storage import Store
 
 __all__ = [

@@ -13,8 +13,9 @@ import pyarrow as pa
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.write import WriteTask, write_fragments
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
 

@@ -8,9 +8,10 @@ import numpy as np
 from pyroaring import BitMap
 
 from lancekit.format.deletions import to_bitmap
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import ScanRequest, plan_columns, scan_open_fragment
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["MarkTask", "Marked", "find_rows"]
 

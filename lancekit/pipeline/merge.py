@@ -31,8 +31,9 @@ from lancekit.pipeline.probe import (
 )
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
+from lancekit.scan.sources import FragmentSource
 
 __all__ = [
     "MergeClauses",

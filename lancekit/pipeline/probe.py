@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["KeyTable", "Matches", "ProbeTask", "key_values", "probe_fragment", "show_keys"]
 

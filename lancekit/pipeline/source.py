@@ -22,7 +22,7 @@ from lancekit.pipeline.merge import MergeClauses, MergeWork, merge_locally
 from lancekit.pipeline.probe import KeyTable, key_values, show_keys
 from lancekit.pipeline.runner import LocalRunner, make_spark_source
 from lancekit.pipeline.write import WriteTask, write_fragments
-from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["LocalSource", "Source", "duplicate_keys", "open_source"]
 

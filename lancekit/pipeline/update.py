@@ -17,9 +17,10 @@ from lancekit.pipeline.mark import Marked
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.assign import Assignment
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentReader, FragmentSource, Offsets
+from lancekit.scan.fragment import FragmentReader, Offsets
 from lancekit.scan.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.scanner import ScanRequest, plan_columns, project, row_bytes
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
 

@@ -24,7 +24,7 @@ from lancekit.options import options
 from lancekit.storage.base import RandomAccess
 
 if TYPE_CHECKING:
-    from lancekit.scan.fragment import FragmentSource
+    from lancekit.scan.sources import FragmentSource
 
 __all__ = [
     "HANDLING",

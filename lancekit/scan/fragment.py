@@ -1,6 +1,6 @@
 """Reading one fragment: columns that lie in several files, deleted rows, row ids.
 
-A `FragmentSource` says all there is to know, without an open file, so it can be sent to a worker.
+What there is to know of it without an open file is in `lancekit.scan.sources`.
 """
 
 from __future__ import annotations
@@ -15,72 +15,24 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.commit.line import Line
-from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file, read_deletions
+from lancekit.commit.snapshot import FileLocation, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_rows import external_sequence
-from lancekit.format.fragment import Fragment
-from lancekit.format.manifest import BasePath
 from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
 from lancekit.scan.parts import joined, stored_part
+from lancekit.scan.sources import FragmentSource
 
-__all__ = ["META_COLUMNS", "FragmentReader", "FragmentSource", "fragment_sources"]
+__all__ = ["META_COLUMNS", "FragmentReader"]
 
 Offsets = npt.NDArray[np.int64]
 
 #: a scattered read pays below this share of a range's rows; above it, reading all is faster
 _SCATTERED_SHARE = 1 / 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FragmentSource:
-    """A fragment of one version: its metadata and where its files lie.
-
-    `first_row` is the position of the fragment's first live row in the dataset.  `schema` is the
-    dataset's own, or one that shows its blobs in another form.
-    """
-
-    fragment: Fragment
-    files: tuple[FileLocation, ...]
-    deletion: FileLocation | None
-    schema: LanceSchema
-    stable_row_ids: bool
-    first_row: int
-    version: int
-    line: Line
-    base_paths: tuple[BasePath, ...]
-
-    @property
-    def where(self) -> str:
-        """What to call the fragment in messages."""
-        return f"fragment {self.fragment.id} of version {self.version}"
-
-
-def fragment_sources(snapshot: Snapshot, schema: LanceSchema | None = None) -> list[FragmentSource]:
-    """Return the fragments of a version, in row order; ``schema`` is what to see in them."""
-    sources = []
-    first_row = 0
-    for fragment in snapshot.manifest.fragments:
-        sources.append(
-            FragmentSource(
-                fragment=fragment,
-                files=tuple(snapshot.data_file(file) for file in fragment.files),
-                deletion=snapshot.deletion_file(fragment),
-                schema=snapshot.manifest.schema if schema is None else schema,
-                stable_row_ids=snapshot.manifest.has_stable_row_ids,
-                first_row=first_row,
-                version=snapshot.version,
-                line=snapshot.line,
-                base_paths=snapshot.manifest.base_paths,
-            )
-        )
-        first_row += fragment.num_rows
-    return sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import numpy.typing as npt
 from lancekit.errors import RowOutOfRangeError
 from lancekit.format.deletions import to_offsets
 from lancekit.scan.blobs import BlobPlace
-from lancekit.scan.fragment import FragmentReader, FragmentSource, Offsets
+from lancekit.scan.fragment import FragmentReader, Offsets
+from lancekit.scan.sources import FragmentSource, FragmentSources
 from lancekit.scan.take import parse_positions
 
 __all__ = ["blob_places", "row_addresses", "row_positions"]
@@ -36,7 +37,7 @@ class _Found:
         return np.flatnonzero(self.positions < 0)
 
 
-def row_addresses(sources: Sequence[FragmentSource], kind: str, rows: Any) -> Numbers:
+def row_addresses(sources: FragmentSources, kind: str, rows: Any) -> Numbers:
     """Return the addresses of rows, in the order given.
 
     Parameters
@@ -51,18 +52,18 @@ def row_addresses(sources: Sequence[FragmentSource], kind: str, rows: Any) -> Nu
     RowOutOfRangeError
         There is no such row, or it was deleted.
     """
-    total = sum(source.fragment.num_rows for source in sources)
+    total = int(sources.ends[-1]) if len(sources) else 0
     wanted = parse_positions(rows, total if kind == "indices" else _ALL)
     if kind == "indices":
         return _addresses_at(sources, wanted)
     asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
-    found = _find(sources, asked, stable=kind == "ids" and _is_stable(sources))
+    found = _find(sources, asked, stable=kind == "ids" and sources.stable_row_ids)
     if len(found.missing):
         raise _no_row(kind.removesuffix("s"), int(asked[found.missing[0]]), "been deleted")
     return found.addresses[inverse]
 
 
-def row_positions(sources: Sequence[FragmentSource], ids: Any) -> Offsets:
+def row_positions(sources: FragmentSources, ids: Any) -> Offsets:
     """Return the positions of the rows with given ids, in the order given.
 
     Rows that were deleted are left out; with stable row ids, so are ids that no row has.
@@ -76,7 +77,7 @@ def row_positions(sources: Sequence[FragmentSource], ids: Any) -> Offsets:
     """
     wanted = parse_positions(ids, _ALL)
     asked, inverse = np.unique(wanted.astype(np.uint64), return_inverse=True)
-    stable = _is_stable(sources)
+    stable = sources.stable_row_ids
     found = _find(sources, asked, stable=stable)
     if not stable:
         _check_addresses(sources, asked[found.missing])
@@ -84,19 +85,13 @@ def row_positions(sources: Sequence[FragmentSource], ids: Any) -> Offsets:
     return positions[positions >= 0]
 
 
-def _is_stable(sources: Sequence[FragmentSource]) -> bool:
-    return any(source.stable_row_ids for source in sources)
-
-
-def _find(sources: Sequence[FragmentSource], asked: Numbers, *, stable: bool) -> _Found:
+def _find(sources: FragmentSources, asked: Numbers, *, stable: bool) -> _Found:
     """Look up ids or addresses, which ascend."""
     addresses = np.zeros(len(asked), np.uint64)
     positions = np.full(len(asked), -1)
-    owners = set((asked >> _OFFSET_BITS).tolist())
-    for source in sources:
-        if not stable and source.fragment.id not in owners:
-            continue
-        reader = FragmentReader(source)
+    owners = sources.with_row_ids(asked) if stable else sources.with_addresses(asked)
+    for owner in owners.tolist():
+        reader = FragmentReader(sources[owner])
         offsets = _offsets(reader, asked, stable=stable)
         places = np.flatnonzero(offsets >= 0)
         if len(places) and reader.deleted:
@@ -115,8 +110,9 @@ def _offsets(reader: FragmentReader, asked: Numbers, *, stable: bool) -> Offsets
     return np.where(inside, offsets, -1)
 
 
-def _check_addresses(sources: Sequence[FragmentSource], missing: Numbers) -> None:
-    rows = {source.fragment.id: source.fragment.physical_rows for source in sources}
+def _check_addresses(sources: FragmentSources, missing: Numbers) -> None:
+    owners = map(sources.__getitem__, sources.with_addresses(missing).tolist())
+    rows = {source.fragment.id: source.fragment.physical_rows for source in owners}
     for address in missing.tolist():
         if address & 0xFFFFFFFF >= rows.get(address >> 32, 0):
             raise _no_row("address", address, "been in a fragment that is gone")
@@ -128,9 +124,8 @@ def _no_row(kind: str, row: int, perhaps: str) -> RowOutOfRangeError:
     )
 
 
-def _addresses_at(sources: Sequence[FragmentSource], positions: Offsets) -> Numbers:
-    starts = np.array([source.first_row for source in sources], np.int64)
-    owners = np.searchsorted(starts, positions, side="right") - 1
+def _addresses_at(sources: FragmentSources, positions: Offsets) -> Numbers:
+    owners = np.searchsorted(sources.ends, positions, side="right")
     out = np.empty(len(positions), np.uint64)
     for owner in np.unique(owners).tolist():
         reader = FragmentReader(sources[owner])

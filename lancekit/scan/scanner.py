@@ -18,14 +18,9 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import canonical
 from lancekit.format.schema import LanceSchema
-from lancekit.scan.fragment import (
-    FragmentReader,
-    FragmentSource,
-    Offsets,
-    column_field,
-    rows_without_columns,
-)
+from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
+from lancekit.scan.sources import FragmentSource
 
 __all__ = [
     "Output",

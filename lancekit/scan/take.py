@@ -12,8 +12,9 @@ import pyarrow as pa
 from lancekit.errors import InvalidTypeError, RowOutOfRangeError
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceSchema
-from lancekit.scan.fragment import FragmentReader, FragmentSource, rows_without_columns
+from lancekit.scan.fragment import FragmentReader, rows_without_columns
 from lancekit.scan.scanner import Output, plan_columns, project
+from lancekit.scan.sources import FragmentSource
 
 __all__ = ["parse_positions", "take_rows"]
 
@@ -52,6 +53,7 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
 
 def take_rows(
     sources: Sequence[FragmentSource],
+    ends: npt.NDArray[np.int64],
     columns: Sequence[str] | dict[str, str] | None,
     positions: npt.NDArray[np.int64],
     schema: LanceSchema,
@@ -60,14 +62,18 @@ def take_rows(
 
     Only the pages and blocks that hold them are read.  A path such as ``s.x`` gives the column
     ``s`` with nothing but ``x`` in it, as in the reference (a scan gives a column ``s.x``).
+
+    Parameters
+    ----------
+    ends
+        The position behind the last row of each source.
     """
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
     else:
         schema = _narrowed(schema, list(columns))
         outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, columns))))
-        sources = [replace(source, schema=schema) for source in sources]
-    return _take(sources, outputs, positions)
+    return _take(sources, ends, outputs, positions, schema)
 
 
 def _narrowed(schema: LanceSchema, paths: Sequence[str]) -> LanceSchema:
@@ -82,18 +88,19 @@ def _narrowed(schema: LanceSchema, paths: Sequence[str]) -> LanceSchema:
 
 def _take(
     sources: Sequence[FragmentSource],
+    ends: npt.NDArray[np.int64],
     outputs: Sequence[Output],
     positions: npt.NDArray[np.int64],
+    seen_as: LanceSchema,
 ) -> pa.Table:
     schema = pa.schema([output.field for output in outputs])
     if not outputs:
         return rows_without_columns(len(positions))
     wanted, inverse = np.unique(positions, return_inverse=True)
-    starts = np.array([source.first_row for source in sources], np.int64)
-    owners = np.searchsorted(starts, wanted, side="right") - 1
+    owners = np.searchsorted(ends, wanted, side="right")
     parts = []
-    for owner in np.unique(owners):
-        source = sources[owner]
+    for owner in np.unique(owners).tolist():
+        source = replace(sources[owner], schema=seen_as)
         reader = FragmentReader(source)
         rows = wanted[owners == owner] - source.first_row
         if reader.live is not None:

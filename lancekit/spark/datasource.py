@@ -26,9 +26,9 @@ from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions, version_as_of
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
+from lancekit.scan.sources import fragment_sources
 from lancekit.spark.frame import Piece, cut_pieces, read_piece, scan_batch, scan_wire
 from lancekit.spark.types import spark_schema
 from lancekit.spark.worker import freeze_worker

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancekit.format.extensions import text_batch, text_schema
-from lancekit.scan.fragment import META_COLUMNS, FragmentReader, FragmentSource
+from lancekit.scan.fragment import META_COLUMNS, FragmentReader
 from lancekit.scan.scanner import Scan, ScanRequest, read_block, row_bytes
+from lancekit.scan.sources import FragmentSource
 from lancekit.spark.client import client_of
 from lancekit.spark.jobs import map_batches
 from lancekit.spark.runner import TASKS_PER_CORE

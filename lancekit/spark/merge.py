@@ -32,8 +32,9 @@ from lancekit.pipeline.merge import (
 from lancekit.pipeline.probe import key_values
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
-from lancekit.scan.fragment import FragmentReader, FragmentSource
+from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.scanner import ScanRequest, plan_columns
+from lancekit.scan.sources import FragmentSource
 from lancekit.spark.frame import fragment_frame
 from lancekit.spark.jobs import collect
 from lancekit.spark.keys import key_wire, pack_keys

@@ -17,7 +17,7 @@ from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.probe import key_values
 from lancekit.pipeline.source import cast_all, duplicate_keys
 from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
-from lancekit.scan.fragment import FragmentSource
+from lancekit.scan.sources import FragmentSource
 from lancekit.spark.jobs import collect, run_action
 from lancekit.spark.keys import unpack_keys
 from lancekit.spark.merge import merge_on_spark

@@ -11,8 +11,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import StorageError, UnsupportedTypeError
-from lancekit.scan.fragment import fragment_sources
 from lancekit.scan.scanner import ScanRequest, plan_columns
+from lancekit.scan.sources import fragment_sources
 from lancekit.spark import frame as frame_module
 from lancekit.spark.frame import cut_pieces, read_piece
 from tests.spark.test_types import ROWS
