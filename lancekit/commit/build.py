@@ -89,7 +89,7 @@ def build_manifest(
     )
     manifest, kept = build(draft, operation)
     _check_unique(manifest.fragments)
-    reader, writer = _feature_flags(manifest)
+    reader, writer = _feature_flags(latest, manifest)
     finished = replace(
         manifest,
         version=draft.version,
@@ -114,9 +114,12 @@ def _highest(latest: Manifest, manifest: Manifest) -> int | None:
     return max((id_ for id_ in known if id_ is not None), default=None)
 
 
-def _feature_flags(manifest: Manifest) -> tuple[int, int]:
-    """Return the flags of the content; those of other features stay as they are."""
-    both = 0
+def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
+    """Return the flags of the content; those of other features stay as they are.
+
+    Mixed file versions are for good: not even the restoring of an older version ends them.
+    """
+    both = (latest.reader_flags | latest.writer_flags) & flags.MIXED_FILE_VERSIONS
     if manifest.fragments.any_deletions:
         both |= flags.DELETION_FILES
     if manifest.base_paths:

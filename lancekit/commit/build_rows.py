@@ -42,7 +42,7 @@ __all__ = ["append", "data_replacement", "delete", "merge", "overwrite", "rewrit
 def append(draft: Draft, operation: ops.Append) -> Built:
     """Add fragments; no index covers them."""
     manifest = draft.manifest
-    check_files(operation.fragments, manifest.storage_version)
+    draft.check_files(operation.fragments)
     new, next_row_id = draft.new_rows(operation.fragments)
     return draft.built(fragments=manifest.fragments.edit(added=new), next_row_id=next_row_id)
 
@@ -97,7 +97,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     """Move rows to new fragments, or change columns in place."""
     manifest, schema = draft.manifest, draft.manifest.schema
     check_known(manifest.fragments, operation.updated_fragments)
-    check_files(operation.new_fragments, manifest.storage_version)
+    draft.check_files(operation.new_fragments)
     origins = {f.id for f in operation.updated_fragments}.union(operation.removed_fragment_ids)
     new = numbered(manifest, operation.new_fragments)
     pure = [f.id for f in new if is_complete(f)]
@@ -140,7 +140,7 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     free = manifest
     for group in operation.all_groups:
         check_known(manifest.fragments, group.old_fragments)
-        check_files(group.new_fragments, manifest.storage_version)
+        draft.check_files(group.new_fragments)
         _check_rows(manifest.fragments, group, stable=manifest.has_stable_row_ids)
         new = numbered(free, group.new_fragments)
         free = replace(free, max_fragment_id=max((free.max_fragment_id or 0, *(f.id for f in new))))
@@ -193,7 +193,7 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
             hint="A merge has to list every fragment of the newest version.",
             fragments=lost,
         )
-    check_files(new, manifest.storage_version)
+    draft.check_files(new)
     cast = _cast_fields(manifest.schema, operation.schema)
     changed: dict[int, set[int]] = {}
     updated: dict[int, Fragment] = {}
@@ -247,7 +247,7 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
         if fragment is None:
             continue
         replaced = without_dead(replace(fragment, files=_swapped(fragment, group.new_file)))
-        check_files([replaced], manifest.storage_version)
+        draft.check_files([replaced])
         if manifest.has_stable_row_ids:
             replaced = all_updated(replaced, draft.version)
         updated[fragment.id] = replaced

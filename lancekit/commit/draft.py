@@ -18,6 +18,8 @@ _FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
     "0.1": frozenset({(0, 1), (0, 2)}),
     "2.0": frozenset({(2, 0), (0, 3)}),
 }
+#: those that may lie side by side in a table of mixed versions
+_MIXABLE = frozenset({(0, 3), (2, 0), (2, 1), (2, 2)})
 
 
 class Built(NamedTuple):
@@ -62,6 +64,11 @@ class Draft:
         counter = RowCounter(manifest.next_row_id)
         return all_new(numbered(manifest, fragments), counter, self.version), counter.next_row_id
 
+    def check_files(self, fragments: Iterable[Fragment]) -> None:
+        """Raise ``InvalidArgumentError`` if new fragments could not be read as part of it."""
+        manifest = self.manifest
+        check_files(fragments, manifest.storage_version, mixed=manifest.has_mixed_files)
+
 
 def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragment, ...]:
     """Give the next free ids to fragments without one, in order: to those whose id is 0."""
@@ -73,10 +80,17 @@ def numbered(manifest: Manifest, fragments: Iterable[Fragment]) -> tuple[Fragmen
     return tuple(out)
 
 
-def check_files(fragments: Iterable[Fragment], storage_version: str) -> None:
-    """Raise ``InvalidArgumentError`` if new fragments could not be read as part of the table."""
+def check_files(
+    fragments: Iterable[Fragment], storage_version: str, *, mixed: bool = False
+) -> None:
+    """Raise ``InvalidArgumentError`` if new fragments could not be read as part of the table.
+
+    A table of `mixed` file versions takes any of 2.x.
+    """
     major, minor = (int(part) for part in storage_version.split("."))
     known = _FILE_VERSIONS.get(storage_version, frozenset({(major, minor)}))
+    if mixed:
+        known |= _MIXABLE
     for fragment in fragments:
         if not fragment.files or not all(file.fields for file in fragment.files):
             raise InvalidArgumentError(

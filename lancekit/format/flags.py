@@ -14,6 +14,7 @@ __all__ = [
     "BASE_PATHS",
     "DELETION_FILES",
     "FROM_CONTENT",
+    "MIXED_FILE_VERSIONS",
     "NO_TRANSACTION_FILE",
     "STABLE_ROW_IDS",
     "TABLE_CONFIG",
@@ -27,6 +28,7 @@ V2_FILES = 4
 TABLE_CONFIG = 8
 BASE_PATHS = 16
 NO_TRANSACTION_FILE = 32
+MIXED_FILE_VERSIONS = 256
 #: what each commit finds out anew; other flags are kept
 FROM_CONTENT = DELETION_FILES | V2_FILES | TABLE_CONFIG | BASE_PATHS | NO_TRANSACTION_FILE
 
@@ -47,7 +49,7 @@ _FLAGS = {
     NO_TRANSACTION_FILE: _Flag("no transaction file", read=True, write=True),
     64: _Flag("data overlay files"),
     128: _Flag("covering index columns", read=True),
-    256: _Flag("mixed file versions", read=True),
+    MIXED_FILE_VERSIONS: _Flag("mixed file versions", read=True, write=True),
     512: _Flag("fragment reuse with stable row ids"),
     1024: _Flag("tagged fragment-reuse transitions", read=True),
     2048: _Flag("row lineage in data files"),

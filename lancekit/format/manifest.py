@@ -112,6 +112,11 @@ class Manifest:
         """Whether row ids survive updates and compaction."""
         return bool(self.reader_flags & flags.STABLE_ROW_IDS)
 
+    @property
+    def has_mixed_files(self) -> bool:
+        """Whether data files may be of other 2.x versions than `storage_version`."""
+        return bool((self.reader_flags | self.writer_flags) & flags.MIXED_FILE_VERSIONS)
+
     def base_path(self, base_id: int) -> BasePath:
         """Return a base path by id; ``CorruptFileError`` if a file names one that is not there."""
         for base in self.base_paths:

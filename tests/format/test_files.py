@@ -125,14 +125,14 @@ def test_damaged_manifests_are_named(varied: Path) -> None:
             assert isinstance(manifest, Manifest)
 
 
-@pytest.mark.parametrize("bit", [64, 4096, 8192, 1 << 17, 1 << 40])
+@pytest.mark.parametrize("bit", [64, 512, 4096, 8192, 1 << 17, 1 << 40])
 def test_unknown_flags_refuse(bit: int) -> None:
     with pytest.raises(UnsupportedFeatureError, match=str(bit)):
         flags.check_readable(1 | bit, "d")
     with pytest.raises(UnsupportedFeatureError, match=str(bit)):
         flags.check_writable(1 | bit, "d")
     flags.check_readable(63, "d")
-    flags.check_writable(63, "d")
+    flags.check_writable(63 | 256, "d")
     flags.check_readable(128, "d")
     with pytest.raises(UnsupportedFeatureError, match="covering index columns"):
         flags.check_writable(128, "d")

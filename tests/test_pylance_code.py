@@ -1,0 +1,135 @@
+"""Code that was written for pylance: what it makes, passes and asks for, with lancekit's name."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import lance
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+import lancekit as lk
+from lancekit.errors import InvalidTypeError
+
+ROWS = pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", "c", "d"]})
+
+
+# ---- parts of operations
+
+
+def test_an_index_has_pylances_arguments_and_names() -> None:
+    made = datetime(2026, 3, 4, 5, 6, 7, 890000, tzinfo=UTC)
+    details = ("/lance.table.BTreeIndexDetails", b"")
+    uuid = str(uuid4())
+    given: Any = (uuid, "id_idx", [0], 1, {0, 2}, 0, made, None, [], details, [])
+    for index in (
+        lk.Index(*given),
+        lk.LanceOperation.CreateIndex([lk.Index(*given)]).new_indices[0],
+    ):
+        assert isinstance(index, lk.Index)
+        assert str(index.uuid) == uuid
+        assert index.fragment_ids == BitMap([0, 2])
+        assert (index.index_version, index.created_at, index.base_id) == (0, made, None)
+        assert index.index_details == details
+    theirs = lance.Index(*given)
+    assert {name for name in vars(theirs) if not hasattr(lk.Index(*given), name)} == set()
+    with pytest.raises(InvalidTypeError, match="time zone"):
+        lk.Index(*given[:6], datetime(2026, 1, 1))  # noqa: DTZ001
+
+
+def test_the_time_of_an_index_is_kept(tmp_path: Path) -> None:
+    theirs = lance.write_dataset(ROWS, tmp_path)
+    theirs.create_scalar_index("id", "BTREE")
+    (index,) = lk.dataset(tmp_path)._snapshot.indices
+    (described,) = lance.dataset(tmp_path).describe_indices()
+    assert index.created_at == described.segments[0].created_at
+    lk.dataset(tmp_path).delete("id = 3")
+    (described,) = lance.dataset(tmp_path).describe_indices()
+    assert described.segments[0].created_at == index.created_at
+
+
+def test_a_rewritten_index_has_pylances_arguments_and_names() -> None:
+    old, new = str(uuid4()), str(uuid4())
+    made = lk.LanceOperation.RewrittenIndex(old, new, "/lance.table.BTreeIndexDetails", b"\x01", 2)
+    assert isinstance(made, lk.LanceOperation.RewrittenIndex)
+    assert (str(made.old_id), str(made.new_id), made.new_index_version) == (old, new, 2)
+    assert made.new_details_type_url == "/lance.table.BTreeIndexDetails"
+    assert made.new_details_value == b"\x01"
+    rewrite = lk.LanceOperation.Rewrite([], [made])
+    assert rewrite.rewritten_indices == (made,)
+    bare = lk.LanceOperation.RewrittenIndex(old, new)
+    assert (bare.new_details_type_url, bare.new_details_value) == ("", b"")
+
+
+def test_a_base_path_is_a_class(tmp_path: Path) -> None:
+    ours = lk.DatasetBasePath(str(tmp_path / "more"), "more")
+    theirs = lance.DatasetBasePath(str(tmp_path / "more"), "more")
+    for name in ("id", "name", "path", "is_dataset_root"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    assert isinstance(ours, lk.DatasetBasePath)
+    ds = lk.write_dataset(ROWS, tmp_path / "d")
+    ds.add_bases([ours])
+    (added,) = ds.base_paths().values()
+    assert isinstance(added, lk.DatasetBasePath)
+    assert (added.id, added.name) == (1, "more")
+
+
+# ---- tables of several file versions
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> str:
+    """A table of format 2.1 to which pylance's own way of appending added a file of 2.2."""
+    uri = str(tmp_path / "mixed")
+    lance.write_dataset(ROWS, uri, data_storage_version="2.1")
+    fragment = lance.fragment.LanceFragment.create(uri, ROWS, data_storage_version="2.2")
+    lance.LanceDataset.commit(uri, lance.LanceOperation.Append([fragment]), read_version=1)
+    return uri
+
+
+def _formats(uri: str) -> list[set[str]]:
+    fragments = lance.dataset(uri).get_fragments()
+    return [
+        {f"{f.file_major_version}.{f.file_minor_version}" for f in fragment.data_files()}
+        for fragment in fragments
+    ]
+
+
+def test_mixed_file_versions_are_written_on(mixed: str) -> None:
+    ds = lk.dataset(mixed)
+    assert _formats(mixed) == [{"2.1"}, {"2.2"}]
+    ds.insert(ROWS)
+    assert _formats(mixed) == [{"2.1"}, {"2.2"}, {"2.1"}]
+    ds.delete("id = 0")
+    ds.update({"name": "'x'"}, where="id = 1")
+    ds.merge_insert("id").when_matched_update_all().execute(pa.table({"id": [100], "name": ["e"]}))
+    ds.add_columns({"twice": "id * 2"})
+    assert _formats(mixed)[1] == {"2.1", "2.2"}
+    theirs = lance.dataset(mixed)
+    assert theirs.to_table().equals(ds.to_table())
+    assert theirs.count_rows() == 9
+    ds.optimize.compact_files()
+    assert _formats(mixed) == [{"2.1"}]
+    assert lance.dataset(mixed).to_table().sort_by("id").equals(ds.to_table().sort_by("id"))
+
+
+def test_mixed_file_versions_are_for_good(mixed: str) -> None:
+    def words() -> tuple[int, int]:
+        manifest = lk.dataset(mixed)._snapshot.manifest
+        return manifest.reader_flags & 256, manifest.writer_flags & 256
+
+    ds = lk.dataset(mixed, version=1)
+    ds.restore()
+    assert words() == (256, 256)
+    ds = lk.write_dataset(ROWS, mixed, mode="overwrite")
+    assert words() == (256, 256)
+    fragment = lance.fragment.LanceFragment.create(mixed, ROWS, data_storage_version="2.2")
+    given = lk.FragmentMetadata.from_json(json.dumps(fragment.to_json()))
+    lk.LanceDataset.commit(mixed, lk.LanceOperation.Append([given]), read_version=ds.version)
+    assert _formats(mixed) == [{"2.1"}, {"2.2"}]
+    assert lance.dataset(mixed).count_rows() == 8
