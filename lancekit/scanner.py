@@ -20,7 +20,7 @@ from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.rows import blob_places
 from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
-from lancekit.scan.sources import FragmentSource, fragment_sources
+from lancekit.scan.sources import FragmentSource, fragment_sources, sources_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,8 +45,6 @@ def make_scan(
 ) -> Scan:
     """Plan a scan of a version; names and types are checked, nothing is read."""
     schema = blob_view(snapshot.manifest.schema, blob_handling)
-    if sources is not None:
-        sources = [replace(source, schema=schema) for source in sources]
     if isinstance(columns, str):
         raise InvalidTypeError(
             f"columns is the string {columns!r}.", hint=f"Pass a list: [{columns!r}]."
@@ -55,6 +53,10 @@ def make_scan(
         name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
     ]
     predicate = None if filter is None else Predicate.parse(filter, schema.to_arrow())
+    if sources is None:
+        sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    else:
+        sources = [replace(source, schema=schema) for source in sources]
     request = ScanRequest(
         outputs=plan_columns(schema, columns, hidden),
         predicate=predicate,
@@ -64,7 +66,7 @@ def make_scan(
         metadata=tuple(schema.metadata.items()),
     )
     return Scan(
-        sources=tuple(fragment_sources(snapshot, schema) if sources is None else sources),
+        sources=tuple(sources),
         request=request,
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),

@@ -234,6 +234,18 @@ class Predicate:
             )
         return cls(source=source, schema=_only(schema, columns), columns=columns)
 
+    def points(self, column: str) -> frozenset[int] | None:
+        """Return the numbers of which wanted rows have one in a hidden column, if that is certain.
+
+        ``None`` if rows with any number may be wanted.
+        """
+        is_own = column in self.schema.names
+        if not isinstance(self.source, str) or column not in self.columns or is_own:
+            return None
+        from lancekit.scan._row_points import row_points  # loads sqlglot
+
+        return row_points(self.source, column)
+
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it is wanted; where the condition is null, it is not.
 

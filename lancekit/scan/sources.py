@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -15,8 +15,9 @@ from lancekit.commit.snapshot import FileLocation, Snapshot
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
+from lancekit.scan.predicate import Predicate
 
-__all__ = ["FragmentSource", "FragmentSources", "fragment_sources"]
+__all__ = ["FragmentSource", "FragmentSources", "fragment_sources", "sources_for"]
 
 Numbers = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
@@ -111,6 +112,25 @@ class FragmentSources(Sequence[FragmentSource]):
 
     def __len__(self) -> int:
         return len(self._fragments)
+
+
+def sources_for(sources: FragmentSources, predicate: Predicate | None) -> Sequence[FragmentSource]:
+    """Return the fragments that may have rows which a filter selects, as far as row ids tell."""
+    if predicate is None:
+        return sources
+    chosen: Sequence[int] = range(len(sources))
+    for column, places in _BY_NUMBER.items():
+        points = predicate.points(column)
+        if points is not None:
+            asked = np.array(sorted(point for point in points if point < 1 << 64), np.uint64)
+            chosen = np.intersect1d(chosen, places(sources, asked)).tolist()
+    return sources if len(chosen) == len(sources) else [sources[place] for place in chosen]
+
+
+_BY_NUMBER: Mapping[str, Callable[[FragmentSources, Numbers], Offsets]] = {
+    "_rowid": FragmentSources.with_row_ids,
+    "_rowaddr": FragmentSources.with_addresses,
+}
 
 
 def fragment_sources(snapshot: Snapshot, schema: LanceSchema | None = None) -> FragmentSources:

@@ -1,0 +1,70 @@
+"""Which rows a filter names one by one: ``_rowid = 5``, ``_rowaddr IN (5, 7) AND x > 0``.
+
+Imported only when a filter has a row id or address in it, because parsing loads sqlglot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from lancekit.scan._sql import parse
+
+__all__ = ["row_points"]
+
+Points = frozenset[int] | None
+
+
+def row_points(sql: str, column: str) -> Points:
+    """Return the values of a column that rows must have one of, ``None`` if it may have any.
+
+    Examples
+    --------
+    >>> sorted(row_points("x > 0 AND (_rowid = 3 OR _rowid IN (5, 9))", "_rowid"))
+    [3, 5, 9]
+    >>> row_points("x > 0 OR _rowid = 3", "_rowid")
+    """
+    return _points(parse(sql), column)
+
+
+def _points(tree: Any, column: str) -> Points:
+    rule = _RULES.get(type(tree))
+    return rule(tree, column) if rule is not None else None
+
+
+def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
+    """Return numbers that are written out, where ``tree`` is the column."""
+    is_column = type(tree) is exp.Column and [part.name for part in tree.parts] == [column]
+    written = [type(value) is exp.Literal and not value.is_string for value in values]
+    if not is_column or not all(written) or not all(value.this.isdigit() for value in values):
+        return None
+    return frozenset(int(value.this) for value in values)
+
+
+def _equal(tree: exp.EQ, column: str) -> Points:
+    left, right = tree.this, tree.expression
+    found = _one_of(left, [right], column)
+    return _one_of(right, [left], column) if found is None else found
+
+
+def _both(tree: exp.And, column: str) -> Points:
+    left, right = (_points(side, column) for side in (tree.this, tree.expression))
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
+
+
+def _either(tree: exp.Or, column: str) -> Points:
+    left, right = (_points(side, column) for side in (tree.this, tree.expression))
+    return None if left is None or right is None else left | right
+
+
+_RULES: Mapping[type, Callable[[Any, str], Points]] = {
+    exp.EQ: _equal,
+    exp.In: lambda tree, column: _one_of(tree.this, tree.expressions, column),
+    exp.Paren: lambda tree, column: _points(tree.this, column),
+    exp.And: _both,
+    exp.Or: _either,
+}
