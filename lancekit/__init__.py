@@ -7,7 +7,7 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lancekit import errors, optimize
+from lancekit import errors, optimize, schema
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
@@ -69,6 +69,7 @@ __all__ = [
     "optimize",
     "options",
     "plot_history",
+    "schema",
     "session_info",
     "spark_session",
     "stop_spark",

@@ -8,7 +8,7 @@ from pyroaring import BitMap
 from lancekit.commit.snapshot import Snapshot
 from lancekit.format.extensions import resolved_schema
 from lancekit.format.manifest import BasePath
-from lancekit.format.schema import LanceSchema
+from lancekit.schema import LanceSchema
 
 __all__ = ["Facts"]
 
@@ -32,7 +32,7 @@ class Facts:
     @property
     def lance_schema(self) -> LanceSchema:
         """The schema with field ids."""
-        return self._snapshot.manifest.schema
+        return LanceSchema(self._snapshot.manifest.schema)
 
     @property
     def data_storage_version(self) -> str:
@@ -66,7 +66,7 @@ class Facts:
     @property
     def index_columns(self) -> dict[str, tuple[str, ...]]:
         """The columns of each index, by the index's name."""
-        names = {f.id: f.name for f in self.lance_schema.walk()}
+        names = {f.id: f.name for f in self._snapshot.manifest.schema.walk()}
         return {
             index.name: tuple(names.get(id_, f"field {id_}") for id_ in index.fields)
             for index in self._snapshot.indices

@@ -226,7 +226,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""
-        schema = blob_view(self._dataset.lance_schema)
+        schema = blob_view(self._dataset._snapshot.manifest.schema)
         rows = self.metadata.num_rows
         positions = parse_positions(indices, rows)
         alone, ends = replace(self.source, first_row=0), np.array([rows])
@@ -236,7 +236,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
     def physical_schema(self) -> pa.Schema:
         """The dataset's fields that are stored in the fragment's files."""
         stored = {id_ for file in self.metadata.files for id_ in file.fields}
-        top = self._dataset.lance_schema.fields
+        top = self._dataset._snapshot.manifest.schema.fields
         present = [f.to_arrow() for f in top if stored & {g.id for g in f.walk()}]
         return resolved_schema(pa.schema(present))
 
@@ -269,7 +269,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         >>> lk.LanceDataset.commit(ds, change, read_version=1).count_rows()
         2
         """
-        schema = blob_view(self._dataset.lance_schema)
+        schema = blob_view(self._dataset._snapshot.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
         found = find_rows(MarkTask(source=replace(self.source, schema=schema), predicate=parsed))
         return self._deleted(found.rows, found.deleted_before)

@@ -31,6 +31,7 @@ FLOORS = [
         "merge",
         "references",
         "scanner",
+        "schema",
         "arguments",
         "blob_reading",
         "blobs",

@@ -558,8 +558,11 @@ def test_fields_are_named_by_path_or_id(tmp_path: Path) -> None:
     table = pa.table({"s": [{"x": 1}], "n": [1]})
     ds = lk.write_dataset(table, str(tmp_path / "t"))
     ds.update_field_metadata({"s.x": {"k": "1"}, 2: {"k": "2"}})
-    field = ds.lance_schema.field("s").children[0]
-    assert (field.metadata["k"], ds.lance_schema.field("n").metadata["k"]) == ("1", "2")
+    fields = ds.lance_schema.fields()
+    assert [field.metadata for field in (fields[0].children()[0], fields[1])] == [
+        {"k": "1"},
+        {"k": "2"},
+    ]
     with pytest.raises(ColumnNotFoundError, match=r"s\.y"):
         ds.update_field_metadata({"s.y": {"k": "1"}})
     with pytest.raises(ColumnNotFoundError, match="id 9"):

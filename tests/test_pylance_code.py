@@ -27,19 +27,17 @@ def test_an_index_has_pylances_arguments_and_names() -> None:
     details = ("/lance.table.BTreeIndexDetails", b"")
     uuid = str(uuid4())
     given: Any = (uuid, "id_idx", [0], 1, {0, 2}, 0, made, None, [], details, [])
-    for index in (
-        lk.Index(*given),
-        lk.LanceOperation.CreateIndex([lk.Index(*given)]).new_indices[0],
-    ):
-        assert isinstance(index, lk.Index)
-        assert str(index.uuid) == uuid
-        assert index.fragment_ids == BitMap([0, 2])
-        assert (index.index_version, index.created_at, index.base_id) == (0, made, None)
-        assert index.index_details == details
+    operation: Any = lk.LanceOperation.CreateIndex
+    (index,) = operation([lk.Index(*given)]).new_indices
+    assert isinstance(index, lk.Index)
+    assert str(index.uuid) == uuid
+    assert index.fragment_ids == BitMap([0, 2])
+    assert (index.index_version, index.created_at, index.base_id) == (0, made, None)
+    assert index.index_details == details
     theirs = lance.Index(*given)
-    assert {name for name in vars(theirs) if not hasattr(lk.Index(*given), name)} == set()
+    assert {name for name in vars(theirs) if not hasattr(index, name)} == set()
     with pytest.raises(InvalidTypeError, match="time zone"):
-        lk.Index(*given[:6], datetime(2026, 1, 1))  # noqa: DTZ001
+        lk.Index(*given[:6], datetime(2026, 1, 1))
 
 
 def test_the_time_of_an_index_is_kept(tmp_path: Path) -> None:
@@ -77,6 +75,81 @@ def test_a_base_path_is_a_class(tmp_path: Path) -> None:
     (added,) = ds.base_paths().values()
     assert isinstance(added, lk.DatasetBasePath)
     assert (added.id, added.name) == (1, "more")
+
+
+# ---- schemas
+
+
+KEY = "lance-schema:unenforced-primary-key"
+CLUSTERING = "lance-schema:unenforced-clustering-key"
+SCHEMA = pa.schema(
+    [
+        pa.field("a", pa.int64(), False, {KEY: "true"}),
+        pa.field("b", pa.int64(), False, {KEY + ":position": "2", CLUSTERING + ":position": "2"}),
+        pa.field("c", pa.int64(), False, {KEY + ":position": "1", CLUSTERING + ":position": "1"}),
+        pa.field("s", pa.struct([pa.field("X", pa.int32()), pa.field("y", pa.list_(pa.int8()))])),
+    ],
+    metadata={"m": "1"},
+)
+
+
+def _walk(fields: Any) -> Any:
+    for field in fields:
+        yield field
+        yield from _walk(field.children())
+
+
+def _names(fields: Any) -> list[str]:
+    return [field.name() for field in fields]
+
+
+def test_a_schema_has_pylances_methods() -> None:
+    ours = lk.schema.LanceSchema.from_pyarrow(SCHEMA)
+    theirs = lance.schema.LanceSchema.from_pyarrow(SCHEMA)
+    for mine, other in zip(_walk(ours.fields()), _walk(theirs.fields()), strict=True):
+        for name in (name for name in dir(other) if not name.startswith("_")):
+            ask = [getattr(field, name) for field in (mine, other)]
+            if name == "metadata":
+                assert ask[0] == ask[1]
+            elif name != "children":
+                assert ask[0]() == ask[1](), name
+    for name in ("unenforced_primary_key", "unenforced_clustering_key"):
+        assert _names(getattr(ours, name)()) == _names(getattr(theirs, name)())
+    assert ours.to_pyarrow().equals(theirs.to_pyarrow(), check_metadata=True)
+    assert ours == lk.schema.LanceSchema.from_pyarrow(SCHEMA)
+
+
+@pytest.mark.parametrize(
+    "path", ["a", "s.X", "s.x", "S.X", "`s`.y", "s.y.item", "nope", "s.z", "a.b"]
+)
+def test_fields_are_found_by_path_as_in_pylance(path: str) -> None:
+    ours = lk.schema.LanceSchema.from_pyarrow(SCHEMA)
+    theirs = lance.schema.LanceSchema.from_pyarrow(SCHEMA)
+    for method in ("field", "field_case_insensitive"):
+        mine, other = getattr(ours, method)(path), getattr(theirs, method)(path)
+        assert (mine and mine.id()) == (other and other.id()), method
+
+
+def test_a_schema_with_ids_is_what_operations_take(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path)
+    ds.alter_columns({"path": "name", "name": "title"})
+    schema = ds.lance_schema
+    assert [(field.name(), field.id()) for field in schema.fields()] == [("id", 0), ("title", 1)]
+    before = lk.schema.LanceSchema.from_pyarrow(ROWS.schema)
+    project: Any = lk.LanceOperation.Project
+    ds = lk.LanceDataset.commit(ds, project(before), read_version=ds.version)
+    assert ds.lance_schema == before
+    assert lance.dataset(tmp_path).to_table().equals(ROWS)
+
+
+def test_metadata_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    binary = {b"k": b"\xff"}
+    for rows in (
+        ROWS.replace_schema_metadata(binary),
+        ROWS.cast(pa.schema([ROWS.schema.field(0).with_metadata(binary), ROWS.schema.field(1)])),
+    ):
+        with pytest.raises(ValueError, match="text"):
+            lk.write_dataset(rows, tmp_path)
 
 
 # ---- tables of several file versions

@@ -63,7 +63,7 @@ _TICK = timedelta(milliseconds=1)
 def _get_time(message: Any, name: str) -> datetime | None:
     if not message.HasField(name):
         return None
-    stored = getattr(message, name)
+    stored: int = getattr(message, name)
     try:
         return _EPOCH + stored * _TICK
     except OverflowError as error:

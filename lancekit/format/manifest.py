@@ -46,7 +46,8 @@ class BasePath:
     id: int = 0
 
     def __post_init__(self) -> None:
-        if self.id is None:
+        given: Any = self.id
+        if given is None:  # pylance's word for an id that is given out when it is added
             object.__setattr__(self, "id", 0)
 
 

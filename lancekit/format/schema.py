@@ -188,9 +188,9 @@ class LanceSchema:
 
     @property
     def primary_key(self) -> tuple[LanceField, ...]:
-        """The key fields in key order: by position, else in the schema's order."""
+        """The key fields in key order: by position, then by the schema's order."""
         keys = [f for f in self.walk() if f.key_position is not None]
-        return tuple(sorted(keys, key=lambda f: f.key_position or 0))
+        return tuple(sorted(keys, key=lambda f: (not f.key_position, f.key_position)))
 
     def with_primary_key(self, columns: Sequence[str]) -> LanceSchema:
         """Return the schema with ``columns`` as its key, in that order, and not nullable."""
@@ -251,7 +251,13 @@ def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
 
 
 def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
-    return {k.decode(): v.decode(errors="replace") for k, v in (metadata or {}).items()}
+    try:
+        return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+    except UnicodeDecodeError as error:
+        raise InvalidArgumentError(
+            f"The metadata of a schema is text, not {error.object!r:.80}.",
+            hint="Encode bytes as text first, with base64 for instance.",
+        ) from error
 
 
 def check_column_name(name: str) -> None:

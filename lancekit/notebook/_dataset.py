@@ -31,7 +31,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
     where = place_of(ds)
     tags = tags_by_version(ds.tags, ds.branch)
     at = [] if tags is None else sorted(tags.get(ds.version, []))
-    schema = ds.lance_schema
+    schema = ds._snapshot.manifest.schema
     reference = ds.version if ds.branch == MAIN else (ds.branch, ds.version)
     return Card(
         kind="Dataset",
