@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,12 +17,16 @@ from lancekit.commit.versions import VersionListing, list_versions
 from lancekit.display import Displayed
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
-from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.references import Tags
 
 __all__ = ["History", "Version", "describe_version"]
 
 _KEYS = ("version", "timestamp", "metadata")
+
+# an iteration reads so many versions ahead, in so many threads, where one takes longer (seconds)
+_PAGE = 25
+_AT_ONCE = 8
+_LONG = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
@@ -77,14 +83,14 @@ class Version(Displayed, Mapping[str, Any]):
 
 def describe_version(snapshot: Snapshot) -> Version:
     """Return what is shown of a loaded version."""
-    manifest, transaction = snapshot.manifest, snapshot.transaction
+    manifest, transaction = snapshot.manifest, snapshot.transaction_summary
     totals = manifest.totals()
     return Version(
         version=manifest.version,
         timestamp=manifest.timestamp,
         branch=snapshot.line.branch or MAIN,
-        operation=type(transaction.operation).__name__ if transaction else None,
-        message=transaction.transaction_properties.get(COMMIT_MESSAGE) if transaction else None,
+        operation=transaction.operation if transaction else None,
+        message=transaction.message if transaction else None,
         writer=str(manifest.writer) if manifest.writer else None,
         read_version=transaction.read_version if transaction else None,
         num_rows=totals.rows,
@@ -154,6 +160,22 @@ class History(Displayed, Sequence[Version]):
             part._numbers = self._numbers[index]
             return part
         return self._load(self._numbers[index])
+
+    def __iter__(self) -> Iterator[Version]:
+        for start in range(0, len(self), _PAGE):
+            page = self._numbers[start : start + _PAGE]
+            self._read_ahead([number for number in page if number not in self._loaded])
+            yield from map(self._load, page)
+
+    def _read_ahead(self, numbers: Sequence[int]) -> None:
+        """Load versions at the same time, if one takes long to come: not from a local disk."""
+        if len(numbers) < 2:
+            return
+        began = time.perf_counter()
+        self._load(numbers[0])
+        if time.perf_counter() - began > _LONG:
+            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-history") as pool:
+                list(pool.map(self._load, numbers[1:]))
 
     def __len__(self) -> int:
         return len(self._numbers)

@@ -23,7 +23,7 @@ from lancekit.format.data_file import (
     deletion_from_pb,
     deletion_to_pb,
 )
-from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of_files
+from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
 from lancekit.format.wire import parse, put_unknown, take_unknown
@@ -318,16 +318,7 @@ class FragmentList(Sequence[Fragment]):
     def totals(self) -> Totals:
         """Return the sums; nothing is decoded for them."""
         if self._totals is None:
-            facts = self._all_facts()
-            files, size = totals_of_files(self.encoded)
-            deleted = int(facts.deleted.sum())
-            self._totals = Totals(
-                rows=int(facts.physical_rows.sum()) - deleted,
-                deleted_rows=deleted,
-                data_files=files,
-                deletion_files=int(facts.has_deletions.sum()),
-                bytes=size,
-            )
+            self._totals = totals_of(self.encoded, self._facts)
         return self._totals
 
     def _all_facts(self) -> FragmentFacts:

@@ -16,7 +16,7 @@ from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.side_by_side import LENGTH, VARINT, damaged, inside, joined, walk
 from lancekit.format.wire import parse
 
-__all__ = ["FragmentFacts", "Totals", "facts_of", "totals_of_files"]
+__all__ = ["FragmentFacts", "Totals", "facts_of", "totals_of"]
 
 Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -92,27 +92,54 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
     return FragmentFacts(ids, rows, deleted, has_deletions)
 
 
-def totals_of_files(encoded: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many data files fragments have, and the bytes of these as far as known.
+def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
+    """Return the sums over fragments; sizes as far as they are known.
+
+    Parameters
+    ----------
+    facts
+        Those of the fragments, if they are known already.
 
     Raises
     ------
     CorruptFileError
         A message is damaged.
     """
-    files = size = 0
     if len(encoded) <= _FEW:
-        for fragment in _parsed(encoded):
-            files += len(fragment.files)
-            size += sum(file.file_size_bytes for file in fragment.files)
-        return files, size
+        return _totals_of_few(encoded)
+    files = size = 0
     messages = joined(encoded)
     for fields in walk(messages):
         found = fields.where(2, LENGTH)
         files += found.message.size
         for inner in walk(inside(messages, found)):
             size += int(inner.where(6, VARINT).value.sum())
-    return files, size
+    facts = facts or facts_of(encoded)
+    deleted = int(facts.deleted.sum())
+    return Totals(
+        rows=int(facts.physical_rows.sum()) - deleted,
+        deleted_rows=deleted,
+        data_files=files,
+        deletion_files=int(facts.has_deletions.sum()),
+        bytes=size,
+    )
+
+
+def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
+    """Do the same in one pass, which a list of versions takes for each of them."""
+    rows = deleted = files = deletion_files = size = 0
+    for fragment in _parsed(encoded):
+        rows += fragment.physical_rows
+        for file in fragment.files:
+            files += 1
+            size += file.file_size_bytes
+        if fragment.HasField("deletion_file"):
+            deletion_files += 1
+            deleted += fragment.deletion_file.num_deleted_rows
+    return Totals(
+        rows=rows - deleted, deleted_rows=deleted, data_files=files,
+        deletion_files=deletion_files, bytes=size,
+    )  # fmt: skip
 
 
 def _parsed(encoded: Sequence[bytes]) -> Iterator[pb.DataFragment]:

@@ -63,6 +63,7 @@ __all__ = [
     "RewriteGroup",
     "RewrittenIndex",
     "Transaction",
+    "TransactionSummary",
     "UnknownOperation",
     "Update",
     "UpdateBases",
@@ -72,6 +73,7 @@ __all__ = [
     "UpdateMode",
     "encode_transaction",
     "parse_transaction",
+    "summarize_transaction",
 ]
 
 #: the transaction property that holds the commit message
@@ -112,6 +114,32 @@ class Transaction(Displayed, Part):
     def _plain(self) -> str:
         kind = type(self.operation).__name__
         return f"Transaction({kind}, read_version={self.read_version}, uuid={self.uuid!r})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransactionSummary:
+    """What a list of versions shows of a commit; `operation` is the name of its class."""
+
+    operation: str
+    read_version: int
+    message: str | None
+
+
+def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
+    """Decode what a list of versions shows of a transaction, and nothing of its operation.
+
+    Raises
+    ------
+    CorruptFileError
+        The bytes are not a transaction.
+    """
+    message = parse(Message, data, f"transaction {where}")
+    arm = message.WhichOneof("operation")
+    return TransactionSummary(
+        operation=(_BY_ARM[arm] if arm else UnknownOperation).__name__,
+        read_version=message.read_version,
+        message=message.transaction_properties.get(COMMIT_MESSAGE),
+    )
 
 
 def parse_transaction(data: bytes | memoryview, where: str) -> Transaction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from lancekit.commit.versions import Newest, list_versions, newest_version
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
 from lancekit.storage import LocalStore, ObstoreStore
-from tests.support.faults import Faults, injected
+from tests.support.faults import Call, Faults, injected
 
 ROWS = pa.table({"x": [1]})
 V1, V2 = ManifestNaming
@@ -212,6 +213,32 @@ def test_the_first_page_of_a_history_reads_few_manifests(tmp_path) -> None:
         history._repr_html_()
         [history[i] for i in range(-1, -11, -1)]
     assert sum(call.kind in ("read", "tail", "open") for call in faults.calls[before:]) <= 25
+
+
+def test_a_history_is_read_ahead_where_a_manifest_takes_long_to_come(tmp_path) -> None:
+    from benchmarks.commits import with_versions
+
+    path = with_versions(tmp_path / "d", 60)
+    together = threading.Barrier(4, timeout=20)  # only calls at the same time get past it
+    met = set[str]()
+
+    def slow(call: Call) -> None:
+        time.sleep(0.01)
+        if call.kind == "tail" and threading.current_thread() is not threading.main_thread():
+            met.add(call.name)
+            if len(met) <= 24:
+                together.wait()
+
+    with injected(Faults(before=slow)) as faults:
+        history = lk.dataset(path).versions()
+        faults.calls.clear()
+        found = iter(history)
+        assert next(found)["version"] == 1
+        assert sum(call.kind == "tail" for call in faults.calls) == 25
+        assert [version["version"] for version in found] == list(range(2, 61))
+        assert sum(call.kind == "tail" for call in faults.calls) == 60
+    quick = lk.dataset(path).versions()
+    assert next(iter(quick)).metadata == history[0].metadata
 
 
 # ---- the older naming
