@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -184,6 +184,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     line = snapshot.line
     now = time.time()
     listed = list(_list_files(line))
+    orphaned = [] if line.branch else list(_orphaned(line.root))
     listing = list_versions(line)
     loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
     old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
@@ -210,6 +211,11 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         for known in [key in verified or (kind == "manifest" and key in manifests)]
         if key not in needed
         if known or (kind != "manifest" and _is_left_over(f, request, now))
+    ]
+    files += [
+        CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
+        for f, kind in orphaned
+        if _is_left_over(f, request, now)
     ]
     return CleanupPlan(
         read_version=snapshot.version,
@@ -361,6 +367,32 @@ def _classified(file: ObjectInfo, folder: str) -> Iterator[tuple[ObjectInfo, str
         if found:
             yield file, kind, found[1]
             return
+
+
+def _orphaned(root: Store) -> Iterator[tuple[ObjectInfo, str]]:
+    """Yield what is below the folders of branches that are not listed, and its kind.
+
+    A branch that was not deleted to the end, or one that is being made; which of the two is told
+    by the age.
+    """
+    files = root.list_tree(names.TREE)
+    branches = [f"{names.branch_folder(name)}/" for name in list_branches(root)]
+    for file in files:
+        # the longest, because a branch may lie in the folder of another one
+        own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
+        rest = file.name.removeprefix(own).split("/")
+        if own and rest[0] in _FOLDERS:
+            continue
+        starts = (n for n, part in enumerate(rest) if n and part in _FOLDERS)
+        for start in starts:
+            found = list(_classified(replace(file, name="/".join(rest[start:])), rest[start]))
+            if found:
+                kind = found[0][1]
+                yield file, "temporary_manifest" if kind == "manifest" else kind
+                break
+        else:
+            if rest[-1] == names.HINT:
+                yield file, "temporary"
 
 
 def _temporary(root: Store) -> Iterator[tuple[ObjectInfo, str, str]]:
