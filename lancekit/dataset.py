@@ -20,6 +20,7 @@ from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.names import ManifestNaming
+from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.delete import delete_rows
@@ -34,7 +35,13 @@ from lancekit.times import snapshot_as_of
 from lancekit.versioned import Ref, Versioned
 from lancekit.writing import write_settings
 
-__all__ = ["ColumnOrdering", "LanceDataset", "dataset", "write_dataset"]
+__all__ = [
+    "LANCE_COMMIT_MESSAGE_KEY",
+    "ColumnOrdering",
+    "LanceDataset",
+    "dataset",
+    "write_dataset",
+]
 
 
 class LanceDataset(Reading, Changing, Committing, Configuring, Versioned, Displayed, PartOfPylance):

@@ -231,6 +231,9 @@ class CommitConflictError(LancekitError, Displayed, OSError):
     kind = "commit_conflict"
     retryable: ClassVar[bool] = False
 
+    def __init__(self, message: str = "Another writer was first.", /, **context: Any) -> None:
+        super().__init__(message, **context)  # the text that a lock may leave out
+
     # one line in tracebacks and logs; the card is for notebooks
     __repr__ = BaseException.__repr__
 

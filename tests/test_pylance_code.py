@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,9 @@ import pytest
 from pyroaring import BitMap
 
 import lancekit as lk
-from lancekit.errors import InvalidTypeError
+import lancekit.commit
+import lancekit.fragment
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 ROWS = pa.table({"id": [0, 1, 2, 3], "name": ["a", "b", "c", "d"]})
 
@@ -150,6 +155,68 @@ def test_metadata_that_is_no_text_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match="text"):
             lk.write_dataset(rows, tmp_path)
+
+
+# ---- metadata of fragments
+
+
+def test_a_deletion_file_has_pylances_arguments_and_names() -> None:
+    given: dict[str, Any] = {"read_version": 1, "id": 7, "num_deleted_rows": 3, "base_id": None}
+    for kind in ("array", "bitmap"):
+        ours = lk.fragment.DeletionFile(file_type=kind, **given)
+        theirs = lance.fragment.DeletionFile(file_type=kind, **given)
+        assert ours.file_type == theirs.file_type == kind
+        assert json.loads(ours.json()) == json.loads(theirs.json())
+        assert ours.asdict() == theirs.asdict()
+        assert ours.path(4) == theirs.path(4)
+        assert lk.fragment.DeletionFile.from_json(theirs.json()) == ours
+        metadata = lk.FragmentMetadata(1, [], 10, ours)
+        assert lk.FragmentMetadata.from_json(json.dumps(metadata.to_json())) == metadata
+    with pytest.raises(InvalidArgumentError, match="'array' or 'bitmap', not 'arrow'"):
+        lk.fragment.DeletionFile(file_type="arrow", **given)  # type: ignore[arg-type]
+
+
+def test_names_that_pylance_gave_up(tmp_path: Path) -> None:
+    fragment = lk.LanceFragment.create(tmp_path, ROWS)
+    (file,) = fragment.data_files()
+    assert [file] == list(fragment.files)
+    assert file.field_ids() == [0, 1]
+
+
+# ---- rows, messages, locks
+
+
+def test_rows_of_a_dataset_its_scanner_and_its_fragments_are_written(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path / "from")
+    (fragment,) = ds.get_fragments()
+    copy = lk.write_dataset(ds, tmp_path / "to")
+    copy.insert(ds.scanner(filter="id < 2"))
+    copy.insert(fragment)
+    assert copy.to_table()["id"].to_pylist() == [0, 1, 2, 3, 0, 1, 0, 1, 2, 3]
+    ds.delete("id > 0")
+    done = ds.merge_insert("id").when_not_matched_insert_all().execute(ds.checkout_version(1))
+    assert done["num_inserted_rows"] == 3
+    ds = lk.write_dataset(ds, tmp_path / "from", mode="overwrite")
+    assert lance.dataset(tmp_path / "from").to_table().sort_by("id").equals(ROWS)
+
+
+def test_the_key_of_the_commit_message(tmp_path: Path) -> None:
+    lk.write_dataset(ROWS, tmp_path, commit_message="first")
+    transaction: Any = lance.dataset(tmp_path).read_transaction(1)
+    key = importlib.import_module("lancekit.dataset").LANCE_COMMIT_MESSAGE_KEY
+    assert transaction.transaction_properties[key] == "first"
+
+
+def test_a_lock_raises_its_conflict_without_words(tmp_path: Path) -> None:
+    @contextlib.contextmanager
+    def lock(version: int) -> Iterator[None]:
+        if version > 1:
+            raise lk.commit.CommitConflictError
+        yield
+
+    lk.write_dataset(ROWS, tmp_path, commit_lock=lock)
+    with pytest.raises(lk.commit.CommitConflictError, match="Another writer"):
+        lk.write_dataset(ROWS, tmp_path, mode="append", commit_lock=lock)
 
 
 # ---- tables of several file versions

@@ -23,7 +23,7 @@ def write_deletions(
     """Write the complete set of a fragment's deleted offsets under a fresh name."""
     kind = kind or choose_kind(deleted)
     file = DeletionFile(
-        kind=kind,
+        file_type=kind,
         read_version=read_version,
         id=secrets.randbits(64),
         num_deleted_rows=len(deleted),

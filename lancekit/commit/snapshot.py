@@ -201,7 +201,7 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
     except FileNotFoundError as error:
         raise missing_file(location, version) from error
     return decode_deletions(
-        data, file.kind, str(location), fragment.physical_rows, file.num_deleted_rows
+        data, file.file_type, str(location), fragment.physical_rows, file.num_deleted_rows
     )
 
 

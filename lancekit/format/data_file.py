@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from lancekit.errors import InvalidArgumentError
@@ -47,6 +47,10 @@ class DataFile:
         """The size of the file; 0 where it is not known."""
         return self.file_size_bytes or 0
 
+    def field_ids(self) -> list[int]:
+        """Return the ids of the fields, under the name that pylance has given up."""
+        return list(self.fields)
+
     def to_json(self) -> dict[str, Any]:
         """Return what pylance makes of it for JSON."""
         return {
@@ -60,15 +64,16 @@ class DataFile:
         }
 
 
-class DeletionKind(Enum):
-    """The two file kinds; the value is the file name's suffix."""
+class DeletionKind(StrEnum):
+    """The two kinds of deletion files, under pylance's names."""
 
-    ARROW = "arrow"
-    BITMAP = "bin"
+    ARROW = "array"
+    BITMAP = "bitmap"
 
-
-#: the kinds under pylance's names
-_KINDS = {"array": DeletionKind.ARROW, "bitmap": DeletionKind.BITMAP}
+    @property
+    def suffix(self) -> str:
+        """The end of the file's name."""
+        return ".bin" if self is DeletionKind.BITMAP else ".arrow"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,29 +82,24 @@ class DeletionFile:
 
     read_version: int
     id: int
-    kind: DeletionKind
+    file_type: DeletionKind
     num_deleted_rows: int = 0
     base_id: int | None = None
     unknown: bytes = field(default=b"", kw_only=True, repr=False)
 
     def __post_init__(self) -> None:
-        given: Any = self.kind
-        if not isinstance(given, DeletionKind):
-            if given not in _KINDS:
-                listed = " or ".join(map(repr, _KINDS))
-                raise InvalidArgumentError(
-                    f"A deletion file is of the kind {listed}, not {given!r}.", kind=given
-                )
-            object.__setattr__(self, "kind", _KINDS[given])
-
-    @property
-    def file_type(self) -> str:
-        """The kind under pylance's name: ``"array"`` or ``"bitmap"``."""
-        return "bitmap" if self.kind is DeletionKind.BITMAP else "array"
+        try:
+            object.__setattr__(self, "file_type", DeletionKind(self.file_type))
+        except ValueError:
+            listed = " or ".join(repr(kind.value) for kind in DeletionKind)
+            raise InvalidArgumentError(
+                f"A deletion file is of the kind {listed}, not {self.file_type!r}.",
+                kind=self.file_type,
+            ) from None
 
     def name(self, fragment_id: int) -> str:
         """Return the file's name relative to the dataset's root."""
-        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}.{self.kind.value}"
+        return f"{DELETIONS}/{fragment_id}-{self.read_version}-{self.id}{self.file_type.suffix}"
 
     def path(self, fragment_id: int, base_uri: str | None = None) -> str:
         """Return the file's path, below ``base_uri`` if it is given."""
@@ -111,16 +111,19 @@ class DeletionFile:
         return {
             "read_version": self.read_version,
             "id": self.id,
-            "file_type": self.file_type,
+            "file_type": self.file_type.value,
             "num_deleted_rows": self.num_deleted_rows,
             "base_id": self.base_id,
         }
 
+    def json(self) -> str:
+        """Return what pylance makes of it for JSON, as text."""
+        return json.dumps(self.asdict())
+
     @staticmethod
-    def from_json(values: dict[str, Any]) -> DeletionFile:
-        """Return what `asdict` made a dictionary of."""
-        given = dict(values)
-        return DeletionFile(kind=given.pop("file_type"), **given)
+    def from_json(text: str) -> DeletionFile:
+        """Return what `json`, here or in pylance, made a text of."""
+        return DeletionFile(**json.loads(text))
 
 
 S = TypeVar("S", bound="_RowSequence")
@@ -207,7 +210,7 @@ def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
     """Decode a deletion file."""
     bitmap = message.file_type == pb.DeletionFile.BITMAP
     return DeletionFile(
-        kind=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
+        file_type=DeletionKind.BITMAP if bitmap else DeletionKind.ARROW,
         read_version=message.read_version,
         id=message.id,
         num_deleted_rows=message.num_deleted_rows,
@@ -218,7 +221,7 @@ def deletion_from_pb(message: pb.DeletionFile) -> DeletionFile:
 
 def deletion_to_pb(file: DeletionFile) -> pb.DeletionFile:
     """Encode a deletion file."""
-    is_bitmap = file.kind is DeletionKind.BITMAP
+    is_bitmap = file.file_type is DeletionKind.BITMAP
     message = pb.DeletionFile(
         file_type=pb.DeletionFile.BITMAP if is_bitmap else pb.DeletionFile.ARROW_ARRAY,
         read_version=file.read_version,

@@ -133,6 +133,10 @@ class Fragment:
         """Rows that are still there."""
         return self.physical_rows - self.num_deletions
 
+    def data_files(self) -> list[DataFile]:
+        """Return the data files, under the name that pylance has given up."""
+        return list(self.files)
+
     def to_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON, the same as pylance's."""
         parts = {
@@ -166,7 +170,7 @@ class Fragment:
             values["id"],
             [DataFile(**file) for file in values["files"]],
             values["physical_rows"],
-            None if deletion is None else DeletionFile.from_json(deletion),
+            None if deletion is None else DeletionFile(**deletion),
             *(
                 kind.from_dict(values[name]) if values.get(name) else None
                 for name, kind in _SEQUENCES.items()

@@ -19,9 +19,10 @@ from lancekit.format.extensions import stored_batch, stored_schema
 __all__ = ["as_reader", "is_replayable", "is_spark_dataframe", "replayable"]
 
 _ACCEPTED = (
-    "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a list or iterable of "
-    "record batches; a pandas or Polars frame; a dict of columns; a list of dicts; anything with "
-    "__arrow_c_stream__ or __arrow_c_array__; or a Spark DataFrame"
+    "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a LanceDataset, a "
+    "fragment or scanner of one; a list or iterable of record batches; a pandas or Polars frame; "
+    "a dict of columns; a list of dicts; anything with __arrow_c_stream__ or __arrow_c_array__; "
+    "or a Spark DataFrame"
 )
 
 
@@ -152,6 +153,10 @@ def _from_scanner(scanner: Any, _schema: pa.Schema | None) -> pa.RecordBatchRead
     return scanner.to_reader()
 
 
+def _from_scanned(dataset: Any, _schema: pa.Schema | None) -> pa.RecordBatchReader:
+    return dataset.scanner().to_reader()
+
+
 def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, pa.Schema | None], Any]]]:
     """List the known types and how each becomes a reader, the special before the general."""
     yield (pa.RecordBatchReader,), lambda data, _: data
@@ -161,10 +166,10 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, pa.Schema | No
     yield _loaded_type("polars", "DataFrame"), lambda data, _: data.to_arrow().to_reader()
     yield _loaded_type("polars", "LazyFrame"), lambda data, _: data.collect().to_arrow().to_reader()
     yield _loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
-    yield (
-        _loaded_type("pyarrow.dataset", "Dataset"),
-        lambda data, _: data.scanner().to_reader(),
-    )
+    yield _loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
+    yield _loaded_type("lancekit.scanner", "LanceScanner"), _from_scanner
+    yield _loaded_type("lancekit.dataset", "LanceDataset"), _from_scanned
+    yield _loaded_type("lancekit.fragment", "LanceFragment"), _from_scanned
     yield (Mapping,), _from_columns
 
 
@@ -182,9 +187,10 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     ----------
     data
         A pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
-        list or another iterable of record batches; a pandas or Polars frame; a dict of columns; a
-        list of dicts; or any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``.  The
-        row numbers of a pandas frame are dropped; index levels that have a name are columns.
+        `LanceDataset`, a fragment or a scanner of one; a list or another iterable of record
+        batches; a pandas or Polars frame; a dict of columns; a list of dicts; or any object with
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  The row numbers of a pandas frame are
+        dropped; index levels that have a name are columns.
     schema
         The types that Python values get, and the columns of an input without any batch.  Arrow
         data keep their own types: casting is the next step.  An extension type becomes its

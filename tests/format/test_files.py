@@ -164,7 +164,7 @@ def test_deletions_of_the_reference(tmp_path) -> None:
         before = set((tmp_path / "d" / "_deletions").glob("*"))
         ds.delete(predicate)
         (new,) = set((tmp_path / "d" / "_deletions").glob("*")) - before
-        assert new.suffix == "." + kind.value
+        assert new.suffix == kind.suffix
         found = decode_deletions(new.read_bytes(), kind, "f", 20_000)
         assert found == BitMap(range(10 if kind is DeletionKind.ARROW else 9000))
         assert choose_kind(found) is kind

@@ -40,7 +40,7 @@ FILES = st.builds(
 )
 DELETIONS = st.builds(
     DeletionFile,
-    kind=st.sampled_from(DeletionKind),
+    file_type=st.sampled_from(DeletionKind),
     read_version=NUMBERS,
     id=NUMBERS,
     num_deleted_rows=DELETED,
