@@ -157,3 +157,11 @@ class MergeInsertBuilder(PartOfPylance):
 
         prepared: tuple[Transaction, dict[str, int]] = self._land(run)
         return prepared
+
+    def execute_batches(self, /, new_data: Any) -> MergeResult:
+        """Run the merge of batches, as `execute` does with a reader."""
+        return self.execute(new_data)
+
+    def execute_uncommitted_batches(self, /, new_data: Any) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
+        return self.execute_uncommitted(new_data)

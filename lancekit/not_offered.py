@@ -14,6 +14,9 @@ __all__ = ["NOT_OFFERED", "PartOfPylance"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
 _CLEANUP = "comes with the later release on maintenance"
+_AUTO_CLEANUP = (
+    "a table's `lance.auto_cleanup` settings are kept; pylance's commits follow them, these do not"
+)
 _MEMWAL = "MemWAL comes with a later release"
 _SESSION = "there is no cache or session object"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
@@ -101,16 +104,14 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ["analyze_plan", "analyze_plan_batches", "explain_plan"],
             "comes with the later release on row operations",
         ),
-        "execute_uncommitted_batches": "execute_uncommitted() takes batches too",
-        "execute_batches": "execute() takes batches too",
         "mark_sstables_as_compacted": _MEMWAL,
         "target_all_bases": _BASES,
         "target_bases": _BASES,
         "write_mode": "rows are rewritten, as in pylance's own default",
     },
     "DatasetOptimizer": {
-        "disable_auto_cleanup": _CLEANUP,
-        "enable_auto_cleanup": _CLEANUP,
+        "disable_auto_cleanup": _AUTO_CLEANUP,
+        "enable_auto_cleanup": _AUTO_CLEANUP,
         "optimize_indices": _INDEX,
     },
 }

@@ -121,7 +121,8 @@ def test_a_key_inside_a_struct(tmp_path: Path) -> None:
 def test_a_merge_committed_later_is_still_guarded(tmp_path: Path) -> None:
     ds = lk.write_dataset({"k": [1], "v": ["old"]}, tmp_path / "d", primary_key="k")
     merge = upsert(ds.merge_insert())
-    transaction, counts = merge.execute_uncommitted({"k": [1, 2], "v": ["new", "new"]})
+    source = pa.table({"k": [1, 2], "v": ["new", "new"]}).to_reader()
+    transaction, counts = merge.execute_uncommitted_batches(source)
     assert counts == {"num_inserted_rows": 1, "num_updated_rows": 1, "num_deleted_rows": 0}
     assert (ds.version, ds.count_rows()) == (1, 1)
     assert isinstance(transaction.operation.inserted_rows, BloomKeyFilter)

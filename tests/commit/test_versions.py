@@ -244,6 +244,20 @@ def test_a_history_is_read_ahead_where_a_manifest_takes_long_to_come(tmp_path) -
 # ---- the older naming
 
 
+@pytest.mark.parametrize("side", [lk, lance])
+def test_a_branch_of_a_dataset_with_the_older_naming_has_the_newer(tmp_path, side: Any) -> None:
+    path = str(tmp_path / "d")
+    side.write_dataset(ROWS, path, enable_v2_manifest_paths=False)
+    side.dataset(path).create_branch("b")
+    for module in (lk, lance):
+        module.dataset(path).checkout_version(("b", None)).insert(ROWS)
+        module.dataset(path).insert(ROWS)
+    for folder, naming in (("d", V1), ("d/tree/b", V2)):
+        found = {file.name for file in (tmp_path / folder / "_versions").glob("*.manifest")}
+        assert found == {names.manifest_name(version, naming) for version in (1, 2, 3)}
+    assert lk.dataset(path).count_rows() == lance.dataset(path).count_rows() == 3
+
+
 def test_the_older_naming_is_kept(tmp_path, pylance4) -> None:
     path = tmp_path / "d"
     ds = lk.write_dataset(ROWS, path, enable_v2_manifest_paths=False)
