@@ -149,6 +149,24 @@ def test_a_reader_finishes_any_version(tmp_path) -> None:
     assert decided.get(ds._line.store.uri, 2) == f"_versions/{final.name}"
 
 
+def test_cleanup_finds_what_was_staged_and_never_recorded(tmp_path) -> None:
+    uri, decided = table(tmp_path, "local")
+    ds = lk.write_dataset(ROWS, uri, manifest_store=decided)
+    ds.insert(ROWS)
+    old, newest = (Path(uri) / "_versions" / f"1844674407370955161{n}.manifest" for n in (4, 3))
+    lost = newest.with_name("18446744073709551612.manifest-1b9d6bcd-bbfd-4b2d-9b5d-ab8dfbbd4bed")
+    lost.write_bytes(newest.read_bytes())
+    # a version that was recorded under such a name is one, and is finished first
+    staged = newest.rename(newest.with_name(newest.name + "-3f2a"))
+    assert decided.put_if_exists(ds._line.store.uri, 2, f"_versions/{staged.name}")
+    opened = lk.dataset(uri, manifest_store=decided)
+    opened.cleanup_old_versions()
+    assert lost.exists()  # it is young: its writer may be about to record it
+    opened.cleanup_old_versions(delete_unverified=True)
+    assert {file.name for file in old.parent.glob("*.manifest*")} == {old.name, newest.name}
+    assert lk.dataset(uri, manifest_store=decided).count_rows() == 2
+
+
 def test_records_of_a_removed_dataset_are_named(tmp_path) -> None:
     uri, decided = table(tmp_path, "local")
     ds = lk.write_dataset(ROWS, uri, manifest_store=decided)
