@@ -162,10 +162,10 @@ def _carry_out(copy: _Copy, target: Store, version: int) -> None:
         try:
             for start in range(0, size, _CHUNK_BYTES):
                 sink.write(reader.read(start, min(_CHUNK_BYTES, size - start)))
+            sink.close()
         except BaseException:
             sink.abort()
             raise
-        sink.close()
     except FileNotFoundError as error:
         raise missing_file(copy.source, version) from error
 

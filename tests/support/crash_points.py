@@ -204,7 +204,8 @@ class Place:
     def _needed_by(self, line: Any) -> Iterator[str]:
         folder = Path(line.uri).relative_to(self.folder)
         yield f"{folder}/{names.VERSIONS}/{names.HINT}"
-        for version in list_versions(line).versions:
+        detached = [int(path.name[1:-9]) for path in Path(line.uri).glob("_versions/d*.manifest")]
+        for version in (*list_versions(line).versions, *detached):
             snapshot = load_snapshot(line, version)
             yield f"{folder}/{names.VERSIONS}/{snapshot.manifest_name}"
             yield f"{folder}/{names.TRANSACTIONS}/{snapshot.manifest.transaction_file}"
