@@ -31,11 +31,13 @@ from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.spark import session_info, spark_session, stop_spark
+from lancekit.udf import BatchUDF, batch_udf
 
 if _TYPE_CHECKING:
     from lancekit.notebook import plot_history
 
 __all__ = [
+    "BatchUDF",
     "Blob",
     "BlobFile",
     "BlobType",
@@ -62,6 +64,7 @@ __all__ = [
     "UpdateResult",
     "Version",
     "__version__",
+    "batch_udf",
     "blob_array",
     "blob_field",
     "dataset",

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.format.fragment import Fragment
-from lancekit.format.schema import LanceSchema
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.fragment_changes import (
     add_to_fragment,
@@ -17,6 +16,7 @@ from lancekit.operations.fragment_changes import (
 )
 from lancekit.pipeline.inputs import as_reader
 from lancekit.scan.sources import FragmentSource
+from lancekit.schema import LanceSchema
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading
@@ -55,7 +55,8 @@ class ChangingFragment:
         new = NewColumns(
             transforms=value_func, read_columns=columns, schema=reader_schema, batch_size=rows
         )
-        return add_to_fragment(self._dataset._snapshot, self.source, new)
+        fragment, schema = add_to_fragment(self._dataset._snapshot, self.source, new)
+        return fragment, LanceSchema(schema)
 
     def merge(
         self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
@@ -68,9 +69,10 @@ class ChangingFragment:
             The fragment with a new file, and the schema to commit.
         """
         table = as_reader(data_obj, schema).read_all()
-        return join_to_fragment(
+        fragment, schema = join_to_fragment(
             self._dataset._snapshot, self.source, table, left_on, right_on or left_on
         )
+        return fragment, LanceSchema(schema)
 
     def update_columns(
         self,

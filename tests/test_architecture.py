@@ -41,6 +41,7 @@ FLOORS = [
         "facts",
         "reading",
         "times",
+        "udf",
     ],
     ["spark"],
     ["operations"],

@@ -183,6 +183,34 @@ def test_names_that_pylance_gave_up(tmp_path: Path) -> None:
     assert file.field_ids() == [0, 1]
 
 
+def test_what_adding_columns_to_a_fragment_gives_is_committed(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path)
+    (fragment,) = ds.get_fragments()
+    made, schema = fragment.merge_columns(lambda batch: {"twice": batch["id"]}, columns=["id"])
+    joined, joined_schema = fragment.merge(pa.table({"id": [0], "twice": [1]}), "id")
+    assert _names(schema.fields()) == _names(joined_schema.fields()) == ["id", "name", "twice"]
+    merge: Any = lk.LanceOperation.Merge
+    ds = lk.LanceDataset.commit(ds, merge([made], schema), read_version=1)
+    assert ds.schema == schema.to_pyarrow()
+    assert lance.dataset(tmp_path).to_table()["twice"].to_pylist() == [0, 1, 2, 3]
+    assert joined.num_rows == 4
+
+
+def test_a_batch_udf_says_what_it_makes(tmp_path: Path) -> None:
+    calls = []
+
+    def double(batch: pa.RecordBatch) -> pa.RecordBatch:
+        calls.append(batch.num_rows)
+        return pa.record_batch({"double": pa.array([2 * x for x in batch["id"].to_pylist()])})
+
+    ds = lk.write_dataset(ROWS, tmp_path)
+    ds.add_columns(lk.batch_udf(output_schema=pa.schema({"double": pa.int64()}))(double))
+    assert calls == [4]
+    assert lance.dataset(tmp_path).to_table()["double"].to_pylist() == [0, 2, 4, 6]
+    with pytest.raises(NotImplementedError, match="checkpoint_file"):
+        lk.batch_udf(checkpoint_file=tmp_path / "cache")
+
+
 # ---- rows, messages, locks
 
 
