@@ -111,6 +111,14 @@ DIFFERENCES: tuple[Difference, ...] = (
         "Incompatible, and the field is named.",
     ),
     Difference(
+        "safer",
+        ops.CreateIndex,
+        (ops.Rewrite,),
+        "A trimmed fragment-reuse index is merged with what a rewrite added to it, if the rewrite "
+        "is known to have done so; its transaction does not say it, and then that is lost.",
+        "Retryable: trim the latest one.",
+    ),
+    Difference(
         "less strict",
         ops.CreateIndex,
         (ops.DataReplacement,),

@@ -77,7 +77,18 @@ def _moved(indices: Sequence[IndexMetadata], old: frozenset[int]) -> Verdict:
 def index_of_rewritten_rows(
     mine: ops.CreateIndex, theirs: ops.Rewrite, _context: Context
 ) -> Verdict:
-    """Lands unless fragments that a new index covers were rewritten, or it covers unknown ones."""
+    """Lands unless fragments that a new index covers were rewritten, or it covers unknown ones.
+
+    The index that maps rows from before a compaction to those after it is always to be made again:
+    the rewrite may have added to it, which its transaction does not say.
+    """
+    if any(index.name == FRAGMENT_REUSE for index in mine.new_indices):
+        return retry(
+            f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
+            "was rewritten",
+            indices=(FRAGMENT_REUSE,),
+            fragments=tuple(sorted(theirs.all_old_ids)),
+        )
     return _moved(mine.new_indices, theirs.all_old_ids)
 
 

@@ -186,6 +186,15 @@ def test_the_index_of_moved_rows_stands_alone() -> None:
     assert meet(rewrite, ops.CreateIndex((moved,))).outcome is NEVER
 
 
+def test_the_index_of_moved_rows_is_trimmed_again_after_a_rewrite() -> None:
+    """It covers the fragments that it leads to: those that are rewritten next are others."""
+    rewrite = ops.Rewrite((ops.RewriteGroup((fragment(0),), (fragment(9),)),))
+    moved = index(7, FRAGMENT_REUSE, fragment_ids=BitMap([4]))
+    verdict = meet(ops.CreateIndex((moved,), (moved,)), rewrite)
+    assert verdict.outcome is RETRY
+    assert (verdict.evidence.indices, verdict.evidence.fragments) == ((FRAGMENT_REUSE,), (0,))
+
+
 def base(number: int, place: str, name: str | None = None) -> BasePath:
     return BasePath(id=number, path=f"s3://{place}", name=name)
 
