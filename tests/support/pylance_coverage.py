@@ -59,7 +59,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.get_version": "times are aware, UTC; more attributes",
     "LanceDataset.head": "`num_rows` has a default",
     "LanceDataset.insert": "keywords are those of `write_dataset`",
-    "LanceDataset.lance_schema": "a `LanceSchema` of lancekit's own",
+    "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
     "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
     "LanceDataset.metadata": "read only, as in pylance",
     "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
@@ -126,6 +126,22 @@ def _row(owner: str, name: str, ours: type | None) -> str:
     return f"| `{name}` | not offered: {NOT_OFFERED[owner][name]} |"
 
 
+#: what differs wherever it appears
+EVERYWHERE = (
+    "Errors are lancekit's own classes, which inherit those that pylance raises; their words "
+    "are others.",
+    "What describes a table (fragments, files, operations, index segments) is frozen, and its "
+    "lists are tuples: compare with `list(...)`, change with `dataclasses.replace`.  Ids of "
+    "operations and index segments are `UUID`s.",
+    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
+    "`batch_udf` takes no `checkpoint_file`; `add_columns` writes a file for an expression that "
+    "is null in every row.",
+    "A data file of another format than the table's is refused, unless pylance mixed formats "
+    "there already: from then on any format is taken, and lancekit writes the table's own.",
+    "Places in `memory://` are shared by a process, not by a handle.",
+)
+
+
 def page() -> str:
     """Return the page's text."""
     lines = [
@@ -134,6 +150,10 @@ def page() -> str:
         f"Generated from the public names of pylance {lance.__version__}; "
         "`python -m tests.support.pylance_coverage` writes it anew.",
         "An argument that is not offered is refused with an error that names it and says why.",
+        "",
+        "Everywhere:",
+        "",
+        *(f"- {line}" for line in EVERYWHERE),
         "",
     ]
     for owner, (theirs, ours) in CLASSES.items():
