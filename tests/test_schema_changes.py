@@ -315,3 +315,19 @@ def test_a_null_key_matches_nothing(tmp_path: Path) -> None:
     ds = make(lk, tmp_path / "d")
     ds.merge(pa.table({"b": pa.array([None], pa.string()), "z": [1]}), "b")
     assert ds.to_table(columns=["z"])["z"].to_pylist() == [None, None, None]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_a_cast_of_a_column_alone_in_its_file_leaves_no_dead_file(
+    tmp_path: Path, stable: bool
+) -> None:
+    ids = pa.table({"id": pa.array([1, 2], pa.int32())})
+    for side in (lk, lance):
+        uri = str(tmp_path / side.__name__)
+        ds: Any = side.write_dataset(ids, uri, enable_stable_row_ids=stable)
+        ds.add_columns({"n": "id + 1"})
+        ds.alter_columns({"path": "id", "data_type": pa.int64()})
+        theirs = cast(Any, lance.dataset(uri))
+        assert [len(f.data_files()) for f in theirs.get_fragments()] == [2]
+        theirs.validate()
+        assert lk.dataset(uri).to_table().to_pylist() == [{"id": 1, "n": 2}, {"id": 2, "n": 3}]

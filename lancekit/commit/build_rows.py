@@ -13,6 +13,7 @@ from lancekit.commit.draft import (
     numbered,
     with_bases,
     without_dead,
+    without_unread,
 )
 from lancekit.commit.index_upkeep import (
     extended,
@@ -216,6 +217,9 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
         updated[old.id] = fragment
     added, next_row_id = draft.new_rows(new)
     fragments = known.edit(updated=updated, added=added)
+    live = {f.id for f in operation.schema.walk()}
+    if not live.issuperset(f.id for f in manifest.schema.walk()):
+        fragments = fragments.edit(updated=without_unread(fragments, live))
     indices = pruned(draft.indices, operation.schema, fragments, changed)
     return draft.built(
         schema=operation.schema,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lancekit.commit.clones import deep_clone, shallow_clone
-from lancekit.commit.draft import Built, Draft, with_bases
+from lancekit.commit.draft import Built, Draft, with_bases, without_unread
 from lancekit.commit.index_upkeep import retained
 from lancekit.commit.memwal import advanced
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
-from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.schema import LanceField, LanceSchema, with_field_metadata
 
 __all__ = [
@@ -84,18 +83,9 @@ def project(draft: Draft, operation: ops.Project) -> Built:
     live = {f.id for f in schema.walk()}
     fragments = manifest.fragments
     if not live.issuperset(f.id for f in manifest.schema.walk()):
-        fragments = fragments.edit(updated=_without_fields(fragments, live))
+        fragments = fragments.edit(updated=without_unread(fragments, live))
     indices = retained(draft.indices, schema, fragments)
     return draft.built(schema=schema, fragments=fragments, indices=indices)
-
-
-def _without_fields(fragments: FragmentList, live: set[int]) -> dict[int, Fragment]:
-    changed = {}
-    for fragment in fragments:
-        files = tuple(file for file in fragment.files if not live.isdisjoint(file.fields))
-        if len(files) < len(fragment.files):
-            changed[fragment.id] = replace(fragment, files=files)
-    return changed
 
 
 def update_config(draft: Draft, operation: ops.UpdateConfig) -> Built:

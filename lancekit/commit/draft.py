@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest
 
 __all__ = ["Built", "Draft", "check_files", "check_known", "numbered", "with_bases", "without_dead"]
+__all__ += ["without_unread"]
 
 _FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
     "0.1": frozenset({(0, 1), (0, 2)}),
@@ -123,6 +124,16 @@ def without_dead(fragment: Fragment) -> Fragment:
     """Drop the data files in which no field is alive."""
     files = tuple(f for f in fragment.files if any(id_ != TOMBSTONE for id_ in f.fields))
     return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
+
+
+def without_unread(fragments: FragmentList, live: Set[int]) -> dict[int, Fragment]:
+    """Return, by id, the fragments that lose a data file in which no field is in the schema."""
+    changed = {}
+    for fragment in fragments:
+        files = tuple(file for file in fragment.files if not live.isdisjoint(file.fields))
+        if len(files) < len(fragment.files):
+            changed[fragment.id] = replace(fragment, files=files)
+    return changed
 
 
 def with_bases(known: Sequence[BasePath], new: Iterable[BasePath]) -> tuple[BasePath, ...]:
