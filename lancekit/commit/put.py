@@ -36,6 +36,8 @@ def put_version(
 
     Raises
     ------
+    CorruptFileError
+        The version could not be opened; nothing was written.
     StorageError
         The storage failed, and the version did not land.
     CommitUnknownError
@@ -44,7 +46,6 @@ def put_version(
     store = line.store
     data = encode_transaction(transaction)
     file = names.transaction_name(transaction.read_version, transaction.uuid)
-    store.put(f"{names.TRANSACTIONS}/{file}", data)
     manifest = replace(built.manifest, transaction_file=file)
     version = manifest.version
     encoded = encode_manifest_file(
@@ -52,6 +53,9 @@ def put_version(
         index_section=encode_index_section(built.indices) if built.indices else None,
         transaction=data,
     )
+    # what cannot be opened has to be found out before anybody else meets it
+    ready = snapshot_of(line, manifest, naming, encoded)
+    store.put(f"{names.TRANSACTIONS}/{file}", data)
     path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
     try:
         won = line.committer.put(store, path, version, encoded)
@@ -63,7 +67,7 @@ def put_version(
                 # for readers of stores that list without order; the reference writes it too
                 hint = f'{{"version":{version}}}'.encode()
                 store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
-            return snapshot_of(line, manifest, naming, encoded)
+            return replace(ready, mark=store.mark(path))
         if won:
             store.delete(path)
             landed = None

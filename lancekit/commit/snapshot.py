@@ -281,14 +281,20 @@ def _find(
 
 
 def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: bytes) -> Snapshot:
-    """Return the version that ``data``, just put in place, is the file of; nothing is read.
+    """Return the version that ``data`` is the file of; nothing is read.
 
-    `manifest` is what was encoded: what is known of its fragments need not be found out again.
+    It is decoded, so that nothing is put in place that could not be opened: for the same reason
+    it has no `mark` yet.  `manifest` is what was encoded: what is known of its fragments need not
+    be found out again.
+
+    Raises
+    ------
+    CorruptFileError
+        The version could not be opened.
     """
     name = names.manifest_name(manifest.version, naming)
-    mark = line.store.mark(f"{names.VERSIONS}/{name}")
-    landed = _parse(line, name, memoryview(data), len(data), naming, mark)
-    return replace(landed, manifest=replace(landed.manifest, fragments=manifest.fragments))
+    parsed = _parse(line, name, memoryview(data), len(data), naming, None)
+    return replace(parsed, manifest=replace(parsed.manifest, fragments=manifest.fragments))
 
 
 def _parse(
