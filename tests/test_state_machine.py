@@ -33,6 +33,7 @@ SIDES = st.sampled_from([lk, lance])
 LAGS = st.booleans()
 BOUNDS = st.integers(0, 60)
 COUNTS = st.integers(0, 4)
+TYPES = st.sampled_from([pa.int32(), pa.int64(), pa.float64()])
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Machine(RuleBasedStateMachine):
         self.path = str(self.folder / "d")
         self.lines: dict[str | None, dict[int, State]] = {}
         self.tags: dict[str, tuple[str | None, int]] = {}
+        self.parents: dict[str, str | None] = {}
         self.lagging: dict[str, Any] = {}
         self.next_key = 0
         self.names = 0
@@ -196,21 +198,22 @@ class Machine(RuleBasedStateMachine):
             branch, handle, lambda ds: ds.update({"v": "'new'"}, where=f"k >= {bound}"), changed
         )
 
-    @rule(side=SIDES, count=COUNTS, data=st.data())
-    def upsert(self, side: Any, count: int, data: Any) -> None:
+    @rule(side=SIDES, lag=LAGS, count=COUNTS, data=st.data())
+    def upsert(self, side: Any, lag: bool, count: int, data: Any) -> None:
         branch = self.branch(data)
         line = self.lines[branch]
-        now = line[max(line)]
-        if now.columns != ("k", "v"):
+        handle = self.handle(side, branch, lag)
+        read, now = line[handle.version], line[max(line)]
+        if not read.columns == now.columns == ("k", "v"):
             return
-        old = {k: {"k": k, "v": "merged"} for k in list(now.rows)[:count]}
-        source = old | self.fresh_rows(count)
+        # the reference inserts again what others appended since
+        known = [k for k in now.rows if k in read.rows]
+        source = {k: {"k": k, "v": "merged"} for k in known[:count]} | self.fresh_rows(count)
 
         def merge(ds: Any) -> None:
             builder = ds.merge_insert("k").when_matched_update_all()
             builder.when_not_matched_insert_all().execute(table_of(source))
 
-        handle = self.handle(side, branch, lag=False)
         self.change(branch, handle, merge, lambda read, now: [now.having(now.rows | source)])
 
     @rule(side=SIDES, lag=LAGS, data=st.data())
@@ -249,6 +252,43 @@ class Machine(RuleBasedStateMachine):
             return [replace(now, columns=columns).having(now.rows)]
 
         self.change(branch, handle, lambda ds: ds.drop_columns([name]), dropped)
+
+    @rule(side=SIDES, lag=LAGS, data=st.data())
+    def rename_column(self, side: Any, lag: bool, data: Any) -> None:
+        branch = self.branch(data)
+        handle = self.handle(side, branch, lag)
+        old = handle.schema.names[-1]
+        if old in ("k", "v"):
+            return
+        self.names += 1
+        new = f"c{self.names}"
+
+        def renamed(read: State, now: State) -> list[State]:
+            if old not in now.columns:
+                return []
+            rows = {k: row | {new: row[old]} for k, row in now.rows.items()}
+            columns = tuple(new if c == old else c for c in now.columns)
+            return [replace(now, columns=columns).having(rows)]
+
+        self.change(
+            branch, handle, lambda ds: ds.alter_columns({"path": old, "name": new}), renamed
+        )
+
+    @rule(side=SIDES, lag=LAGS, to=TYPES, data=st.data())
+    def cast_column(self, side: Any, lag: bool, to: pa.DataType, data: Any) -> None:
+        branch = self.branch(data)
+        handle = self.handle(side, branch, lag)
+        name = handle.schema.names[-1]
+        if name in ("k", "v"):
+            return
+        self.change(
+            branch,
+            handle,
+            lambda ds: ds.alter_columns({"path": name, "data_type": to}),
+            lambda read, now: [now],  # 1 and 1.0 are equal
+        )
+        # an update of the reference over a cast loses the values of the column
+        self.lagging.pop(f"lance {branch}", None)
 
     @rule(side=SIDES, lag=LAGS, key=st.sampled_from("ab"), data=st.data())
     def configure(self, side: Any, lag: bool, key: str, data: Any) -> None:
@@ -298,6 +338,21 @@ class Machine(RuleBasedStateMachine):
         name = f"b{self.names}"
         self.handle(side, branch, lag=False).create_branch(name, (branch, version))
         self.lines[name] = {version: self.lines[branch][version]}
+        self.parents[name] = branch
+
+    @precondition(lambda self: self.unused_branches())
+    @rule(side=SIDES, data=st.data())
+    def delete_branch(self, side: Any, data: Any) -> None:
+        name = data.draw(st.sampled_from(self.unused_branches()), label="branch")
+        side.dataset(self.path).branches.delete(name)
+        del self.lines[name], self.parents[name]
+        for library in (lk, lance):
+            self.lagging.pop(f"{library.__name__} {name}", None)
+
+    def unused_branches(self) -> list[str]:
+        """Return the branches that no other and no tag needs."""
+        used = {*self.parents.values(), *(branch for branch, _ in self.tags.values())}
+        return sorted(set(self.parents) - used)
 
     @invariant()
     def both_read_the_newest(self) -> None:
