@@ -22,7 +22,7 @@ Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
 
 # a row address has 32 bits for the fragment, and 32 for the row in it
-_LAST_ID, _MOST_ROWS = np.uint64((1 << 32) - 1), np.uint64(1 << 32)
+_LAST_ID, _MOST_ROWS = (1 << 32) - 1, 1 << 32
 # up to so many messages are parsed one by one sooner than side by side
 _FEW = 64
 
@@ -130,12 +130,11 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
     rows = deleted = files = deletion_files = size = 0
     for fragment in _parsed(encoded):
         rows += fragment.physical_rows
+        deleted += fragment.deletion_file.num_deleted_rows
+        deletion_files += fragment.HasField("deletion_file")
         for file in fragment.files:
             files += 1
             size += file.file_size_bytes
-        if fragment.HasField("deletion_file"):
-            deletion_files += 1
-            deleted += fragment.deletion_file.num_deleted_rows
     return Totals(
         rows=rows - deleted, deleted_rows=deleted, data_files=files,
         deletion_files=deletion_files, bytes=size,
@@ -143,7 +142,12 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
 
 
 def _parsed(encoded: Sequence[bytes]) -> Iterator[pb.DataFragment]:
-    return (parse(pb.DataFragment, data, "a manifest's fragment") for data in encoded)
+    for data in encoded:
+        fragment = parse(pb.DataFragment, data, "a manifest's fragment")
+        rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
+        if fragment.id > _LAST_ID or rows > _MOST_ROWS or deleted > rows:
+            raise damaged()
+        yield fragment
 
 
 def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
