@@ -57,7 +57,7 @@ class Tag:
             record = _load(data, required=("version", "manifestSize"))
             return cls(
                 version=int(record["version"]),
-                branch=_text(record.get("branch")),
+                branch=_branch(record.get("branch")),
                 manifest_size=int(record["manifestSize"]),
                 created_at=_parse_time(record.get("createdAt")),
                 updated_at=_parse_time(record.get("updatedAt")),
@@ -104,7 +104,7 @@ class Branch:
             mapping = (record.get("identifier") or {}).get("version_mapping", [])
             return cls(
                 parent_version=int(record["parentVersion"]),
-                parent_branch=_text(record.get("parentBranch")),
+                parent_branch=_branch(record.get("parentBranch")),
                 identifier=tuple((int(version), str(unique)) for version, unique in mapping),
                 create_at=int(record["createAt"]),
                 manifest_size=int(record["manifestSize"]),
@@ -186,6 +186,18 @@ def _text(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{value!r} is not a name")
     return value
+
+
+def _branch(value: Any) -> str | None:
+    """Return the name of a branch, which becomes a folder's: it must not lead elsewhere."""
+    name = _text(value)
+    if name is not None and not all(map(_is_folder, name.split("/"))):
+        raise ValueError(f"{name!r} cannot be a branch")
+    return name
+
+
+def _is_folder(segment: str) -> bool:
+    return segment not in {"", ".", ".."} and not {"\\", "\0"} & set(segment)
 
 
 def _rfc3339(moment: datetime) -> str:

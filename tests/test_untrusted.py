@@ -1,0 +1,168 @@
+"""Whatever a dataset's own files say, nothing outside of its bases is read, written or removed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit import errors
+from lancekit.format.fragment import FragmentList
+from lancekit.format.index import IndexFile, encode_index_section
+from lancekit.format.manifest import BasePath, Manifest, encode_manifest_file
+from tests.support.hostile import ROWS
+
+EVIL = ["../../x", "..", ".", "a/../../x", "/x", "a//b", "a\\..\\x", "a\0b"]
+
+
+def rewritten(path: Path, change: Callable[[Manifest], Manifest], **index: Any) -> None:
+    """Change the newest manifest of a dataset, and the first of its indices."""
+    snapshot = lk.dataset(path)._snapshot
+    indices = [replace(one, **index) for one in snapshot.indices]
+    section = encode_index_section(indices) if indices else None
+    data = encode_manifest_file(change(snapshot.manifest), index_section=section)
+    (path / "_versions" / snapshot.manifest_name).write_bytes(data)
+
+
+def with_file(**parts: Any) -> Callable[[Manifest], Manifest]:
+    def change(manifest: Manifest) -> Manifest:
+        (fragment,) = manifest.fragments
+        fragment = replace(fragment, files=(replace(fragment.files[0], **parts),))
+        return replace(manifest, fragments=FragmentList.of([fragment]))
+
+    return change
+
+
+@pytest.fixture
+def place(tmp_path) -> Path:
+    """A dataset with a branch and tags, beside another dataset that is none of its business."""
+    lk.write_dataset(ROWS, tmp_path / "x")
+    ds = lk.write_dataset(ROWS.slice(0, 2), tmp_path / "d")
+    ds.create_branch("b", 1)
+    ds.tags.create("t", ("b", 1))
+    return tmp_path / "d"
+
+
+def outside(place: Path) -> set[str]:
+    return {
+        str(path)
+        for path in place.parent.rglob("*")
+        if path.is_file() and not path.is_relative_to(place)
+    }
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_tag_names_a_branch_of_its_own(place: Path, name: str) -> None:
+    file = place / "_refs/tags/t.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"branch": name}))
+    ds = lk.dataset(place)
+    for look in (lambda: ds.checkout_version("t"), ds.tags.list, lambda: ds.deep_clone("c", "t")):
+        with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
+            look()
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_branch_descends_from_one_of_its_own(place: Path, name: str) -> None:
+    file = place / "_refs/branches/b.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"parentBranch": name}))
+    ds = lk.dataset(place)
+    with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
+        ds.branches.list()
+    with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
+        ds.create_branch("c", ("b", 1))
+
+
+@pytest.mark.parametrize("name", ["..%2F..%2Fx", "..", "a%2F..%2F..%2F..%2Fx"])
+def test_a_branch_file_is_named_after_no_other_folder(place: Path, name: str) -> None:
+    folder, before = place / "_refs/branches", outside(place)
+    (folder / f"{name}.json").write_bytes((folder / "b.json").read_bytes())
+    ds = lk.dataset(place)
+    branch = name.replace("%2F", "/")
+    known = (errors.FormatError, errors.InvalidArgumentError, errors.NotFoundError)
+    for use in (
+        lambda: ds.checkout_version((branch, None)),
+        lambda: ds.branches.delete(branch),
+        lambda: ds.create_branch("new", (branch, 1)),
+    ):
+        with pytest.raises(known):
+            use()
+    assert outside(place) == before
+
+
+@pytest.mark.parametrize("name", EVIL)
+def test_a_manifest_moves_no_dataset(place: Path, name: str) -> None:
+    before = outside(place)
+    rewritten(place, lambda manifest: replace(manifest, branch=name))
+    ds = lk.dataset(place)
+    ds.insert(ROWS)
+    assert (Path(ds.uri), ds.count_rows()) == (place, 6)
+    assert outside(place) == before
+
+
+@pytest.mark.parametrize("is_root", [True, False])
+@pytest.mark.parametrize("name", [*EVIL, "/etc/passwd", "../x/data/y.lance"])
+def test_files_in_a_base_are_bare_too(place: Path, name: str, is_root: bool) -> None:
+    base = BasePath(id=4, path=str(place), is_dataset_root=is_root)
+    change = with_file(path=name, base_id=4)
+    rewritten(place, lambda manifest: replace(change(manifest), base_paths=(base,)))
+    ds = lk.dataset(place)
+    for read in (ds.to_table, lambda: ds.deep_clone(place.parent / "c", 1)):
+        with pytest.raises(errors.CorruptFileError, match="bare file names"):
+            read()
+
+
+@pytest.mark.parametrize("path", ["{}/../x", "{}/d/../../x", "{}/d/%2e%2e/%2e%2e/x"])
+def test_a_trusted_base_is_not_left_by_dots(tmp_path, path: str) -> None:
+    """A dataset in memory that claims to have files on a disk."""
+    allowed = tmp_path / "allowed"
+    lk.write_dataset(ROWS, tmp_path / "x")
+    ds = lk.write_dataset(ROWS, f"memory://{tmp_path.name}")
+    base = BasePath(id=4, path=path.format(allowed), is_dataset_root=True)
+    snapshot = ds._snapshot
+    manifest = replace(with_file(base_id=4)(snapshot.manifest), base_paths=(base,))
+    ds._line.store.put(f"_versions/{snapshot.manifest_name}", encode_manifest_file(manifest))
+    refused = pytest.raises((errors.UntrustedBaseError, errors.CorruptFileError))
+    with lk.options(trusted_bases=[str(allowed)]), refused:
+        lk.dataset(ds.uri).to_table()
+
+
+def test_the_files_of_an_index_lie_in_its_folder(place: Path) -> None:
+    lance.dataset(str(place)).create_scalar_index("k", "BTREE")
+    before = outside(place)
+    for path in ("../../../x/data/y.lance", "/etc/passwd", ".."):
+        rewritten(place, lambda manifest: manifest, files=(IndexFile(path, 3),))
+        with pytest.raises(errors.CorruptFileError, match="does not exist"):
+            lk.dataset(place).deep_clone(place.parent / "c", 2)
+    assert outside(place) == before
+
+
+def test_a_cleanup_removes_nothing_outside(place: Path) -> None:
+    """The first version claims files of another dataset; no later one needs them."""
+    before = outside(place)
+    (stolen,) = (place.parent / "x/data").iterdir()
+    rewritten(place, with_file(path=f"../../x/data/{stolen.name}"))
+    ds = lk.write_dataset(ROWS, place, mode="overwrite")
+    ds.tags.delete("t")
+    ds.branches.delete("b")
+    ds.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert len(ds.versions()) == 1
+    assert outside(place) == before
+
+
+def test_links_are_followed(place: Path) -> None:
+    """Who may make a link may also copy what it leads to."""
+    kept, link = place.parent / "elsewhere", place.parent / "link"
+    (place / "data").rename(kept)
+    (place / "data").symlink_to(kept, target_is_directory=True)
+    link.symlink_to(place, target_is_directory=True)
+    ds = lk.dataset(link)
+    ds.insert(ROWS)
+    assert ds.count_rows() == lance.dataset(str(link)).count_rows() == 6
+    assert len(list(kept.iterdir())) == 2
