@@ -34,7 +34,7 @@ def tiny_pieces(monkeypatch):
 
 
 def request_of(dataset, columns=None):
-    return ScanRequest(outputs=plan_columns(dataset.lance_schema, columns))
+    return ScanRequest(outputs=plan_columns(dataset._snapshot.manifest.schema, columns))
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 40])
