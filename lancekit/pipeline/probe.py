@@ -90,8 +90,11 @@ class _Level:
 
 
 def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Widen half floats, which Arrow cannot look up."""
-    return values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+    """Widen half floats and take dictionaries apart, which Arrow cannot look up."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _comparable(values.cast(kind.value_type))
+    return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
 
 
 def _pairs(before: Indices, codes: Indices, size: int) -> Indices:

@@ -289,3 +289,10 @@ def test_a_source_that_gives_other_rows_each_time(spark, tmp_path):
     with pytest.raises(DuplicateKeysError, match="gives other rows each time"):
         upsert(ds.merge_insert("id")).execute(frame)
     assert len(list(Path(ds.uri, "data").iterdir())) == 1
+
+
+def test_dictionary_keys(spark, tmp_path):
+    old = pa.table({"k": pa.array(["a", "b", None]).dictionary_encode(), "v": [1, 2, 3]})
+    new = pa.table({"k": pa.array(["c", "b"]).dictionary_encode(), "v": [30, 20]})
+    ds = run_both(tmp_path, old, new, "k", clauses("update", "stay", True))
+    assert ds.to_table().sort_by("v")["k"].to_pylist() == ["a", None, "b", "c"]
