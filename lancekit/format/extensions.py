@@ -138,7 +138,9 @@ def _named(field: pa.Field, extension: bytes) -> dict[bytes, bytes]:
 
 
 def _is_json(field: pa.Field) -> bool:
-    return (field.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
+    # the mark may have been set on a column of something else: its values stay what they are
+    marked = (field.metadata or {}).get(EXTENSION_NAME) == LANCE_JSON
+    return marked and bool(pt.is_large_binary(field.type))
 
 
 def _holds_json(field: pa.Field) -> bool:

@@ -158,9 +158,11 @@ class FragmentReader:
 
     def _parts(self, field: LanceField) -> Iterator[_Part]:
         """Yield which files hold a field, or parts of it, and what of it they hold."""
+        taken: set[int] = set()
         for file_index, columns in enumerate(self._columns_of_files):
-            held = stored_part(field, columns.keys())
+            held = stored_part(field, columns.keys(), taken)
             if held is not None:
+                taken.update(f.id for f in held.walk() if f.id in columns)
                 places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
                 stored = stored_blobs(held).to_arrow()
                 yield _Part(held, file_index, FileColumn(stored, places))

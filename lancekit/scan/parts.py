@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,13 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
+from lancekit.file.blobpages import is_blob
+from lancekit.file.leaves import PACKED
+from lancekit.file.nodes import is_packed
 from lancekit.format.schema import LanceField
 
 __all__ = ["joined", "stored_part"]
 
 
-def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
+def stored_part(
+    field: LanceField, ids: Collection[int], taken: Collection[int] = ()
+) -> LanceField | None:
     """Return what of a field lies in a file that has columns for ``ids``; ``None`` for nothing.
+
+    Fields without children that an earlier file has, `taken`, are read from there, as in the
+    reference.  Whether a struct is packed the columns tell: the schema's metadata may be newer.
 
     Raises
     ------
@@ -24,8 +32,9 @@ def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
         A file holds a part of what is in a map.
     """
     if field.id in ids and (not field.children or all(f.id not in ids for f in _below(field))):
-        return field  # a leaf, a packed struct or a blob
-    children = [stored_part(child, ids) for child in field.children]
+        # a leaf, a packed struct or a blob
+        return None if field.id in taken else _marked(field, packed=True)
+    children = [stored_part(child, ids, taken) for child in field.children]
     held = tuple(child for child in children if child is not None)
     if not held:
         return None
@@ -35,7 +44,17 @@ def stored_part(field: LanceField, ids: Collection[int]) -> LanceField | None:
             hint="Leave the column out.",
             column=field.name,
         )
-    return replace(field, children=held)
+    return _marked(replace(field, children=held), packed=False)
+
+
+def _marked(field: LanceField, *, packed: bool) -> LanceField:
+    """Return a struct whose metadata say whether it lies in one column."""
+    metadata = {key.encode(): value.encode() for key, value in field.metadata.items()}
+    if field.logical_type != "struct" or is_blob(metadata) or is_packed(metadata) == packed:
+        return field
+    plain = {k: v for k, v in field.metadata.items() if k not in PACKED}
+    marks: Mapping[str, str] = {PACKED[0]: "true"} if packed else {}
+    return replace(field, metadata={**plain, **marks})
 
 
 #: the types whose parts can be put together again
