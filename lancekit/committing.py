@@ -49,9 +49,11 @@ class Committing(Handle):
     ) -> Self:
         """Commit an operation, and return a handle at the new version.
 
-        It is checked before anything is written: the files that it brings are there and store
-        fields of the schema, fragments that it changes exist and are named once, replacing files
-        have as many rows.
+        It is checked before anything is written: rows can be read by the schema; the files that
+        it brings are there, and have the rows, columns and types that are said; fragments that
+        it changes exist, are named once and keep their rows and row ids; no row gets in twice; a
+        new index has files.  Values are not read: a null in a column that cannot be null is met
+        by whoever reads it.
 
         Parameters
         ----------

@@ -1,23 +1,34 @@
 """What is wrong with an operation that somebody made by hand, found before anything is written.
 
-The builders of manifests check what the newest version alone tells (ids, rows, formats); here are
-the files and the schema.
+The builders of manifests check what the newest version alone tells; here are the files, the
+schema, and what the rows were in the version that the operation was worked out from.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lancekit.commit.snapshot import FileLocation, Snapshot
-from lancekit.errors import InvalidArgumentError
-from lancekit.file import FileReader
+from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.columns import owner_paths, owning_fields
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.schema import LanceSchema, column_not_found
+from lancekit.operations.check_files import BroughtFile, check_file, open_brought
+from lancekit.operations.check_indices import check_index_folders, check_indices
+from lancekit.operations.check_rows import (
+    check_changed,
+    check_deletions,
+    check_ids_left,
+    check_moved,
+    check_new_ids,
+    check_not_there,
+    check_row_ids,
+)
+from lancekit.operations.check_schema import check_change, check_schema
 from lancekit.pipeline.runner import LocalRunner
 
 __all__ = ["check_operation", "described_file"]
@@ -29,20 +40,22 @@ Locate = Callable[[DataFile], FileLocation]
 class _Brought:
     """The fragments and files of an operation.
 
-    `changed` are fragments in their new state; `rows` says how many a replacing file must have.
+    `changed` are fragments in their new state; `replacing` are files for fragments that there are.
     """
 
     new: tuple[Fragment, ...] = ()
     changed: tuple[Fragment, ...] = ()
     removed: tuple[int, ...] = ()
     schema: LanceSchema | None = None
-    rows: tuple[tuple[DataFile, int], ...] = ()
+    replacing: tuple[tuple[DataFile, Fragment], ...] = ()
 
 
 def check_operation(
     operation: ops.Operation, read: Snapshot | None, locate: Locate | None = None
 ) -> None:
     """Raise if an operation does not fit the version that it was worked out from.
+
+    Whether a column that cannot be null has nulls is not looked up: that would take its values.
 
     Parameters
     ----------
@@ -54,28 +67,35 @@ def check_operation(
     Raises
     ------
     InvalidArgumentError
-        Names what is wrong: a file that is not there or is of another size, a field that is not
-        in the schema, a column without values that may not be null, an id that is named twice or
-        that no fragment has, a replacing file of another number of rows.
+        Names what is wrong: a schema that rows could not be read by, a file that is not there or
+        not what is said of it, a field that is not in the schema, a column without values that may
+        not be null, an id that is named twice or that no fragment has, rows that would be there
+        twice, an index without files.
     """
+    for kind, check in _OTHERWISE.items():
+        if isinstance(operation, kind) and read is not None:
+            check(operation, read)
     describe = _BROUGHT.get(type(operation))
     if describe is None:
         return
     brought = describe(operation, read)
     schema = brought.schema or (read.manifest.schema if read else LanceSchema(()))
+    if brought.schema is not None:
+        check_schema(brought.schema)
     _check_ids(brought, read)
-    files = [file for fragment in brought.new for file in fragment.files]
-    files += [file for fragment in brought.changed for file in _new_files(fragment, read)]
-    files += [file for file, _ in brought.rows]
-    _check_distinct(files)
-    for file in files:
+    added = _added_files(brought, read)
+    _check_distinct(file for file, _, _ in added)
+    for file, _, _ in added:
         _check_fields(file, schema)
     for fragment in brought.new:
-        _check_filled(fragment, schema)
+        _check_filled(fragment, schema, known=())
+    if isinstance(operation, ops.Merge) and read is not None:
+        _check_merged(brought, schema, read)
+    _check_fragments(operation, brought, schema, read, added)
     find = locate or (read.data_file if read else None)
     if find is not None:
-        LocalRunner().map(_check_there, [(file, find(file)) for file in files])
-        LocalRunner().map(_check_rows, [(find(file), rows) for file, rows in brought.rows])
+        tasks = [BroughtFile(file, _found(find, file), schema, rows) for file, _, rows in added]
+        LocalRunner().map(check_file, tasks)
 
 
 def _fragments_of(operation: Any, _: Snapshot | None) -> _Brought:
@@ -113,13 +133,13 @@ def _of_merge(operation: ops.Merge, read: Snapshot | None) -> _Brought:
 
 
 def _of_replacement(operation: ops.DataReplacement, read: Snapshot | None) -> _Brought:
-    rows = []
+    replacing = []
     for group in operation.replacements:
         fragment = read.fragment(group.fragment_id) if read else None
         if fragment is None:
             raise _no_fragment(group.fragment_id, read)
-        rows.append((group.new_file, fragment.physical_rows))
-    return _Brought(rows=tuple(rows))
+        replacing.append((group.new_file, fragment))
+    return _Brought(replacing=tuple(replacing))
 
 
 _BROUGHT: Mapping[type, Callable[[Any, Snapshot | None], _Brought]] = {
@@ -130,6 +150,56 @@ _BROUGHT: Mapping[type, Callable[[Any, Snapshot | None], _Brought]] = {
     ops.Rewrite: _of_rewrite,
     ops.Merge: _of_merge,
     ops.DataReplacement: _of_replacement,
+}
+
+
+# ---- operations that bring no rows
+
+
+def _check_project(operation: ops.Project, read: Snapshot) -> None:
+    check_schema(operation.schema)
+    old, has_rows = read.manifest.schema, bool(read.manifest.fragments)
+    check_change(old, operation.schema, None, has_rows=has_rows)
+
+
+def _check_create_index(operation: ops.CreateIndex, read: Snapshot) -> None:
+    check_indices(operation.new_indices, read)
+
+
+def _check_rewrite(operation: ops.Rewrite, read: Snapshot) -> None:
+    bases = {index.uuid: index.base_id for index in read.indices}
+    new = [index.new_id for index in operation.rewritten_indices if index.new_id not in bases]
+    check_index_folders([(uuid, None) for uuid in new], read)
+    check_moved(operation.all_groups, read)
+
+
+def _check_reserved(operation: ops.ReserveFragments, read: Snapshot) -> None:
+    check_ids_left((read.manifest.max_fragment_id or 0) + operation.num_fragments)
+
+
+def _check_update(operation: ops.Update, _: Snapshot) -> None:
+    try:
+        changed = operation.changed_offsets
+    except CorruptFileError as error:
+        raise InvalidArgumentError(
+            f"Update.updated_fragment_offsets cannot be read: {error.message}"
+        ) from error
+    rows = {fragment.id: fragment.physical_rows for fragment in operation.updated_fragments}
+    for id_, offsets in changed.items():
+        if offsets and id_ in rows and offsets.max() >= rows[id_]:
+            raise InvalidArgumentError(
+                f"Update.updated_fragment_offsets names row {offsets.max()} of fragment {id_}, "
+                f"which has {rows[id_]} rows.",
+                fragment=id_,
+            )
+
+
+_OTHERWISE: Mapping[type, Callable[[Any, Snapshot], None]] = {
+    ops.Project: _check_project,
+    ops.CreateIndex: _check_create_index,
+    ops.Rewrite: _check_rewrite,
+    ops.ReserveFragments: _check_reserved,
+    ops.Update: _check_update,
 }
 
 
@@ -160,10 +230,101 @@ def _check_ids(brought: _Brought, read: Snapshot | None) -> None:
 
 
 def _new_files(fragment: Fragment, read: Snapshot | None) -> list[DataFile]:
-    """Return the files that the fragment did not have before."""
+    """Return the files that the fragment did not have before, or that are said to be others."""
     before = read.fragment(fragment.id) if read else None
-    known = {file.path for file in before.files} if before else set()
-    return [file for file in fragment.files if file.path not in known]
+    known = {_place(file): _columns(file) for file in before.files} if before else {}
+    # of a file that stays some fields may be marked as gone
+    return [
+        file
+        for file in fragment.files
+        if _place(file) not in known or not _columns(file) <= known[_place(file)]
+    ]
+
+
+def _place(file: DataFile) -> tuple[object, ...]:
+    return file.base_id, file.path, file.version
+
+
+def _columns(file: DataFile) -> frozenset[tuple[int, ...]]:
+    pairs = zip(file.fields, file.column_indices, strict=False)
+    return frozenset(pair for pair in pairs if pair[0] >= 0)
+
+
+def _added_files(
+    brought: _Brought, read: Snapshot | None
+) -> list[tuple[DataFile, Fragment | None, int]]:
+    """Return the files to look at: each with the fragment it is for, if that is known, and rows."""
+    new = [(file, None, f.physical_rows) for f in brought.new for file in f.files]
+    changed = [(x, f, f.physical_rows) for f in brought.changed for x in _new_files(f, read)]
+    return [*new, *changed, *((file, f, f.physical_rows) for file, f in brought.replacing)]
+
+
+def _found(find: Locate, file: DataFile) -> FileLocation:
+    try:
+        return find(file)
+    except CorruptFileError as error:
+        raise InvalidArgumentError(
+            f"Data file {file.path!r} cannot be located: {error.message}", file=file.path
+        ) from error
+
+
+def _check_fragments(
+    operation: ops.Operation,
+    brought: _Brought,
+    schema: LanceSchema,
+    read: Snapshot | None,
+    added: list[tuple[DataFile, Fragment | None, int]],
+) -> None:
+    """Compare fragments with those that there are."""
+    replaces_all = isinstance(operation, ops.Overwrite)
+    for fragment in (*brought.new, *(f for f in brought.changed if f.files)):
+        _check_once(fragment)
+    if read is not None and not replaces_all:
+        check_new_ids(brought.new, brought.removed, read)
+        check_changed(brought.changed, read, schema, same_files=isinstance(operation, ops.Delete))
+        owned = [(None if fragment is None else fragment.id, file) for file, fragment, _ in added]
+        check_not_there(owned, brought.removed, read)
+        _check_deletions(brought, read)
+    states = {fragment.id: fragment for fragment in brought.changed}
+    check_row_ids(brought.new, states, brought.removed, read, replaces_all=replaces_all)
+
+
+def _check_deletions(brought: _Brought, read: Snapshot) -> None:
+    for fragment in brought.new:
+        if fragment.deletion_file is not None and not fragment.id:
+            raise InvalidArgumentError(
+                "A new fragment came with a deletion file, which is of the fragment of another id.",
+                hint="Write the rows that are left as a new fragment.",
+            )
+    before = {f.id: read.fragment(f.id) for f in brought.changed}
+    for fragment in (*brought.new, *brought.changed):
+        old = before.get(fragment.id)
+        if fragment.deletion_file and (old is None or fragment.deletion_file != old.deletion_file):
+            check_deletions(fragment, read)
+
+
+def _check_once(fragment: Fragment) -> None:
+    times = Counter(id_ for file in fragment.files for id_ in file.fields if id_ >= 0)
+    if twice := [id_ for id_, count in times.items() if count > 1]:
+        raise InvalidArgumentError(
+            f"Field {twice[0]} is stored twice in fragment {fragment.id}.",
+            hint="Mark the field as gone (-2) in the file that a new one replaces.",
+            fragment=fragment.id,
+        )
+
+
+def _check_merged(brought: _Brought, schema: LanceSchema, read: Snapshot) -> None:
+    """Compare a merge's schema with the one that there is."""
+    old = read.manifest.schema
+    anew = [
+        {id_ for file in _new_files(fragment, read) for id_ in file.fields}
+        for fragment in brought.changed
+    ]
+    rewritten = frozenset.intersection(*map(frozenset, anew)) if anew else frozenset()
+    check_change(old, schema, rewritten, has_rows=bool(anew))
+    known = {field.id for field in old.walk()}
+    for fragment in brought.changed:
+        _check_filled(fragment, schema, known)
 
 
 def _check_distinct(files: Iterable[DataFile]) -> None:
@@ -192,43 +353,17 @@ def _check_fields(file: DataFile, schema: LanceSchema) -> None:
         )
 
 
-def _check_filled(fragment: Fragment, schema: LanceSchema) -> None:
+def _check_filled(fragment: Fragment, schema: LanceSchema, known: Container[int]) -> None:
+    """Raise if a fragment lacks values of a column that cannot be null; of `known` it may."""
     stored = {id_ for file in fragment.files for id_ in file.fields}
     for field in schema.fields:
-        if not field.nullable and not stored & {part.id for part in field.walk()}:
+        required = not field.nullable and field.id not in known
+        if required and not stored & {part.id for part in field.walk()}:
             raise InvalidArgumentError(
                 f"A fragment of {fragment.physical_rows} rows has no values for column "
                 f"{field.name!r}, which cannot be null.",
                 column=field.name,
             )
-
-
-def _check_there(task: tuple[DataFile, FileLocation]) -> None:
-    file, location = task
-    try:
-        _, size = location.store.tail(location.name, 1)
-    except FileNotFoundError:
-        raise InvalidArgumentError(
-            f"Data file {location} does not exist.",
-            hint="Write it into the dataset's folder before the commit.",
-            file=str(location),
-        ) from None
-    if file.file_size_bytes is not None and size != file.file_size_bytes:
-        raise InvalidArgumentError(
-            f"Data file {location} has {size} bytes, not {file.file_size_bytes}.",
-            file=str(location),
-        )
-
-
-def _check_rows(task: tuple[FileLocation, int]) -> None:
-    location, rows = task
-    found = FileReader.open(location.store.open(location.name, location.size)).num_rows
-    if found != rows:
-        raise InvalidArgumentError(
-            f"Data file {location} has {found} rows, but the fragment that it is for has {rows}.",
-            hint="Rows that were deleted count too: a replacing file has a value for each.",
-            file=str(location),
-        )
 
 
 def described_file(read: Snapshot, path: str) -> tuple[DataFile, int]:
@@ -241,11 +376,8 @@ def described_file(read: Snapshot, path: str) -> tuple[DataFile, int]:
     ColumnNotFoundError
         It stores a column that the dataset does not have.
     """
-    unknown = DataFile(path, ())
-    location = read.data_file(unknown)
-    _check_there((unknown, location))
-    _, size = location.store.tail(location.name, 1)
-    reader = FileReader.open(location.store.open(location.name, size))
+    location = read.data_file(DataFile(path, ()))
+    reader, size = open_brought(location)
     version, schema = reader.version, read.manifest.schema
     owners = [owner.id for field in schema.fields for owner in owning_fields(field, version)]
     ids = dict(zip(owner_paths(schema, version), owners, strict=True))

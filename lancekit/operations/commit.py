@@ -87,6 +87,12 @@ def commit_operation(
     )
     line = target.line if isinstance(target, Snapshot) else target
     if isinstance(target, Line) and not dataset_exists(target):
+        if settings.detached:
+            raise DatasetNotFoundError(
+                f"There is no dataset at {line.uri}, and a detached version needs one.",
+                hint="Create it first: commit the overwrite without `detached`.",
+                uri=line.uri,
+            )
         return _create(line, pending, settings)
     if isinstance(operation, ops.Clone):
         raise InvalidArgumentError(
@@ -94,6 +100,8 @@ def commit_operation(
             hint="Clone to another place, or remove it first.",
         )
     read = _read(target, operation, read_version)
+    if read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
+        return read  # this very transaction made it
     check_operation(operation, read)
     return commit(
         read,
