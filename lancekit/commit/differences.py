@@ -156,8 +156,9 @@ DIFFERENCES: tuple[Difference, ...] = (
 OUTSIDE: tuple[str, ...] = (
     "A version between the one that was read and the newest is gone (cleaned up): what it changed "
     "cannot be told, so the change is retryable. The reference passes over it.",
-    "A transaction that landed already, known by its uuid, is not committed twice. The reference "
-    "adds its rows again.",
+    "A transaction that landed already, known by its uuid, is not committed twice, if it made the "
+    "version that it now says it read, or a later one; from any other version on its rows are "
+    "refused, because their data files are in the table. The reference adds its rows again.",
     "An operation of a newer release is retryable, whatever mine is.",
 )
 
