@@ -83,3 +83,24 @@ def test_a_mark_of_json_on_numbers_leaves_them_numbers(tmp_path: Path) -> None:
     ds = lance.write_dataset({"id": [1, 2]}, uri)
     ds.update_field_metadata({"id": {"ARROW:extension:name": "lance.json"}})
     assert lk.dataset(uri).to_table() == lance.dataset(uri).to_table()
+
+
+MARKS: dict[str, tuple[pa.Array, dict[str, str], str]] = {
+    "uuid": (pa.array([1]), {"ARROW:extension:name": "arrow.uuid"}, "Invalid storage type"),
+    "json": (pa.array([1]), {"ARROW:extension:name": "lance.json"}, "not as int64"),
+    "text": (pa.array(["{}"]), {"ARROW:extension:name": "arrow.json"}, "not as string"),
+    "blob": (pa.array([b"x"], pa.large_binary()), {"lance-encoding:blob": "true"}, "as blobs"),
+    "blob of 2.2": (pa.array([1]), {"ARROW:extension:name": "lance.blob.v2"}, "as blobs"),
+    "packed": (pa.array([{"x": 1}]), {"lance-encoding:packed": "true"}, "as packed structs"),
+}
+
+
+@pytest.mark.parametrize("case", MARKS)
+def test_marks_that_the_stored_values_do_not_fit_are_refused(tmp_path: Path, case: str) -> None:
+    values, marks, message = MARKS[case]
+    ds = lk.write_dataset(pa.table({"c": values}), str(tmp_path / "d"))
+    with pytest.raises(lk.errors.InvalidArgumentError, match=f"'c'.*{message}"):
+        ds.update_field_metadata({"c": marks})
+    assert ds.version == 1
+    ds.update_field_metadata({"c": {"ARROW:extension:name": "my.own", "note": "n"}})
+    assert lance.dataset(str(tmp_path / "d")).to_table()["c"].to_pylist() == values.to_pylist()

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lancekit.commit.clones import deep_clone, shallow_clone
 from lancekit.commit.draft import Built, Draft, with_bases, without_unread
+from lancekit.commit.field_marks import check_marks
 from lancekit.commit.index_upkeep import retained
 from lancekit.commit.memwal import advanced
 from lancekit.errors import InvalidArgumentError
@@ -92,7 +93,7 @@ def update_config(draft: Draft, operation: ops.UpdateConfig) -> Built:
     """Change config, table metadata, schema metadata and field metadata."""
     manifest, changes = draft.manifest, operation.normalised()
     config, table = changes.config_updates, changes.table_metadata_updates
-    schema = _with_field_metadata(manifest.schema, changes)
+    schema = _with_field_metadata(manifest.schema, changes, has_rows=bool(manifest.fragments))
     if changes.schema_metadata_updates is not None:
         schema = replace(schema, metadata=changes.schema_metadata_updates.apply(schema.metadata))
     return draft.built(
@@ -104,7 +105,9 @@ def update_config(draft: Draft, operation: ops.UpdateConfig) -> Built:
     )
 
 
-def _with_field_metadata(schema: LanceSchema, changes: ops.UpdateConfig) -> LanceSchema:
+def _with_field_metadata(
+    schema: LanceSchema, changes: ops.UpdateConfig, *, has_rows: bool
+) -> LanceSchema:
     updates = changes.field_metadata_updates
     known = {f.id for f in schema.walk()}
     if lost := sorted(updates.keys() - known):
@@ -118,7 +121,9 @@ def _with_field_metadata(schema: LanceSchema, changes: ops.UpdateConfig) -> Lanc
         children = tuple(map(changed, field.children))
         update = updates.get(field.id)
         if update is not None:
-            field = with_field_metadata(field, update.apply(field.metadata))
+            marked = with_field_metadata(field, update.apply(field.metadata))
+            check_marks(field, marked, has_rows=has_rows)
+            field = marked
         return field if children == field.children else replace(field, children=children)
 
     return replace(schema, fields=tuple(map(changed, schema.fields)))
