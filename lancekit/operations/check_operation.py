@@ -277,8 +277,6 @@ def _check_fragments(
 ) -> None:
     """Compare fragments with those that there are."""
     replaces_all = isinstance(operation, ops.Overwrite)
-    for fragment in (*brought.new, *(f for f in brought.changed if f.files)):
-        _check_once(fragment)
     if read is not None and not replaces_all:
         check_new_ids(brought.new, brought.removed, read)
         check_changed(brought.changed, read, schema, same_files=isinstance(operation, ops.Delete))
@@ -301,16 +299,6 @@ def _check_deletions(brought: _Brought, read: Snapshot) -> None:
         old = before.get(fragment.id)
         if fragment.deletion_file and (old is None or fragment.deletion_file != old.deletion_file):
             check_deletions(fragment, read)
-
-
-def _check_once(fragment: Fragment) -> None:
-    times = Counter(id_ for file in fragment.files for id_ in file.fields if id_ >= 0)
-    if twice := [id_ for id_, count in times.items() if count > 1]:
-        raise InvalidArgumentError(
-            f"Field {twice[0]} is stored twice in fragment {fragment.id}.",
-            hint="Mark the field as gone (-2) in the file that a new one replaces.",
-            fragment=fragment.id,
-        )
 
 
 def _check_merged(brought: _Brought, schema: LanceSchema, read: Snapshot) -> None:
@@ -344,6 +332,13 @@ def _check_fields(file: DataFile, schema: LanceSchema) -> None:
             hint=f"The schema's fields have the ids {sorted(known)}.",
             file=file.path,
             fields=unknown,
+        )
+    times = Counter(id_ for id_ in file.fields if id_ >= 0)
+    if twice := [id_ for id_, count in times.items() if count > 1]:
+        raise InvalidArgumentError(
+            f"Data file {file.path} lists field {twice[0]} twice.",
+            file=file.path,
+            fields=twice,
         )
     if len(file.fields) != len(file.column_indices):
         raise InvalidArgumentError(
