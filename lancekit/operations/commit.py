@@ -100,7 +100,7 @@ def commit_operation(
             hint="Clone to another place, or remove it first.",
         )
     read = _read(target, operation, read_version)
-    if read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
+    if pending.uuid and read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
         return read  # this very transaction made it
     check_operation(operation, read)
     return commit(
