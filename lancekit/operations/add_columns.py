@@ -21,8 +21,9 @@ from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
-from lancekit.scan.predicate import compile_expression
+from lancekit.scan.predicate import Expr, compile_expression
 from lancekit.scan.scanner import BATCH_ROWS
+from lancekit.scan.shape import column_alone
 from lancekit.scan.sources import fragment_sources
 
 __all__ = ["Addition", "NewColumns", "add_columns", "merge_table", "plan_addition", "plan_join"]
@@ -192,10 +193,17 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
         )
     arrow = blob_view(current.manifest.schema).to_arrow()
     expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
-    names = zip(given, expressions, strict=True)
-    fields = pa.schema([pa.field(name, expression.type) for name, expression in names])
+    types = tuple(_type_of(expression, arrow) for expression in expressions)
+    fields = pa.schema(list(zip(given, types, strict=True)))
     schema, stored = _added(current, fields)
-    return Addition(schema=schema, stored=stored, maker=Computed(expressions))
+    return Addition(schema=schema, stored=stored, maker=Computed(expressions, types))
+
+
+def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
+    """Return the type of a new column: a dictionary's, which is computed with as its values."""
+    column = column_alone(expression)
+    kind = expression.type if column is None else schema.field(column).type
+    return kind if pa.types.is_dictionary(kind) else expression.type
 
 
 def _streamed(current: Snapshot, new: NewColumns) -> Addition:

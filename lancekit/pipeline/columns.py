@@ -17,7 +17,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.blank import blank
-from lancekit.pipeline.conversions import Conversion
+from lancekit.pipeline.conversions import Conversion, convert
 from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.probe import KeyTable
 from lancekit.pipeline.write import data_file
@@ -133,9 +133,10 @@ def count_nulls(task: NullsTask) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """Columns of SQL expressions."""
+    """Columns of SQL expressions, and their types: dictionaries where a column is one."""
 
     expressions: tuple[Expr, ...]
+    types: tuple[pa.DataType, ...]
 
     @property
     def columns(self) -> Sequence[str]:
@@ -144,7 +145,8 @@ class Computed:
 
     def make(self, rows: pa.Table) -> Sequence[pa.Array]:
         """Evaluate the expressions."""
-        return [expression.evaluate(rows) for expression in self.expressions]
+        pairs = zip(self.expressions, self.types, strict=True)
+        return [convert(expression.evaluate(rows), kind) for expression, kind in pairs]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from pyarrow import types as pt
 
 from lancekit.errors import InvalidArgumentError
 
-__all__ = ["Conversion", "can_convert"]
+__all__ = ["Conversion", "can_convert", "convert"]
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -28,7 +28,7 @@ def _is_moment(kind: pa.DataType) -> bool:
 
 
 def _is_list(kind: pa.DataType) -> bool:
-    return bool(pt.is_list(kind) or pt.is_large_list(kind))
+    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 Test = Callable[[Any], Any]
@@ -56,11 +56,30 @@ def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
     """
     if old.equals(new):
         return True
+    if pt.is_dictionary(old) or pt.is_dictionary(new):
+        return can_convert(_values_of(old), _values_of(new))
+    if pt.is_fixed_size_list(old) and pt.is_fixed_size_list(new) and old.list_size != new.list_size:
+        return False
     if _is_list(old) and _is_list(new):
         return can_convert(old.value_type, new.value_type)
-    if pt.is_fixed_size_list(old) and pt.is_fixed_size_list(new):
-        return old.list_size == new.list_size and can_convert(old.value_type, new.value_type)
     return any(source(old) and target(new) for source, target in _CASTS)
+
+
+def _values_of(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast an array; dictionaries are taken apart and made anew."""
+    if values.type.equals(kind):
+        return values
+    if pt.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if not pt.is_dictionary(kind):
+        return pc.cast(values, kind, safe=_is_checked(kind))
+    encoded = convert(values, kind.value_type).dictionary_encode()
+    keys = encoded.indices.cast(kind.index_type)
+    return pa.DictionaryArray.from_arrays(keys, encoded.dictionary, ordered=kind.ordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +113,7 @@ class Conversion:
 
     def _apply(self, values: pa.Array) -> pa.Array:
         if not self.parts:
-            return pc.cast(values, self.field.type, safe=_is_checked(self.field.type))
+            return convert(values, self.field.type)
         arrays = [part._apply(values.field(name)) for name, part in self.parts]
         fields = [part.field for _, part in self.parts]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
