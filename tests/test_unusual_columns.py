@@ -104,3 +104,67 @@ def test_marks_that_the_stored_values_do_not_fit_are_refused(tmp_path: Path, cas
     assert ds.version == 1
     ds.update_field_metadata({"c": {"ARROW:extension:name": "my.own", "note": "n"}})
     assert lance.dataset(str(tmp_path / "d")).to_table()["c"].to_pylist() == values.to_pylist()
+
+
+WORDS = pa.array(["a", "b", None]).dictionary_encode()
+PAIRS = pa.array([[1, 2], [3, 4], None], pa.list_(pa.int32(), 2))
+CASTS: dict[str, tuple[pa.Array, pa.DataType]] = {
+    "to text": (WORDS, pa.string()),
+    "to large text": (WORDS, pa.large_string()),
+    "to smaller keys": (WORDS, pa.dictionary(pa.int8(), pa.string())),
+    "to numbers": (pa.array([1, None]).dictionary_encode(), pa.int32()),
+    "from text": (pa.array(["a", None]), pa.dictionary(pa.int32(), pa.string())),
+    "to lists": (PAIRS, pa.list_(pa.int32())),
+    "to large lists": (PAIRS, pa.large_list(pa.int64())),
+    "from lists": (pa.array([[1, 2], [3, 4]]), pa.list_(pa.int64(), 2)),
+}
+
+
+@pytest.mark.parametrize("case", CASTS)
+def test_dictionaries_and_lists_of_one_size_are_cast_as_in_pylance(
+    tmp_path: Path, case: str
+) -> None:
+    values, kind = CASTS[case]
+    found = []
+    for side in (lk, lance):
+        uri = str(tmp_path / side.__name__)
+        ds: Any = side.write_dataset(pa.table({"c": values}), uri)
+        ds.alter_columns({"path": "c", "data_type": kind})
+        found.append(lance.dataset(uri).to_table())
+        assert lk.dataset(uri).to_table() == found[-1]
+    assert found[0] == found[1]
+    assert found[0].schema.field("c").type == kind
+
+
+def test_a_column_computed_as_a_dictionary_is_one(tmp_path: Path) -> None:
+    found = []
+    for side in (lk, lance):
+        uri = str(tmp_path / side.__name__)
+        ds: Any = side.write_dataset(pa.table({"d": WORDS}), uri)
+        ds.add_columns({"n": "d"})
+        found.append(lance.dataset(uri).to_table())
+        assert lk.dataset(uri).to_table() == found[-1]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("sql", ["i * 1.5", "1.0 * i", "i / 2.0", "i * (1.5 + 1)"])
+def test_fractions_of_integers_are_not_cut_off_unasked(tmp_path: Path, sql: str) -> None:
+    for side in (lk, lance):
+        ds: Any = side.write_dataset(pa.table({"i": [1, 2, 3]}), str(tmp_path / side.__name__))
+        with pytest.raises(ValueError, match=r"fractions|could not convert to literal"):
+            ds.update({"i": sql})
+
+
+FRACTIONS = ["2.7", "x", "x * 1.5", "i * 2", "i / 2", "i * x", "CAST(i AS double) * 1.5"]
+
+
+@pytest.mark.parametrize("sql", [*FRACTIONS, "i * i / 2.0", "abs(i * 1.5)", "-(i * 1.5)"])
+def test_other_fractions_are_cut_off_as_in_pylance(tmp_path: Path, sql: str) -> None:
+    found = []
+    for side in (lk, lance):
+        ds: Any = side.write_dataset(
+            pa.table({"i": [1, 2, 3], "x": [0.5, 1.5, 2.5]}), str(tmp_path / side.__name__)
+        )
+        ds.update({"i": sql})
+        found.append(ds.to_table())
+    assert found[0] == found[1]

@@ -11,6 +11,7 @@ from pyarrow import types as pt
 from lancekit.errors import PredicateError, SchemaMismatchError
 from lancekit.scan._kernels import cast
 from lancekit.scan.predicate import Expr, compile_expression
+from lancekit.scan.shape import computes_fractions_of_integers
 
 __all__ = ["Assignment", "compile_assignment"]
 
@@ -62,6 +63,14 @@ def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignme
     ['2', '3']
     """
     assignment = Assignment(field=field, expression=compile_expression(sql, schema))
+    if pt.is_integer(field.type) and computes_fractions_of_integers(assignment.expression):
+        raise PredicateError(
+            f"{sql!r} computes fractions of integers, which column {field.name!r} of type "
+            f"{field.type} would cut off.",
+            hint=f"Say so: CAST({sql} AS bigint), or CAST(round({sql}) AS bigint).",
+            sql=sql,
+            column=field.name,
+        )
     # no rows tell whether the types fit, and one row whether a constant does
     constant = not assignment.expression.columns
     _cast(pa.nulls(0, assignment.expression.type), field, sql)
