@@ -209,6 +209,9 @@ class Place:
             snapshot = load_snapshot(line, version)
             yield f"{folder}/{names.VERSIONS}/{snapshot.manifest_name}"
             yield f"{folder}/{names.TRANSACTIONS}/{snapshot.manifest.transaction_file}"
+            for index in snapshot.indices:
+                used = Path(line.uri) / names.INDICES / str(index.uuid)
+                yield from (str(file.relative_to(self.folder)) for file in used.glob("*"))
             for fragment in snapshot.manifest.fragments:
                 files = [snapshot.data_file(file) for file in fragment.files]
                 deletion = snapshot.deletion_file(fragment)

@@ -36,6 +36,9 @@ def new_rows(at: Place, key: int) -> Any:
 def create_index(ds: Any, at: Place) -> Any:
     details = IndexDetails("/lance.table.BTreeIndexDetails")
     index = lk.Index(uuid.uuid4(), "k_idx", (0,), VERSION, BitMap([0, 1]), index_details=details)
+    folder = at.path / "_indices" / str(index.uuid)
+    folder.mkdir(parents=True)
+    (folder / "page_data.lance").touch()  # an index is committed when its files are there
     return ops.CreateIndex([index])
 
 
