@@ -1,4 +1,4 @@
-"""Updates, new columns and compaction by fragment on Spark: the same versions as in this process."""
+"""Updates, new columns and compaction on Spark: the same versions as in this process."""
 
 import pyarrow as pa
 import pytest
