@@ -7,7 +7,15 @@ from typing import Any
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 
-__all__ = ["REFUSED", "check_count", "check_names", "check_place", "refuse"]
+__all__ = [
+    "REFUSED",
+    "check_count",
+    "check_list",
+    "check_mapping",
+    "check_names",
+    "check_place",
+    "refuse",
+]
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
@@ -67,6 +75,24 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
             value=number,
         )
     return number
+
+
+def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Return a mapping; ``InvalidTypeError`` if it is anything else."""
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(
+            f"{name} is {value!r:.80}.", hint="Pass a dictionary.", argument=name
+        )
+    return value
+
+
+def check_list(name: str, value: Any, of: str) -> list[Any]:
+    """Return a list of anything that can be gone through; ``InvalidTypeError`` for one text."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidTypeError(
+            f"{name} is {value!r:.80}.", hint=f"Pass a list of {of}.", argument=name
+        )
+    return list(value)
 
 
 def check_names(argument: str, names: Any) -> tuple[str, ...]:

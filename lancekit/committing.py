@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Self
 
-from lancekit.arguments import check_count, refuse
+from lancekit.arguments import check_count, check_list, check_mapping, refuse
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.names import ManifestNaming
 from lancekit.format.operations import Operation
 from lancekit.format.transaction import COMMIT_MESSAGE, Transaction
@@ -145,7 +145,7 @@ class Committing(Handle):
             There is no transaction, or one that does something else; otherwise as in `commit`.
         """
         refuse("commit_batch", base_store_params=base_store_params)
-        merged = merged_appends(list(transactions))
+        merged = merged_appends(_transactions(transactions))
         settings = _settings(enable_v2_manifest_paths, detached, max_retries, commit_timeout, None)
         target = _target(dest, storage_options, commit_lock)
         landed = commit_operation(target, merged, merged.read_version, settings)
@@ -166,7 +166,7 @@ def _target(
         return place._snapshot
     if not isinstance(place, str | os.PathLike):
         raise InvalidTypeError(
-            f"base_uri must be a path, a URI or a LanceDataset, not {type(place).__name__}.",
+            f"base_uri must be a path, a URI or a LanceDataset, not {type_name(place)}.",
             base_uri=place,
         )
     return open_line(place, storage_options, commit_lock=commit_lock)
@@ -187,13 +187,26 @@ def _transaction(
         return operation
     if not isinstance(operation, Operation):
         raise InvalidTypeError(
-            f"operation must be a LanceOperation or a Transaction, not {type(operation).__name__}.",
+            f"operation must be a LanceOperation or a Transaction, not {type_name(operation)}.",
             operation=operation,
         )
+    check_mapping("properties", properties or {})
     said = {} if message is None else {COMMIT_MESSAGE: message}
     return Transaction(
         read_version or 0, operation, transaction_properties={**(properties or {}), **said}
     )
+
+
+def _transactions(given: Any) -> list[Transaction]:
+    transactions = check_list("transactions", given, "transactions")
+    for transaction in transactions:
+        if not isinstance(transaction, Transaction):
+            raise InvalidTypeError(
+                "Every item of transactions has to be a Transaction, not "
+                f"{type_name(transaction)}.",
+                hint="Wrap an operation: Transaction(read_version, operation).",
+            )
+    return transactions
 
 
 def _settings(
@@ -203,6 +216,11 @@ def _settings(
     timeout: timedelta | None,
     stable_row_ids: bool | None,
 ) -> CommitSettings:
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise InvalidTypeError(
+            f"commit_timeout is {timeout!r}.",
+            hint="Pass a datetime.timedelta, for example timedelta(minutes=5).",
+        )
     if timeout is not None and timeout <= timedelta(0):
         raise InvalidArgumentError(f"commit_timeout is {timeout}; it has to be positive.")
     return CommitSettings(

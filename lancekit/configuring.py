@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Self
 
+from lancekit.arguments import check_list, check_mapping
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateConfig, UpdateMap
 from lancekit.handle import Handle
@@ -45,20 +46,23 @@ class Configuring(Handle):
         >>> ds.update_config({"stage": None})
         {'owner': 'ada'}
         """
+        check_mapping("values", values)
         self._configure(UpdateConfig(config_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.config)
 
     def delete_config_keys(self, keys: list[str]) -> None:
         """Remove keys from the table's config, and move the handle; missing ones are no error."""
-        self.update_config(dict.fromkeys(keys))
+        self.update_config(dict.fromkeys(check_list("keys", keys, "keys")))
 
     def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the table's own metadata; arguments as in `update_config`."""
+        check_mapping("values", values)
         self._configure(UpdateConfig(table_metadata_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.table_metadata)
 
     def update_schema_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the schema's metadata; arguments as in `update_config`."""
+        check_mapping("values", values)
         self._configure(UpdateConfig(schema_metadata_updates=UpdateMap(values, replace)))
         return dict(self._snapshot.manifest.schema.metadata)
 
@@ -117,7 +121,8 @@ class Configuring(Handle):
         InvalidArgumentError
             A name or a path is taken.
         """
-        bases, properties = tuple(new_bases), dict(transaction_properties or {})
+        bases = tuple(check_list("new_bases", new_bases, "DatasetBasePath"))
+        properties = dict(check_mapping("transaction_properties", transaction_properties or {}))
         self._move(lambda snapshot: (add_base_paths(snapshot, bases, properties), None))
         return self
 

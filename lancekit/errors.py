@@ -91,6 +91,19 @@ def _rebuild(
     return cls(message, hint=hint, **context)
 
 
+def type_name(value: object) -> str:
+    """Return the name of a value's type for a message, with its module unless it is built in.
+
+    Examples
+    --------
+    >>> from decimal import Decimal
+    >>> type_name(1), type_name(Decimal(1))
+    ('int', 'decimal.Decimal')
+    """
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+
+
 # ---- something asked for is not there
 
 

@@ -16,7 +16,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import put_unknown, take_unknown
 
@@ -98,7 +98,7 @@ def encode(part: Part, message: Any) -> None:
 def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
     """Return the error that says what was passed, and what was expected."""
     return InvalidTypeError(
-        f"{what} has to be {expected}, not {value!r:.80} of type {type(value).__name__}.",
+        f"{what} has to be {expected}, not {value!r:.80} of type {type_name(value)}.",
         value=value,
     )
 
@@ -182,7 +182,20 @@ def _bitmap(value: Any, what: str) -> BitMap:
     return value if isinstance(value, BitMap) else BitMap(_every(_integer(32))(value, what))
 
 
-_text = _one(str, "text")
+def _text(value: Any, what: str) -> str:
+    if not isinstance(value, str):
+        raise wrong_type(value, what, "text")
+    try:
+        value.isascii() or value.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(
+            f"{what} is {value!r:.80}, which is no text: it holds half of a character.",
+            hint="Decode the bytes that it comes from with errors='replace'.",
+            value=value,
+        ) from None
+    return value
+
+
 _data = _one(bytes, "bytes")
 
 
@@ -297,13 +310,28 @@ TEXTS = Codec(_get_many, _put_many, _every(_text))
 
 
 def messages(
-    kind: type, from_pb: Callable[[Any], Any], to_pb: Callable[[Any], Any], expected: str
+    kind: type,
+    from_pb: Callable[[Any], Any],
+    to_pb: Callable[[Any], Any],
+    expected: str,
+    numbers: tuple[str, ...] = (),
 ) -> Codec:
-    """Return the codec of a list of messages that convert themselves."""
+    """Return the codec of a list of messages that convert themselves.
+
+    ``numbers`` are the attributes that have to be whole numbers; their makers do not check them.
+    """
+    accept, number = _one(kind, expected), _integer(64)
+
+    def accept_one(value: Any, what: str) -> Any:
+        accept(value, what)
+        for name in numbers:
+            number(getattr(value, name), f"{name} of {what}")
+        return value
+
     return Codec(
         lambda message, name: tuple(map(from_pb, getattr(message, name))),
         lambda message, name, values: getattr(message, name).extend(map(to_pb, values)),
-        _every(_one(kind, expected)),
+        _every(accept_one),
     )
 
 

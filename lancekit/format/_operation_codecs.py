@@ -102,7 +102,9 @@ def _put_numbers(message: Any, name: str, lists: Mapping[int, tuple[int, ...]]) 
         getattr(message, name)[key].values.extend(values)
 
 
-FRAGMENTS = c.messages(Fragment, fragment_from_pb, fragment_to_pb, "a FragmentMetadata")
+FRAGMENTS = c.messages(
+    Fragment, fragment_from_pb, fragment_to_pb, "a FragmentMetadata", ("id", "physical_rows")
+)
 INDICES = c.messages(IndexMetadata, index_from_pb, index_to_pb, "an IndexMetadata")
 BASES = c.messages(BasePath, base_path_from_pb, base_path_to_pb, "a base path")
 DATA_FILE = c.one_message(DataFile, data_file_from_pb, data_file_to_pb, "a DataFile")

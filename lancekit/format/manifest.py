@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    type_name,
+)
 from lancekit.format import flags
 from lancekit.format.fragment import FragmentList
 from lancekit.format.fragment_facts import Totals
@@ -49,6 +54,18 @@ class BasePath:
         given: Any = self.id
         if given is None:  # pylance's word for an id that is given out when it is added
             object.__setattr__(self, "id", 0)
+        elif not isinstance(given, int) or not 0 <= given < 2**32:
+            raise InvalidArgumentError(
+                f"The id of a base path is {given!r}.",
+                hint="Leave it out, or pass a whole number below 2**32.",
+                id=given,
+            )
+        texts: list[Any] = [self.path, "" if self.name is None else self.name]
+        if wrong := [text for text in texts if not isinstance(text, str)]:
+            raise InvalidTypeError(
+                f"A base path is made of {wrong[0]!r} of type {type_name(wrong[0])}.",
+                hint="Pass its path and its name as text.",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

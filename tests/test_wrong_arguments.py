@@ -1,0 +1,140 @@
+"""What cannot be committed is refused with an error of lancekit's that names the value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import lance
+import pyarrow as pa
+import pytest
+from pyroaring import BitMap
+
+import lancekit as lk
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+
+Op: Any = lk.LanceOperation
+Call = Callable[[Any], Any]
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lk.LanceDataset:
+    return lk.write_dataset(
+        {"a": [1, 2], "b": [3, 4]}, str(tmp_path / "d"), enable_stable_row_ids=True
+    )
+
+
+def commit(ds: Any, operation: Any, **kwargs: Any) -> Any:
+    return lk.LanceDataset.commit(ds, operation, read_version=1, **kwargs)
+
+
+def first(ds: Any) -> Any:
+    return ds.get_fragments()[0].metadata
+
+
+WRONG: dict[str, tuple[type[Exception], str, Call]] = {
+    "id": (InvalidArgumentError, "id of .* is -1", lambda d: Op.Append([replace(first(d), id=-1)])),
+    "rows": (
+        InvalidArgumentError,
+        "physical_rows of .* is -1",
+        lambda d: Op.Append([replace(first(d), physical_rows=-1)]),
+    ),
+    "text for rows": (
+        InvalidTypeError,
+        "physical_rows of .*'4'",
+        lambda d: Op.Append([replace(first(d), physical_rows="4")]),
+    ),
+    "no rows": (
+        InvalidTypeError,
+        "physical_rows of .*None",
+        lambda d: Op.Append([replace(first(d), physical_rows=None)]),
+    ),
+    "base id": (
+        InvalidArgumentError,
+        "-4",
+        lambda d: d.add_bases([lk.DatasetBasePath("x", id=-4)]),
+    ),
+    "high base id": (
+        InvalidArgumentError,
+        str(2**40),
+        lambda d: d.add_bases([lk.DatasetBasePath("x", id=2**40)]),
+    ),
+    "base of a number": (
+        InvalidTypeError,
+        "5 of type int",
+        lambda d: lk.DatasetBasePath(cast(Any, 5)),
+    ),
+    "no bases": (InvalidTypeError, "new_bases is None", lambda d: d.add_bases(None)),
+    "timeout": (
+        InvalidTypeError,
+        "commit_timeout is 5",
+        lambda d: commit(d, Op.ReserveFragments(1), commit_timeout=5),
+    ),
+    "properties": (
+        InvalidTypeError,
+        "properties is 5",
+        lambda d: commit(d, Op.ReserveFragments(1), properties=5),
+    ),
+    "batch of a number": (
+        InvalidTypeError,
+        "transactions is 5",
+        lambda d: d.commit_batch(d, 5),
+    ),
+    "batch of numbers": (
+        InvalidTypeError,
+        "a Transaction, not int",
+        lambda d: d.commit_batch(d, [5]),
+    ),
+    "batch of operations": (
+        InvalidTypeError,
+        "a Transaction, not .*Append",
+        lambda d: d.commit_batch(d, [Op.Append([])]),
+    ),
+    "half of a character": (
+        InvalidArgumentError,
+        "holds half of a character",
+        lambda d: d.update_config({"a": "\ud800"}),
+    ),
+    "message": (
+        InvalidArgumentError,
+        "holds half of a character",
+        lambda d: d.insert({"a": [1], "b": [1]}, commit_message="\ud800"),
+    ),
+    "offsets": (
+        InvalidArgumentError,
+        "Row 7 of fragment 0, which has 2 rows|7",
+        lambda d: commit(
+            d,
+            Op.Update(
+                updated_fragments=[first(d)],
+                update_mode="rewrite_columns",
+                updated_fragment_offsets={0: BitMap([7]).serialize()},
+            ),
+        ),
+    ),
+    "text for keys": (InvalidTypeError, "keys is 'ab'", lambda d: d.delete_config_keys("ab")),
+    "no keys": (InvalidTypeError, "keys is None", lambda d: d.delete_config_keys(None)),
+    "no config": (InvalidTypeError, "None", lambda d: d.update_config(None, replace=True)),
+    "no metadata": (InvalidTypeError, "None", lambda d: d.update_schema_metadata(None)),
+    "pylance's fragment": (
+        InvalidTypeError,
+        "not .* of type lance.fragment.FragmentMetadata",
+        lambda d: Op.Append([lance.fragment.FragmentMetadata(0, [], 1)]),
+    ),
+    "pylance's dataset": (
+        InvalidTypeError,
+        "not lance.dataset.LanceDataset",
+        lambda d: commit(lance.dataset(d.uri), Op.ReserveFragments(1)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_the_error_names_the_value(ds: lk.LanceDataset, case: str) -> None:
+    kind, message, call = WRONG[case]
+    with pytest.raises(kind, match=message):
+        call(ds)
+    assert lk.dataset(ds.uri).version == 1
+    assert lance.dataset(ds.uri).to_table() == pa.table({"a": [1, 2], "b": [3, 4]})
