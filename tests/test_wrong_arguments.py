@@ -104,7 +104,7 @@ WRONG: dict[str, tuple[type[Exception], str, Call]] = {
     ),
     "offsets": (
         InvalidArgumentError,
-        "Row 7 of fragment 0, which has 2 rows|7",
+        "row 7",
         lambda d: commit(
             d,
             Op.Update(
