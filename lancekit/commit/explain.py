@@ -30,16 +30,18 @@ def conflict_error(
     writer = str(theirs.manifest.writer or "an unnamed writer")
     code = "ds.checkout_latest()" if retryable else _look(theirs)
     return kind(
-        f"This {mine}, based on version {read.version} of {read.line.name}, conflicts with the "
-        f"{their_name} of version {theirs.version} by {writer} "
+        f"This {pending.doing or mine}, based on version {read.version} of {read.line.name}, "
+        f"conflicts with the {their_name} of version {theirs.version} by {writer} "
         f"at {theirs.manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"
         f"{f' ({message})' if message else ''}: {evidence.sentence}.",
         hint=(
             f"Take the newest version, {code}, and do the change again."
             if retryable
-            else f"Look at what landed, {code}, before you decide what to do."
+            else f"Take the newest version and look at what landed, {code}; if the change is still "
+            "wanted, do it again."
         ),
         mine=mine,
+        doing=pending.doing,
         theirs=their_name,
         read_version=read.version,
         version=theirs.version,
@@ -55,8 +57,7 @@ def conflict_error(
 
 
 def _look(theirs: Snapshot) -> str:
-    reference = (theirs.branch, theirs.version) if theirs.branch else theirs.version
-    return f"ds.checkout_version({reference!r})"
+    return f"ds.checkout_latest(); ds.read_transaction({theirs.version})"
 
 
 def _facts(evidence: Evidence, schema: LanceSchema) -> dict[str, object]:

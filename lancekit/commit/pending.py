@@ -19,9 +19,12 @@ class Pending:
     `affected_rows` holds, for each fragment, the offsets of the rows that the operation deletes
     or moves.  It never reaches the wire; with it, two writers that changed different rows of one
     fragment can both land.  `uuid` lets a writer recognise its own commit.
+
+    `doing` is what the user called, where the operation's name does not say it.
     """
 
     operation: Operation
     uuid: str
     affected_rows: Mapping[int, BitMap] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    doing: str = ""

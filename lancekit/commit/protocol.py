@@ -31,7 +31,8 @@ from lancekit.format import transaction as ops
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction
 
-__all__ = ["Clock", "check_writable", "commit", "create_first_version", "put_first_manifest"]
+__all__ = ["Clock", "check_not_replaced", "check_writable", "commit", "create_first_version"]
+__all__ += ["put_first_manifest"]
 
 _DEFAULT_RETRIES = 20
 _DEFAULT_TIMEOUT = timedelta(minutes=30)
@@ -200,6 +201,11 @@ def _newest(read: Snapshot) -> Newest:
             uri=read.store.uri,
         )
     return newest
+
+
+def check_not_replaced(read: Snapshot) -> None:
+    """Raise ``IncompatibleConflictError`` if the dataset was removed and made anew since."""
+    _check_same_dataset(read, _newest(read))
 
 
 def _check_same_dataset(read: Snapshot, newest: Newest) -> None:

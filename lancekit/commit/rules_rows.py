@@ -11,7 +11,13 @@ from lancekit.commit.evidence import (
     rebased,
     retry,
 )
-from lancekit.commit.touches import field_names, fragment_ids, is_in_place, row_changes
+from lancekit.commit.touches import (
+    changed_fields,
+    field_names,
+    fragment_ids,
+    is_in_place,
+    row_changes,
+)
 from lancekit.format import operations as ops
 
 __all__ = ["compatible", "incompatible", "replaced_rows", "retryable", "same_columns"]
@@ -28,13 +34,18 @@ def retryable(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -
     return retry("the other change decides what this one has to do")
 
 
-def incompatible(_mine: ops.Operation, theirs: ops.Operation, _context: Context) -> Verdict:
+def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) -> Verdict:
     """Can never land: the table that it was worked out from is not there any more."""
+    if isinstance(theirs, ops.Project):
+        fields = changed_fields(context.read.schema, theirs.schema)
+        named = ", ".join(field_names(context.read.schema, fields)) or "no column of that version"
+        return excluded(
+            f"columns were dropped, renamed or changed: {named}", fields=tuple(sorted(fields))
+        )
     what = {
         ops.Overwrite: "all rows and the schema were replaced",
         ops.Restore: "an older version was restored",
         ops.UpdateMemWalState: "the state of the write-ahead log was changed",
-        ops.Project: "columns were dropped, renamed or changed",
     }
     return excluded(what.get(type(theirs), "the two changes exclude each other"))
 

@@ -13,6 +13,7 @@ __all__ = [
     "MapWrites",
     "RowChanges",
     "backing_files",
+    "changed_fields",
     "config_writes",
     "field_names",
     "fragment_ids",
@@ -50,6 +51,16 @@ def row_changes(operation: ops.Delete | ops.Update) -> RowChanges:
 def is_in_place(update: ops.Update) -> bool:
     """Whether an update rewrites columns where they are, and moves no row."""
     return update.update_mode is ops.UpdateMode.REWRITE_COLUMNS
+
+
+def changed_fields(old: LanceSchema, new: LanceSchema) -> frozenset[int]:
+    """Return the fields of one schema that another lacks, or has under another name or type."""
+
+    def told(schema: LanceSchema) -> dict[int, tuple[object, ...]]:
+        return {f.id: (f.name, f.parent_id, f.nullable, f.logical_type) for f in schema.walk()}
+
+    before, after = told(old), told(new)
+    return frozenset(id_ for id_, what in before.items() if after.get(id_) != what)
 
 
 def fragment_ids(

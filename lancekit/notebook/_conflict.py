@@ -42,6 +42,7 @@ def _title(context: Mapping[str, Any]) -> str:
     words = [OPERATIONS.get(str(context.get(side)), ("",))[0] for side in ("mine", "theirs")]
     if not all(words) or context.get("version") is None:
         return "another writer was first"
+    words[0] = clean(str(context.get("doing") or words[0]))
     place = ref(context.get("branch"), context["version"])
     return f"your {words[0]} met the {words[1]} of {place}"
 

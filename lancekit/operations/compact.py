@@ -149,7 +149,9 @@ def _reserve(snapshot: Snapshot, count: int) -> Iterator[int]:
 
 
 def _commit(snapshot: Snapshot, operation: ReserveFragments | Rewrite) -> Snapshot:
-    return commit(snapshot, Pending(operation=operation, uuid=str(uuid.uuid4())))
+    return commit(
+        snapshot, Pending(operation=operation, uuid=str(uuid.uuid4()), doing="compaction")
+    )
 
 
 def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics:

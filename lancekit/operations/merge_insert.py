@@ -117,6 +117,7 @@ def merge_insert(
                 operation=operation,
                 uuid=str(uuid.uuid4()),
                 affected_rows={m.fragment_id: m.rows for m in work.marked},
+                doing="merge-insert",
             )
             return commit(current, pending), work, operation
 

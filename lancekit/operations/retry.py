@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
 
-from lancekit.commit.protocol import Clock
+from lancekit.commit.protocol import Clock, check_not_replaced
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import latest_snapshot
-from lancekit.errors import InvalidArgumentError, RetriesExhaustedError, RetryableConflictError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
 
 __all__ = ["RetryPolicy", "retried"]
 
@@ -68,6 +73,10 @@ def retried(
     for number in range(policy.conflict_retries + 1):
         try:
             return attempt(snapshot), number + 1
+        except CorruptFileError:
+            # files of a dataset that was replaced by another are not damaged, but gone
+            check_not_replaced(snapshot)
+            raise
         except RetryableConflictError as conflict:
             unit = unit or 1.1 * (clock.elapsed() - started)
             pause = min(unit * clock.random.uniform(0, 2 ** (number + 1)), 2.0)

@@ -1,6 +1,7 @@
 """What cards say."""
 
 import pickle
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import lancekit as lk
 from lancekit.display import Displayed
 from lancekit.errors import (
+    CommitConflictError,
     IncompatibleConflictError,
     RetriesExhaustedError,
     RetryableConflictError,
@@ -237,7 +239,10 @@ def test_conflict(shown):
     assert fact(error, "message") == "all <b>new</b>"
     assert fact(error, "when").endswith("ago)")
     assert fact(error, "yours") == "based on version 1"
-    assert eval(fact(error, "next"), {"ds": lk.dataset("clash.lance")}).version == 2
+    handle = lk.dataset("clash.lance")
+    exec(fact(error, "next"), {"ds": handle})
+    assert handle.version == 2
+    assert fact(error, "next").endswith("read_transaction(2)")  # what landed, shown in a cell
     assert "<b>new</b>" not in error._repr_html_()
     assert len(repr(error).splitlines()) == 1
 
@@ -274,6 +279,45 @@ def test_the_last_conflict_shows_when_all_attempts_met_one(ds):
     assert fact(caught.value, "what") == "Both inserted 10 of the same keys of 'id'"
     assert fact(caught.value, "columns") == "id"
     assert fact(caught.value, "next") == "ds.checkout_latest()"
+
+
+def test_a_conflict_is_told_in_the_words_of_the_user(tmp_path):
+    def conflict(change, other):
+        table = pa.table({"id": range(6), "v": range(6)})
+        ds = lk.write_dataset(table, tmp_path / "d", mode="overwrite", max_rows_per_file=3)
+        stale = lk.dataset(tmp_path / "d")
+        other(ds)
+        with pytest.raises(CommitConflictError) as caught:
+            change(stale)
+        return caught.value
+
+    one = pa.table({"id": [1], "v": [9]})
+    compacted = conflict(
+        lambda ds: ds.optimize.compact_files(),
+        lambda ds: ds.insert(one, mode="overwrite"),
+    )
+    assert lines(compacted)[0].startswith("your compaction met the overwrite of ")
+    assert str(compacted).startswith("This compaction, based on")
+    merged = conflict(
+        lambda ds: ds.merge_insert("id").when_matched_update_all().conflict_retries(0).execute(one),
+        lambda ds: ds.update({"v": "0"}, where="id = 1"),
+    )
+    assert lines(merged)[0].startswith("your merge-insert met the update of ")
+    dropped = conflict(lambda ds: ds.add_columns({"n": "id"}), lambda ds: ds.drop_columns(["v"]))
+    assert fact(dropped, "columns") == "v"
+    assert fact(dropped, "what") == "Columns were dropped, renamed or changed: 'v'"
+
+
+@pytest.mark.parametrize(
+    "call", [lambda ds: ds.delete("id > 1"), lambda ds: ds.update({"id": "1"})]
+)
+def test_a_stale_change_of_a_dataset_made_anew_says_so(tmp_path, call):
+    lk.write_dataset({"id": [1, 2]}, tmp_path / "d")
+    stale = lk.dataset(tmp_path / "d")
+    shutil.rmtree(tmp_path / "d")
+    lk.write_dataset({"id": [1, 2]}, tmp_path / "d")
+    with pytest.raises(IncompatibleConflictError, match="was replaced by another dataset"):
+        call(stale)
 
 
 def test_a_conflict_without_facts_shows_its_sentence():
