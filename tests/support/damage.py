@@ -196,6 +196,8 @@ def make_datasets(folder: Path) -> None:
     ds.tags.create("on-b", ("b/c", None))
     ds.shallow_clone(folder / "clone", 2).delete("s = 'a'")
     ds.restore()
+    ds.add_bases([lk.DatasetBasePath(str(folder / "nowhere"), "spare")])
+    ds.drop_columns(["s"])
 
     path = str(folder / "theirs")
     nested = pa.array([{"x": [1.5], "y": None}] * 10_000)
