@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
@@ -107,6 +108,7 @@ class Committing(Handle):
             enable_v2_manifest_paths, detached, max_retries, commit_timeout, enable_stable_row_ids
         )
         if isinstance(operation, Transaction):
+            settings = replace(settings, may_have_landed=True)
             read_version = operation.read_version
         elif read_version is not None:
             read_version = check_count("read_version", read_version)

@@ -327,6 +327,9 @@ def test_a_transaction_lands_once_wherever_it_is_read(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="in fragment 2 of version 4 already"):
         lk.LanceDataset.commit(str(tmp_path), replace(change, read_version=4))
     assert lk.dataset(tmp_path).version == 4
+    same_files = lk.LanceDataset.commit(str(tmp_path), change.operation, read_version=4)
+    assert same_files.count_rows() == lance.dataset(tmp_path).count_rows() == 10
+    lk.dataset(tmp_path).checkout_version(4).restore()
     emptied = OURS.Overwrite(ds.schema, metadata(lk.dataset(tmp_path))[2:])  # some that are there
     assert lk.LanceDataset.commit(str(tmp_path), emptied).count_rows() == 4
 

@@ -51,7 +51,11 @@ class _Brought:
 
 
 def check_operation(
-    operation: ops.Operation, read: Snapshot | None, locate: Locate | None = None
+    operation: ops.Operation,
+    read: Snapshot | None,
+    locate: Locate | None = None,
+    *,
+    may_have_landed: bool = False,
 ) -> None:
     """Raise if an operation does not fit the version that it was worked out from.
 
@@ -63,6 +67,9 @@ def check_operation(
         That version; ``None`` for an overwrite that creates the dataset.
     locate
         Where a data file lies, if there is no version to say so.
+    may_have_landed
+        Whether it is part of a transaction that somebody kept: new rows whose files the table has
+        already are refused then.
 
     Raises
     ------
@@ -91,7 +98,12 @@ def check_operation(
         _check_filled(fragment, schema, known=())
     if isinstance(operation, ops.Merge) and read is not None:
         _check_merged(brought, schema, read)
-    _check_fragments(operation, brought, schema, read, added)
+    _check_fragments(operation, brought, schema, read)
+    if read is not None and not isinstance(operation, ops.Overwrite):
+        owned = [(None if f is None else f.id, file) for file, f, _ in added]
+        # the same file may be committed under new operations, as the reference lets it be
+        suspect = [(id_, file) for id_, file in owned if may_have_landed or id_ is not None]
+        check_not_there(suspect, brought.removed, read)
     find = locate or (read.data_file if read else None)
     if find is not None:
         tasks = [BroughtFile(file, _found(find, file), schema, rows) for file, _, rows in added]
@@ -273,15 +285,12 @@ def _check_fragments(
     brought: _Brought,
     schema: LanceSchema,
     read: Snapshot | None,
-    added: list[tuple[DataFile, Fragment | None, int]],
 ) -> None:
     """Compare fragments with those that there are."""
     replaces_all = isinstance(operation, ops.Overwrite)
     if read is not None and not replaces_all:
         check_new_ids(brought.new, brought.removed, read)
         check_changed(brought.changed, read, schema, same_files=isinstance(operation, ops.Delete))
-        owned = [(None if fragment is None else fragment.id, file) for file, fragment, _ in added]
-        check_not_there(owned, brought.removed, read)
         _check_deletions(brought, read)
     states = {fragment.id: fragment for fragment in brought.changed}
     check_row_ids(brought.new, states, brought.removed, read, replaces_all=replaces_all)

@@ -34,6 +34,7 @@ class CommitSettings:
     """How to commit; the defaults are pylance's.
 
     `timeout` is ``None`` for no limit; `stable_row_ids` and `naming` are for a new dataset.
+    `may_have_landed` tells that the caller kept the transaction, and may have committed it before.
     """
 
     max_retries: int = 20
@@ -41,6 +42,7 @@ class CommitSettings:
     detached: bool = False
     stable_row_ids: bool = False
     naming: ManifestNaming = ManifestNaming.V2
+    may_have_landed: bool = False
 
 
 def commit_operation(
@@ -102,7 +104,7 @@ def commit_operation(
     read = _read(target, operation, read_version)
     if pending.uuid and read.manifest.transaction_file.endswith(f"-{pending.uuid}.txn"):
         return read  # this very transaction made it
-    check_operation(operation, read)
+    check_operation(operation, read, may_have_landed=settings.may_have_landed)
     return commit(
         read,
         pending,

@@ -277,11 +277,12 @@ for name in arguments["names"]:
 
 
 @pytest.mark.notebook
-def test_the_demo_says_what_it_did_and_where_to_look(executed, of_files, folder):
+def test_the_demo_says_what_it_did_and_where_to_look(executed, of_files, of_writers, folder):
     said = demo().report(folder)
     assert "15 versions, 328,522 rows at the newest" in said
     assert "jan (version 1)" in said
     assert "3 versions, 41,542 rows" in said
+    assert "9 versions by several writers, 80,666 rows" in said
     assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
     assert all(f"{folder / name}.ipynb" in said for name in NAMES)
