@@ -28,6 +28,7 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks
 	@$(RUN)/python -m benchmarks.files
 	@$(RUN)/python -m benchmarks.key_filters
+	@$(RUN)/python -m benchmarks.operations
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check

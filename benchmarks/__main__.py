@@ -139,7 +139,7 @@ class Bench:
 
 def main(words: list[str]) -> None:
     """Print one line per measurement: ours, the reference's, the ratio."""
-    print(f"{'':<44} {'lancekit':>12} {'pylance':>12} {'ratio':>9}")
+    print(f"{'':<44} {'lancekit':>12} {'pylance':>12} {'ratio':>9} {'cpu':>9}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(Path(folder))
         for name, run in bench.measurements():

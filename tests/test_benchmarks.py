@@ -1,4 +1,4 @@
-"""The benchmarks of data files run, and say what they say."""
+"""The benchmarks run, and say what they say."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure
+from benchmarks.operations import Tables, chosen, measurements
 from benchmarks.tables import CASES, make
 
 
@@ -41,3 +42,23 @@ def test_every_case_is_a_table(name: str) -> None:
 def test_commits_are_measured(tmp_path: Path, word: str) -> None:
     found = [run for name, run in commit_measurements(tmp_path) if f"1 versions: {word}" in name]
     assert found[0]().ratio > 0
+
+
+@pytest.mark.parametrize(
+    "word", ["merge 10 rows into 1M, text", "update 1 % of 1M, all over", "compact", "cast", "take"]
+)
+def test_operations_are_measured(tmp_path: Path, word: str) -> None:
+    found = list(chosen([word], measurements(Tables(tmp_path, scale=0.0001))))
+    assert found
+    for name, run in found:
+        result = run()
+        assert result.name == name
+        assert result.ratio > 0
+        assert result.cpu > 0
+
+
+def test_words_choose_operations(tmp_path: Path) -> None:
+    every = [name for name, _ in measurements(Tables(tmp_path))]
+    assert len(set(every)) == len(every)
+    left = [name for name, _ in chosen(["1M", "-10M"], measurements(Tables(tmp_path)))]
+    assert left == [name for name in every if "1M" in name and "10M" not in name]
