@@ -94,6 +94,21 @@ class Options:
         _count,
         'With engine "auto" and an active session, work on this many rows or more goes to Spark.',
     )
+    merge_match: str = _option(
+        "auto",
+        _one_of("auto", "driver", "closure", "file", "broadcast", "shuffle"),
+        "How a merge on Spark finds its keys; normally chosen by size.",
+    )
+    merge_driver_rows: int = _option(
+        2_000_000,
+        _count,
+        "A merge on Spark of at most this many rows looks its keys up in this process.",
+    )
+    source_memory_bytes: int = _option(
+        1 << 30,
+        _count,
+        "A stream of rows to merge is kept in memory up to this size, in a temporary file above.",
+    )
     display_rows: int = _option(10, _count, "Rows that a table shows before it is cut.")
     display_columns: int = _option(20, _count, "Columns that a schema or table shows.")
 

@@ -1,0 +1,120 @@
+"""How the keys of a merge's source are found in the target, chosen by size.
+
+The choice is made here and nowhere else.  It changes no result: all ways find the same rows.  To
+tell what a merge will do, call `choose_match` with what is known of it, and show the answer::
+
+    choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
+                 target_rows=100_000_000)
+
+An open source knows its own size: ``source.match(casts, clauses, target_rows)`` returns the same
+`MatchPlan`, and a merge that was worked out says in `MergeWork.match` which one it followed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lancekit.options import options
+
+__all__ = ["MatchPlan", "Strategy", "choose_match"]
+
+#: ``driver``: the target's keys are read in this process.  ``closure``, ``file``: the source's keys
+#: are sent to tasks that read the target's, with the function or through a file in the dataset's
+#: folder.  ``broadcast``: the target's keys are sent to the tasks that hold the source.
+#: ``shuffle``: both sides are sorted and joined.
+Strategy = Literal["driver", "closure", "file", "broadcast", "shuffle"]
+
+#: keys that are sent along with a function; more fail on Spark Connect
+_CLOSURE_BYTES = 64 << 20
+#: a task holds this many bytes of keys besides what it reads
+_SHIPPED_BYTES = 1 << 29
+#: as many addresses and keys fit into every task's memory
+_BROADCAST_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchPlan:
+    """Where and how a merge looks up its keys, and why there.
+
+    `engine` is ``local`` or ``spark``; `key_bytes` are those of the source's key columns.
+    """
+
+    strategy: Strategy
+    engine: str
+    source_rows: int
+    key_bytes: int
+    target_rows: int
+    why: str
+
+
+def choose_match(*, engine: str, source_rows: int, key_bytes: int, target_rows: int) -> MatchPlan:
+    """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
+
+    Parameters
+    ----------
+    engine
+        Where the source's rows are: ``local`` or ``spark``.
+    source_rows, key_bytes
+        The rows of the source, and the bytes of their key columns.
+    target_rows
+        The rows of the dataset.
+
+    Examples
+    --------
+    >>> plan = choose_match(engine="spark", source_rows=10, key_bytes=80, target_rows=10**9)
+    >>> plan.strategy, plan.why
+    ('closure', '10 keys (80 B) are sent to the tasks that read the target')
+    """
+    if engine == "local":
+        strategy: Strategy = "driver"
+    elif options.merge_match != "auto":
+        strategy = options.merge_match
+    else:
+        strategy = _by_size(source_rows, key_bytes, target_rows)
+    why = _WHY[strategy].format(
+        source=_count(source_rows), size=_bytes(key_bytes), target=_count(target_rows)
+    )
+    if engine != "local" and options.merge_match != "auto":
+        why += f", because options.merge_match is {strategy!r}"
+    return MatchPlan(
+        strategy=strategy,
+        engine=engine,
+        source_rows=source_rows,
+        key_bytes=key_bytes,
+        target_rows=target_rows,
+        why=why,
+    )
+
+
+def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
+    # Up to these sizes a process is done before a job's tasks have started.
+    small = source_rows <= options.merge_driver_rows
+    if small and target_rows <= options.spark_threshold_rows:
+        return "driver"
+    if key_bytes <= _CLOSURE_BYTES:
+        return "closure"
+    if key_bytes <= _SHIPPED_BYTES:
+        return "file"
+    return "broadcast" if target_rows <= _BROADCAST_ROWS else "shuffle"
+
+
+_WHY: dict[Strategy, str] = {
+    "driver": "{source} keys are looked up among {target} rows in this process",
+    "closure": "{source} keys ({size}) are sent to the tasks that read the target",
+    "file": "{source} keys ({size}) go through a file to the tasks that read the target",
+    "broadcast": "the keys of {target} rows are sent to the tasks that hold the source",
+    "shuffle": "{source} and {target} keys are too many to be sent, so Spark sorts and joins them",
+}
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
