@@ -32,7 +32,6 @@ REFUSED: Mapping[str, str] = {
     "use_legacy_format": "data files of format 0.1 are not written",
     "data_cache_bytes": "the writer's memory is bounded by pages",
     "checkpoint_file": "columns are made in one go, and nothing is kept of a failed one",
-    "auto_cleanup_options": "automatic cleanup comes with a later release",
     "initial_bases": "new data goes to the dataset's own folder",
     "target_bases": "new data goes to the dataset's own folder",
     "target_all_bases": "new data goes to the dataset's own folder",

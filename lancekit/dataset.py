@@ -23,6 +23,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
+from lancekit.operations.auto_cleanup import auto_cleanup_config
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
@@ -30,6 +31,7 @@ from lancekit.operations.write import write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.reading import Reading
+from lancekit.replacing import Replacing
 from lancekit.scan.order import ColumnOrdering
 from lancekit.times import snapshot_as_of
 from lancekit.versioned import Ref, Versioned
@@ -44,7 +46,9 @@ __all__ = [
 ]
 
 
-class LanceDataset(Reading, Changing, Committing, Configuring, Versioned, Displayed, PartOfPylance):
+class LanceDataset(
+    Reading, Changing, Replacing, Committing, Configuring, Versioned, Displayed, PartOfPylance
+):
     """A handle on a dataset, at one version of one branch.
 
     `delete`, `merge_insert`, `insert`, `restore` and `checkout_latest` move the handle to the
@@ -342,6 +346,9 @@ def write_dataset(
         Give each row of a new dataset an id that it keeps when it is updated or compacted, and
         record which versions created and last changed it (see `LanceDataset.delta`).  Existing
         datasets stay as they are.
+    auto_cleanup_options
+        For a dataset that is created: when its commits remove old versions, as in
+        `DatasetOptimizer.enable_auto_cleanup`.
     commit_message, transaction_properties
         Kept in the transaction; the history shows the message.
     primary_key
@@ -387,7 +394,6 @@ def write_dataset(
         data_cache_bytes=data_cache_bytes,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        auto_cleanup_options=auto_cleanup_options,
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
@@ -411,6 +417,7 @@ def write_dataset(
         external_blobs=allow_external_blob_outside_bases,
         message=commit_message,
         properties=dict(transaction_properties or {}),
+        config=auto_cleanup_config(auto_cleanup_options) if auto_cleanup_options else {},
     )
     if isinstance(uri, LanceDataset):
         uri._check_movable()

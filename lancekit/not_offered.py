@@ -14,9 +14,6 @@ __all__ = ["NOT_OFFERED", "PartOfPylance"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
 _CLEANUP = "comes with the later release on maintenance"
-_AUTO_CLEANUP = (
-    "a table's `lance.auto_cleanup` settings are kept; pylance's commits follow them, these do not"
-)
 _MEMWAL = "MemWAL comes with a later release"
 _SESSION = "there is no cache or session object"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
@@ -110,8 +107,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "write_mode": "rows are rewritten, as in pylance's own default",
     },
     "DatasetOptimizer": {
-        "disable_auto_cleanup": _AUTO_CLEANUP,
-        "enable_auto_cleanup": _AUTO_CLEANUP,
         "optimize_indices": _INDEX,
     },
 }

@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
+from lancekit.format.operations import UpdateConfig, UpdateMap
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations import compact_plan
+from lancekit.operations.auto_cleanup import SETTINGS
+from lancekit.operations.auto_cleanup import auto_cleanup_config as auto_cleanup_settings
 from lancekit.operations.compact import (
     RewriteResult,
     commit_compaction,
@@ -19,6 +22,7 @@ from lancekit.operations.compact import (
     run_tasks,
 )
 from lancekit.operations.compact_plan import CompactionOptions, Covered, plan_compaction
+from lancekit.operations.config import update_settings
 from lancekit.operations.results import CompactionMetrics
 from lancekit.operations.retry import RetryPolicy
 
@@ -44,7 +48,7 @@ class DatasetOptimizer(PartOfPylance):
         self._dataset = dataset
 
     def __repr__(self) -> str:
-        return "DatasetOptimizer(compact_files)"
+        return "DatasetOptimizer(compact_files, enable_auto_cleanup, disable_auto_cleanup)"
 
     def compact_files(
         self,
@@ -115,6 +119,44 @@ class DatasetOptimizer(PartOfPylance):
         """
         options = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, options)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any], **kwargs: Any) -> None:
+        """Let every so many versions remove old ones, whoever commits; the handle moves.
+
+        Parameters
+        ----------
+        auto_cleanup_config
+            ``interval``: after how many versions; ``older_than_seconds``: the age of what goes;
+            ``retain_versions`` (ours): the newest ones to keep, so many of them.  At least one of
+            the latter two.
+
+        The version before the one that a commit makes always stays, as do tagged ones and those
+        that branches forked from.  A cleanup that fails is a warning, and the commit stands.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A setting cannot be used, or nothing bounds what would go.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://auto-cleanup-example")
+        >>> ds.optimize.enable_auto_cleanup({"interval": 4, "older_than_seconds": 0})
+        >>> for _ in range(2):
+        ...     ds.insert({"x": [2]})
+        >>> [version.version for version in ds.versions()]
+        [3, 4]
+        """
+        del kwargs  # pylance takes any and uses none
+        settings = auto_cleanup_settings(auto_cleanup_config)
+        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
+
+    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+        """Remove all settings of automatic cleanup from the table's config; the handle moves."""
+        del kwargs  # pylance takes any and uses none
+        settings = dict.fromkeys(SETTINGS)
+        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -214,6 +256,10 @@ class Compaction:
             return landed, measure(results, landed.version)
 
         return dataset._move(change)
+
+
+def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapshot:
+    return update_settings(snapshot, UpdateConfig(config_updates=UpdateMap(changes)))
 
 
 def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> CompactionOptions:

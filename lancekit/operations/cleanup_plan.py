@@ -43,13 +43,18 @@ IN_FLIGHT = timedelta(days=7)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupRequest:
-    """What to remove.  A version has to fulfil every condition that is set."""
+    """What to remove.  A version has to fulfil every condition that is set.
+
+    `keep_from` is the first version that stays whatever the conditions say; the handle's own if
+    it is not set.
+    """
 
     older_than: timedelta | None = None
     retain_versions: int | None = None
     versions: frozenset[int] | None = None
     delete_unverified: bool = False
     error_if_tagged_old_versions: bool = True
+    keep_from: int | None = None
 
 
 #: what goes if nothing else is asked for
@@ -234,7 +239,7 @@ def _is_old(
     versions: tuple[int, ...],
     now: float,
 ) -> bool:
-    if found.version >= at.version:
+    if found.version >= (at.version if request.keep_from is None else request.keep_from):
         return False
     if request.versions is not None and found.version not in request.versions:
         return False

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.compact_plan import (
     CompactionOptions,
     CompactionTask,

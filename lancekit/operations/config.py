@@ -6,13 +6,13 @@ import uuid
 from collections.abc import Iterable, Mapping
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import commit
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import ColumnNotFoundError, InvalidTypeError
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateBases, UpdateConfig, UpdateMap
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField, LanceSchema, column_not_found
+from lancekit.operations.auto_cleanup import commit
 
 __all__ = ["add_base_paths", "field_updates", "update_settings"]
 

@@ -12,11 +12,12 @@ from pyroaring import BitMap
 
 from lancekit.commit.deletions import write_deletions
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import Delete
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows

@@ -10,12 +10,13 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
 from lancekit.format.transaction import Transaction, Update
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import MergeResult

@@ -5,10 +5,11 @@ from __future__ import annotations
 import uuid
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import latest_snapshot
 from lancekit.format.transaction import Restore
+from lancekit.operations.auto_cleanup import commit
 
 __all__ = ["restore_version"]
 

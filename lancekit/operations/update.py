@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.file.blobs import is_blob
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Update
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import UpdateResult

@@ -9,7 +9,7 @@ from typing import cast
 
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit, create_first_version
+from lancekit.commit.protocol import check_writable, create_first_version
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import (
@@ -22,6 +22,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast, with_new_blobs
@@ -51,6 +52,8 @@ class WriteSettings:
     external_blobs: bool = False
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    #: config of a dataset that is created; one that is there keeps its own
+    config: Mapping[str, str] = field(default_factory=dict)
 
     def all_properties(self) -> dict[str, str]:
         """Return the transaction's properties, the commit message among them."""
@@ -180,7 +183,9 @@ def _overwrite(
     version = settings.storage_version or known
     schema = _new_schema(source, settings.primary_key, version)
     task = _task(line, schema, version, settings)
-    operation = Overwrite(schema, tuple(_write(source, task, allow_missing=False)))
+    fragments = tuple(_write(source, task, allow_missing=False))
+    config = settings.config if current is None else {}
+    operation = Overwrite(schema, fragments, config_upsert_values=config)
     return Staged(line=line, current=current, operation=operation, storage_version=version)
 
 
