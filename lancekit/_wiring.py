@@ -30,10 +30,10 @@ class _Spark:
 
         return SparkSource.open(data, schema)
 
-    def frame(self, scan: Any) -> Any:
+    def frame(self, scan: Any, condition: Any = None) -> Any:
         from lancekit.spark.frame import scan_frame
 
-        return scan_frame(scan)
+        return scan_frame(scan, condition)
 
 
 def _text(value: object) -> str:

@@ -10,16 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.arguments import check_count, refuse
-from lancekit.blob_reading import BlobReading
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved
 from lancekit.fragment import LanceFragment
-from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.rows import row_positions
 from lancekit.scan.sources import FragmentSources, fragment_sources
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
+from lancekit.spark_reading import SparkReading
 from lancekit.sql import SqlQueryBuilder
 
 if TYPE_CHECKING:
@@ -30,10 +29,8 @@ __all__ = ["Reading"]
 _NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
 
 
-class Reading(BlobReading):
+class Reading(SparkReading):
     """Scans, positions, samples and SQL over the handle's version."""
-
-    _scan_defaults: dict[str, Any]
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
@@ -254,38 +251,6 @@ class Reading(BlobReading):
         """
         arguments = {**locals(), "kwargs": {}}
         return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
-
-    def to_spark(
-        self,
-        columns: Columns = None,
-        filter: Any = None,  # noqa: A002
-        *,
-        with_row_id: bool | None = None,
-        with_row_address: bool | None = None,
-    ) -> Any:
-        """Return a Spark DataFrame over this version, read on the executors.
-
-        Only the columns and rows asked for are read.  The frame stays at this version, whatever
-        is committed later.
-
-        Parameters
-        ----------
-        columns, filter, with_row_id, with_row_address
-            As in `scanner`.
-
-        Raises
-        ------
-        JavaNotFoundError, SessionError
-            Spark cannot be started.
-        """
-        scan = make_scan(
-            self._snapshot,
-            columns=columns,
-            filter=filter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-        )
-        return spark_engine().frame(scan)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""

@@ -40,6 +40,8 @@ FLOORS = [
         "delta",
         "facts",
         "reading",
+        "spark_reading",
+        "replacing",
         "times",
         "udf",
     ],

@@ -16,7 +16,7 @@ import pyarrow as pa
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
 
-__all__ = ["as_reader", "is_replayable", "is_spark_dataframe", "replayable"]
+__all__ = ["as_reader", "is_replayable", "is_spark_column", "is_spark_dataframe", "replayable"]
 
 _ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a LanceDataset, a "
@@ -34,9 +34,18 @@ def is_spark_dataframe(data: object) -> bool:
     >>> is_spark_dataframe([1])
     False
     """
+    return _is_of_spark(data, "DataFrame")
+
+
+def is_spark_column(value: object) -> bool:
+    """Tell whether this is a Spark Column, classic or Connect, without importing PySpark."""
+    return _is_of_spark(value, "Column")
+
+
+def _is_of_spark(value: object, name: str) -> bool:
     return any(
-        cls.__module__.startswith("pyspark.sql.") and cls.__name__ == "DataFrame"
-        for cls in type(data).__mro__
+        cls.__module__.startswith("pyspark.sql.") and cls.__name__ == name
+        for cls in type(value).__mro__
     )
 
 

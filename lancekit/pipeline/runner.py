@@ -11,15 +11,18 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from lancekit.errors import EngineError
 from lancekit.options import options
 
 __all__ = [
+    "Choice",
     "Engine",
     "LocalRunner",
     "Runner",
+    "choose_engine",
     "choose_runner",
     "make_spark_source",
     "register_spark",
@@ -68,8 +71,8 @@ class Engine(Protocol):
     def source(self, data: Any, schema: Any) -> Any:
         """Return a Spark DataFrame, or anything that holds rows, as a source."""
 
-    def frame(self, scan: Any) -> Any:
-        """Return a scan as a Spark DataFrame."""
+    def frame(self, scan: Any, condition: Any = None) -> Any:
+        """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
 
 
 _spark: list[Engine] = []
@@ -87,19 +90,38 @@ def spark_engine() -> Engine:
     return _spark[0]
 
 
-def _wanted(rows: int, *, on_spark: bool = False) -> Engine | None:
-    """Return the Spark engine if work on about ``rows`` rows belongs there.
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Where work runs, and why: what is done, and what an explanation of it shows."""
 
-    With ``options.engine`` on "auto" that is for a Spark DataFrame, and for work above
+    engine: str
+    why: str
+
+
+def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
+    """Say where work on about ``rows`` rows belongs.
+
+    With ``options.engine`` on "auto" Spark gets a Spark DataFrame, and work above
     ``options.spark_threshold_rows`` if a session is there already: nobody waits for one to start,
     and nothing but Spark work needs Java.
     """
-    choice = options.engine
-    if on_spark or choice == "spark":
-        return spark_engine()
-    registered = _spark[0] if _spark else None
-    large = choice == "auto" and rows >= options.spark_threshold_rows
-    return registered if large and registered is not None and registered.is_active() else None
+    wanted, threshold = options.engine, options.spark_threshold_rows
+    if on_spark:
+        return Choice("spark", "the rows are a Spark DataFrame")
+    if wanted != "auto":
+        return Choice(wanted, f"options.engine is {wanted!r}")
+    limit = f"options.spark_threshold_rows ({threshold:,})"
+    if rows < threshold:
+        return Choice("local", f"{rows:,} rows are fewer than {limit}")
+    if not _spark or not _spark[0].is_active():
+        return Choice("local", f"{rows:,} rows reach {limit}, but no Spark session is active")
+    return Choice("spark", f"{rows:,} rows reach {limit}, and a Spark session is active")
+
+
+def _wanted(rows: int, *, on_spark: bool = False) -> Engine | None:
+    """Return the Spark engine if work on about ``rows`` rows belongs there."""
+    spark = choose_engine(rows, on_spark=on_spark).engine == "spark"
+    return spark_engine() if spark else None
 
 
 def choose_runner(rows: int) -> Runner:

@@ -29,7 +29,14 @@ from lancekit.scan.blobs import blob_view
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
 from lancekit.scan.sources import fragment_sources
-from lancekit.spark.frame import Piece, cut_pieces, read_piece, scan_batch, scan_wire
+from lancekit.spark.frame import (
+    Piece,
+    cut_pieces,
+    read_piece,
+    scan_batch,
+    scan_ranges,
+    scan_wire,
+)
 from lancekit.spark.types import spark_schema
 from lancekit.spark.worker import freeze_worker
 
@@ -107,7 +114,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
 
     def __init__(self, scan: Scan) -> None:
         self._request = scan.request
-        pieces = cut_pieces(scan.sources, scan.request, os.cpu_count() or 1)
+        pieces = cut_pieces(scan_ranges(scan), scan.request, os.cpu_count() or 1)
         self._pieces: list[Piece] = pieces or [Piece(())]
 
     def partitions(self) -> list[InputPartition]:

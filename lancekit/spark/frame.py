@@ -21,16 +21,19 @@ from lancekit.spark.session import spark_session
 from lancekit.spark.types import spark_schema, to_spark_batch, wire_schema
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 __all__ = [
     "Piece",
+    "Range",
     "cut_pieces",
     "fragment_frame",
     "read_piece",
     "scan_batch",
     "scan_frame",
+    "scan_ranges",
     "scan_wire",
+    "whole_ranges",
 ]
 
 #: decoded bytes that are worth a task of their own: about as long as it takes to start one
@@ -39,48 +42,81 @@ _LEAST_BYTES = 16 << 20
 _MOST_BYTES = 1 << 30
 
 
+#: physical rows of a fragment, from the first to before the second
+Range = tuple[FragmentSource, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """What one task reads: ranges of the physical rows of fragments."""
 
-    ranges: tuple[tuple[FragmentSource, int, int], ...]
+    ranges: tuple[Range, ...]
 
 
-def cut_pieces(
-    sources: Sequence[FragmentSource], request: ScanRequest, parallelism: int
-) -> list[Piece]:
-    """Cut fragments into pieces of about as many rows each, in order.
+def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) -> list[Piece]:
+    """Cut ranges of fragments into pieces of about as many rows each, in order.
 
     Small fragments share a piece, a large one becomes several.
 
     Parameters
     ----------
-    sources
-        The fragments.
+    ranges
+        The fragments, and which physical rows of each.
     request
         What is read of each; its columns tell how much work a row is.
     parallelism
         How many tasks run at once.
     """
-    if not sources:
+    if not ranges:
         return []
-    stops = list(accumulate(source.fragment.physical_rows for source in sources))
-    size = stops[-1] * row_bytes(sources[0].schema, request)
+    stops = list(accumulate(stop - start for _, start, stop in ranges))
+    size = stops[-1] * row_bytes(ranges[0][0].schema, request)
     count = min(size // _LEAST_BYTES, TASKS_PER_CORE * parallelism)
     count = max(min(max(count, size // _MOST_BYTES), stops[-1]), 1)
     cuts = [stops[-1] * n // count for n in range(count + 1)]
-    ranges: list[list[tuple[FragmentSource, int, int]]] = [[] for _ in range(count)]
+    found: list[list[Range]] = [[] for _ in range(count)]
     piece = 0
-    for source, stop in zip(sources, stops, strict=True):
-        first = stop - source.fragment.physical_rows
-        at = first
+    for (source, start, end), stop in zip(ranges, stops, strict=True):
+        before = stop - end  # rows before this range, less its own start
+        at = stop - (end - start)
         while at < stop:
             until = min(stop, cuts[piece + 1])
-            ranges[piece].append((source, at - first, until - first))
+            found[piece].append((source, at - before, until - before))
             at = until
             if at == cuts[piece + 1]:
                 piece += 1
-    return [Piece(tuple(found)) for found in ranges]
+    return [Piece(tuple(part)) for part in found]
+
+
+def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
+    """Return all physical rows of each fragment."""
+    return [(source, 0, source.fragment.physical_rows) for source in sources]
+
+
+def scan_ranges(scan: Scan) -> list[Range]:
+    """Return the physical rows that a scan has to look at.
+
+    Without a filter, offset and limit name rows of certain fragments, and no others are read.
+    """
+    if scan.request.predicate is not None or (scan.limit is None and not scan.offset):
+        return whole_ranges(scan.sources)
+    stop_at = None if scan.limit is None else scan.offset + scan.limit
+    ranges: list[Range] = []
+    before = 0
+    for source in scan.sources:
+        rows = source.fragment.num_rows
+        start = max(scan.offset - before, 0)
+        stop = rows if stop_at is None else min(rows, stop_at - before)
+        if start < stop:
+            ranges.append((source, *_physical(source, start, stop)))
+        before += rows
+    return ranges
+
+
+def _physical(source: FragmentSource, start: int, stop: int) -> tuple[int, int]:
+    """Return where the live rows ``start`` to ``stop`` of a fragment lie."""
+    live = FragmentReader(source).live
+    return (start, stop) if live is None else (int(live[start]), int(live[stop - 1]) + 1)
 
 
 def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
@@ -116,7 +152,17 @@ def fragment_frame(
     StorageError
         The dataset is in this process's memory, where no worker can read it.
     """
-    pieces = cut_pieces(sources, request, client_of(session).parallelism())
+    return _ranges_frame(session, whole_ranges(sources), request, convert, wire)
+
+
+def _ranges_frame(
+    session: SparkSession,
+    ranges: Sequence[Range],
+    request: ScanRequest,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch],
+    wire: pa.Schema,
+) -> DataFrame:
+    pieces = cut_pieces(ranges, request, client_of(session).parallelism())
     # Each piece is pickled by itself, so that a worker unpacks no more than its own.
     packed = [pickle.dumps(piece) for piece in pieces]
 
@@ -141,7 +187,7 @@ def scan_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
     return to_spark_batch(text_batch(batch), wire)
 
 
-def scan_frame(scan: Scan) -> DataFrame:
+def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
     """Return a scan as a DataFrame, pinned to the version that it was made from.
 
     Only the columns and rows asked for are read, each time an action runs.
@@ -150,6 +196,9 @@ def scan_frame(scan: Scan) -> DataFrame:
     ----------
     scan
         The scan.
+    condition
+        A further condition on what the scan gives, in Spark's words; it is worked out by Spark,
+        before offset and limit.
 
     Raises
     ------
@@ -164,7 +213,11 @@ def scan_frame(scan: Scan) -> DataFrame:
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         return scan_batch(batch, wire)
 
-    frame = fragment_frame(session, scan.sources, scan.request, convert, wire)
-    if scan.offset:
+    cut_later = condition is not None or scan.request.predicate is not None
+    ranges = whole_ranges(scan.sources) if cut_later else scan_ranges(scan)
+    frame = _ranges_frame(session, ranges, scan.request, convert, wire)
+    if condition is not None:
+        frame = frame.where(condition)
+    if cut_later and scan.offset:
         frame = frame.offset(scan.offset)
-    return frame if scan.limit is None else frame.limit(scan.limit)
+    return frame.limit(scan.limit) if cut_later and scan.limit is not None else frame

@@ -7,14 +7,15 @@ from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit.errors import StorageError, UnsupportedTypeError
+from lancekit.errors import InvalidTypeError, StorageError, UnsupportedTypeError
 from lancekit.scan.scanner import ScanRequest, plan_columns
 from lancekit.scan.sources import fragment_sources
 from lancekit.spark import frame as frame_module
-from lancekit.spark.frame import cut_pieces, read_piece
+from lancekit.spark.frame import cut_pieces, read_piece, scan_ranges, whole_ranges
 from tests.spark.test_types import ROWS
 
 
@@ -39,26 +40,24 @@ def request_of(dataset, columns=None):
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 40])
 def test_pieces_cover_all_rows_once(dataset, tiny_pieces, parallelism):
-    sources = fragment_sources(dataset._snapshot)
     request = request_of(dataset, ["id"])
-    pieces = cut_pieces(sources, request, parallelism)
+    pieces = cut_pieces(whole_ranges(fragment_sources(dataset._snapshot)), request, parallelism)
     assert len(pieces) == 4 * parallelism
     ids = [i for p in pieces for b in read_piece(p, request) for i in b.column(0).to_pylist()]
     assert ids == dataset.to_table(["id"])["id"].to_pylist()
 
 
 def test_small_fragments_share_a_piece(dataset):
-    sources = fragment_sources(dataset._snapshot)
-    (piece,) = cut_pieces(sources, request_of(dataset), parallelism=8)
+    ranges = whole_ranges(fragment_sources(dataset._snapshot))
+    (piece,) = cut_pieces(ranges, request_of(dataset), parallelism=8)
     assert len(piece.ranges) == 7
     assert cut_pieces([], request_of(dataset), 8) == []
 
 
 def test_a_huge_fragment_is_many_pieces(dataset):
     whole = fragment_sources(dataset._snapshot)[0]
-    fragment = SimpleNamespace(physical_rows=10**9)
-    source = SimpleNamespace(fragment=fragment, schema=whole.schema)
-    pieces = cut_pieces([source], request_of(dataset), parallelism=2)
+    source = SimpleNamespace(schema=whole.schema)
+    pieces = cut_pieces([(source, 0, 10**9)], request_of(dataset), parallelism=2)
     assert len(pieces) == 80 * 10**9 >> 30
     assert pieces[0].ranges[0][1:] == (0, pieces[1].ranges[0][1])
 
@@ -94,10 +93,94 @@ def test_no_columns(spark, dataset):
 
 
 @pytest.mark.spark
-def test_limit_and_offset(spark, dataset):
-    scan = dataset.scanner(["id"], limit=4, offset=2)._scan
-    rows = frame_module.scan_frame(scan).toArrow()["id"].to_pylist()
-    assert rows == dataset.to_table(["id"], limit=4, offset=2)["id"].to_pylist()
+def test_no_columns_decode_none(spark, tmp_path):
+    ds = lk.write_dataset(pa.table({"x": range(10)}), tmp_path / "d")
+    ds.delete("x < 2")
+    for file in (tmp_path / "d" / "data").iterdir():
+        file.unlink()  # nobody looks into it
+    assert ds.to_spark(columns=[]).count() == 8
+    assert ds.to_spark(columns=["_rowid"]).count() == 8
+
+
+WINDOWS = [(4, 2), (0, 5), (None, 460), (70, 130), (1000, 0), (3, 1000), (None, None), (66, None)]
+
+
+@pytest.mark.parametrize(("limit", "offset"), WINDOWS)
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_ranges_of_limit_and_offset(dataset, tiny_pieces, limit, offset, parallelism):
+    scan = dataset.scanner(["id"], limit=limit, offset=offset)._scan
+    pieces = cut_pieces(scan_ranges(scan), scan.request, parallelism)
+    ids = [i for p in pieces for b in read_piece(p, scan.request) for i in b[0].to_pylist()]
+    assert ids == scan.to_table()["id"].to_pylist()
+
+
+def test_a_limit_names_its_fragments(dataset):
+    ranges = scan_ranges(dataset.scanner(["id"], limit=5, offset=70)._scan)
+    assert [(source.fragment.id, stop - start) for source, start, stop in ranges] == [(1, 7)]
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("condition", [None, "id > 10"])
+def test_limit_and_offset(spark, dataset, condition):
+    for limit, offset in WINDOWS[:4]:
+        rows = dataset.to_spark(["id"], condition, limit, offset).toArrow()["id"]
+        expected = dataset.to_table(["id"], condition, limit=limit, offset=offset)["id"]
+        assert rows.to_pylist() == expected.to_pylist()
+
+
+@pytest.mark.spark
+def test_a_column_of_sparks_filters_after_the_scan(spark, dataset):
+    from pyspark.sql import functions as F
+
+    frame = dataset.to_spark(["id"], F.col("id") % 7 == 1, limit=3, offset=1)
+    assert [row.id for row in frame.collect()] == [8, 22, 29]
+
+
+@pytest.mark.spark
+def test_a_pyarrow_expression(spark, dataset):
+    frame = dataset.to_spark(["id"], pc.field("x") < 3)
+    assert frame.toArrow()["id"].to_pylist() == [1, 2, 4, 5]
+
+
+def test_row_ids_leave_fragments_out(dataset):
+    scan = dataset.scanner(["id"], filter=f"_rowid IN ({5 << 32 | 1}, {2 << 32})")._scan
+    assert [source.fragment.id for source, *_ in scan_ranges(scan)] == [2, 5]
+
+
+@pytest.mark.spark
+def test_hidden_columns(spark, tmp_path):
+    ds = lk.write_dataset({"id": [1, 2, 3]}, tmp_path / "d", enable_stable_row_ids=True)
+    ds.update({"id": "id + 10"}, where="id = 2")
+    hidden = ["_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version"]
+    frame = ds.to_spark(["id", *hidden[2:]], with_row_id=True, with_row_address=True)
+    assert {frame.schema[name].dataType.simpleString() for name in hidden} == {"bigint"}
+    expected = ds.to_table(["id", *hidden[2:]], with_row_id=True, with_row_address=True)
+    assert frame.toArrow().to_pylist() == expected.to_pylist()
+    (row,) = ds.to_spark(filter="_row_last_updated_at_version = 2").collect()
+    assert row.id == 12
+
+
+@pytest.mark.spark
+def test_chosen_fragments_and_defaults(spark, dataset):
+    one = dataset.get_fragment(6)
+    assert dataset.to_spark(["id"], fragments=[one]).count() == one.count_rows()
+    again = lk.dataset(dataset.uri, default_scan_options={"with_row_id": True})
+    assert again.to_spark(["id"], limit=1).columns == ["id", "_rowid"]
+
+
+@pytest.mark.spark
+def test_two_versions_side_by_side(spark, tmp_path):
+    ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, tmp_path / "d")
+    ds.tags.create("first", 1)
+    ds.update({"v": "'B'"}, where="id = 2")
+    ds.create_temp_view("now_", ["id", "v"])
+    ds.create_temp_view("before_", ["id", "v"], version="first")
+    ds.create_temp_view("one_", filter="id = 1", version=1)
+    text = "select id from now_ n join before_ b using (id) where n.v <> b.v"
+    assert [row.id for row in spark.sql(text).collect()] == [2]
+    assert spark.sql("select count(*) n from one_").first().n == 1
+    with pytest.raises(InvalidTypeError, match="name of the view is 3"):
+        ds.create_temp_view(3)
 
 
 @pytest.mark.spark
