@@ -26,7 +26,16 @@ from lancekit.scan.scanner import BATCH_ROWS
 from lancekit.scan.shape import column_alone
 from lancekit.scan.sources import fragment_sources
 
-__all__ = ["Addition", "NewColumns", "add_columns", "merge_table", "plan_addition", "plan_join"]
+__all__ = [
+    "Addition",
+    "NewColumns",
+    "add_columns",
+    "function_results",
+    "is_stream",
+    "merge_table",
+    "plan_addition",
+    "plan_join",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +76,7 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
         An expression does not fit the schema.
     """
     policy = RetryPolicy()
-    if _is_stream(new.transforms):
+    if is_stream(new.transforms):
         policy = RetryPolicy(conflict_retries=0)  # it can be read only once
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -120,12 +129,12 @@ def plan_addition(current: Snapshot, new: NewColumns) -> Addition:
         return _nulls(current, given)
     if isinstance(given, Mapping):
         return _computed(current, given)
-    if _is_stream(given):
+    if is_stream(given):
         return _streamed(current, replace(new, transforms=given))
     return _made(current, new)
 
 
-def _is_stream(given: Any) -> bool:
+def is_stream(given: Any) -> bool:
     """Return whether it holds rows; a function does not, nor do fields and expressions."""
     fields = isinstance(given, pa.Field | pa.Schema) or (
         isinstance(given, list) and all(isinstance(f, pa.Field) for f in given)
@@ -215,6 +224,23 @@ def _streamed(current: Snapshot, new: NewColumns) -> Addition:
 
 
 def _made(current: Snapshot, new: NewColumns) -> Addition:
+    columns, arrow = function_results(current, new)
+    schema, stored = _added(current, arrow)
+    rows = BATCH_ROWS if new.batch_size is None else new.batch_size
+    maker = Made(new.transforms, tuple(columns), stored.to_arrow(), rows)
+    return Addition(schema=schema, stored=stored, maker=maker)
+
+
+def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str], pa.Schema]:
+    """Return the columns that a function of the user's gets, and the schema of what it returns.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is no function.
+    InvalidArgumentError
+        It does not say what it returns, and there is no row to try it on.
+    """
     function: Callable[[pa.RecordBatch], Any] = new.transforms
     if not callable(function):
         raise InvalidTypeError(
@@ -224,11 +250,7 @@ def _made(current: Snapshot, new: NewColumns) -> Addition:
     columns = current.manifest.schema.names if new.read_columns is None else new.read_columns
     _check_read(current, columns)
     declared = new.schema or getattr(function, "output_schema", None)
-    arrow = _sampled(current, function, columns) if declared is None else declared
-    schema, stored = _added(current, arrow)
-    rows = BATCH_ROWS if new.batch_size is None else new.batch_size
-    maker = Made(function, tuple(columns), stored.to_arrow(), rows)
-    return Addition(schema=schema, stored=stored, maker=maker)
+    return columns, _sampled(current, function, columns) if declared is None else declared
 
 
 def _check_read(current: Snapshot, columns: Iterable[str]) -> None:

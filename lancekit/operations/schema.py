@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, commit
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.fragment import Fragment
@@ -22,6 +22,7 @@ from lancekit.format.schema import (
     column_not_found,
 )
 from lancekit.format.transaction import Merge, Project
+from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.options import options
@@ -35,7 +36,7 @@ from lancekit.pipeline.columns import (
     write_columns,
 )
 from lancekit.pipeline.conversions import Conversion, can_convert
-from lancekit.pipeline.runner import choose_runner
+from lancekit.pipeline.runner import LocalRunner, Runner, choose_runner
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.sources import FragmentSource, fragment_sources
 
@@ -43,9 +44,11 @@ __all__ = [
     "Alteration",
     "alter_columns",
     "check_alterations",
+    "columns_runner",
     "columns_task",
     "drop_columns",
     "find_field",
+    "last_file",
     "merge_columns",
     "next_field_id",
     "write_to_all",
@@ -113,13 +116,21 @@ def merge_columns(
     """
     new = tuple(fragments)
     pairs = zip(new, current.manifest.fragments, strict=True)
-    added = [_last_file(f) for f, old in pairs if len(f.files) > len(old.files)]
+    added = [last_file(f) for f, old in pairs if len(f.files) > len(old.files)]
     with removed_unless_landed(current.store, added):
         operation = Merge(fragments=new, schema=schema, preserves_nullability=preserves)
         return commit(current, Pending(operation=operation, uuid=str(uuid.uuid4())))
 
 
-def write_to_all(current: Snapshot, stored: LanceSchema, maker: Maker) -> list[Fragment]:
+def columns_runner(current: Snapshot, maker: Maker) -> Runner:
+    """Return where to make columns; what comes in a stream is taken from it here, in order."""
+    streamed = isinstance(maker, Streamed)
+    return LocalRunner() if streamed else choose_runner(current.manifest.num_rows)
+
+
+def write_to_all(
+    current: Snapshot, stored: LanceSchema, maker: Maker, runner: Runner | None = None
+) -> list[Fragment]:
     """Write new columns for every fragment; nothing refers to them yet.
 
     If one fails, the files of the others are removed.
@@ -128,9 +139,9 @@ def write_to_all(current: Snapshot, stored: LanceSchema, maker: Maker) -> list[F
     if isinstance(maker, Streamed):
         found = list(map(_try_columns, tasks))
     else:
-        found = choose_runner(current.manifest.num_rows).map(_try_columns, tasks)
+        found = (runner or columns_runner(current, maker)).map(_try_columns, tasks)
     written = [f for f in found if isinstance(f, Fragment)]
-    with removed_unless_landed(current.store, map(_last_file, written)):
+    with removed_unless_landed(current.store, map(last_file, written)):
         for result in found:
             if isinstance(result, LancekitError):
                 raise result
@@ -146,7 +157,7 @@ def _try_columns(task: ColumnsTask) -> Fragment | LancekitError:
         return error
 
 
-def _last_file(fragment: Fragment) -> Fragment:
+def last_file(fragment: Fragment) -> Fragment:
     """Return a fragment of nothing but the file that was added."""
     return replace(fragment, files=fragment.files[-1:])
 
