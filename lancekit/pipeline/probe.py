@@ -1,27 +1,26 @@
 """Matching keys: which rows of a fragment have a key of the source, and which source row it is.
 
-Keys are compared column by column.  Each column's source values become a dictionary, in which a
-target value is looked up with an Arrow kernel; the pairs of codes that are left are looked up
-among the source's own.  So equality is Arrow's: nothing is hashed together, a null equals nothing,
-and columns after the first are read only for the rows that are still candidates.
+Keys are compared column by column.  Each column's source values become a dictionary in which the
+target's are looked up; the pairs of codes that are left are looked up among the source's own.  So
+equality is Arrow's: a null equals nothing, and columns after the first are read only for the rows
+that are still candidates.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lancekit.format.deletions import to_offsets
+from lancekit.pipeline.lookup import Found, Indices, Lookup
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource
 
 __all__ = ["KeyTable", "Matches", "ProbeTask", "key_values", "probe_fragment", "show_keys"]
-
-Indices = npt.NDArray[np.int64]
 
 _NO_KEY = -1
 
@@ -36,18 +35,26 @@ class KeyTable:
     names: tuple[str, ...]
     columns: tuple[pa.Array, ...]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyTable, (self.names, self.columns)  # the tables are made anew, sooner than sent
+
     @cached_property
     def _levels(self) -> tuple[tuple[_Level, ...], Indices]:
         """One level per key column, and the code of each source row's whole key."""
         levels: list[_Level] = []
-        codes = np.zeros(len(self.columns[0]), np.int64)
+        codes = np.empty(0, np.int64)
         for given in self.columns:
-            column = _comparable(given)
-            values = pc.unique(column.drop_null())
-            pairs = _pairs(codes, _positions(column, values), len(values))
-            level = _Level(values, pa.array(np.unique(pairs[pairs != _NO_KEY])))
-            codes = level.codes(codes, column)
-            levels.append(level)
+            encoded = _comparable(given).dictionary_encode()
+            own, values = _codes(encoded), Lookup(encoded.dictionary)
+            if not levels:
+                levels.append(_Level(values))
+                codes = own
+                continue
+            missing = (codes == _NO_KEY) | (own == _NO_KEY)
+            # small numbers again, so that any number of columns fits into 64 bits
+            pairs = pa.array(codes * len(values) + own, mask=missing).dictionary_encode()
+            levels.append(_Level(values, Lookup(pairs.dictionary)))
+            codes = _codes(pairs)
         return tuple(levels), codes
 
     @property
@@ -55,19 +62,39 @@ class KeyTable:
         """One number per source row that stands for its key; -1 if a part of it is null."""
         return self._levels[1]
 
-    def extend(self, codes: Indices, place: int, values: pa.ChunkedArray) -> Indices:
+    def find(
+        self, place: int, values: pa.Array | pa.ChunkedArray, before: Indices | None = None
+    ) -> Found:
+        """Return the places of values that go on a known key, ascending, and the codes so far.
+
+        ``before`` are the codes of the parts before, for each value, none of them missing.
+        """
+        return self._levels[0][place].find(_comparable(values), before)
+
+    def extend(self, codes: Indices, place: int, values: pa.Array | pa.ChunkedArray) -> Indices:
         """Return the codes of key parts up to ``place``, from those of the parts before it."""
-        return self._levels[0][place].codes(codes, _comparable(values))
+        known = np.flatnonzero(codes != _NO_KEY)
+        if len(known) < len(codes):
+            values = values.take(pa.array(known))
+        places, found = self.find(place, values, codes[known])
+        out = np.full(len(codes), _NO_KEY)
+        out[known[places]] = found
+        return out
 
     @cached_property
     def first_rows(self) -> Indices:
         """The first source row of each code."""
-        valid = np.flatnonzero(self.codes != _NO_KEY)
-        return valid[np.unique(self.codes[valid], return_index=True)[1]]
+        valid = np.flatnonzero(self.codes != _NO_KEY)[::-1]
+        codes = self.codes[valid]
+        first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+        first[codes] = valid  # of several rows, the one that is written last
+        return first
 
     def repeated(self) -> Indices:
         """Return the source rows whose key, without a null, occurs more than once."""
         valid = np.flatnonzero(self.codes != _NO_KEY)
+        if len(valid) == len(self.first_rows):
+            return np.empty(0, np.int64)
         counts = np.bincount(self.codes[valid])
         return valid[counts[self.codes[valid]] > 1]
 
@@ -76,17 +103,15 @@ class KeyTable:
 class _Level:
     """A key column's distinct values, and which of them follow which parts before."""
 
-    values: pa.Array
-    pairs: pa.Array
+    values: Lookup
+    pairs: Lookup | None = None
 
-    def codes(self, before: Indices, values: pa.Array | pa.ChunkedArray) -> Indices:
-        positions = _positions(values, self.values)
-        out = np.full(len(positions), _NO_KEY)
-        found = np.flatnonzero((positions != _NO_KEY) & (before != _NO_KEY))
-        pairs = before[found] * len(self.values) + positions[found]
-        # small numbers again, so that any number of columns fits into 64 bits
-        out[found] = _positions(pa.array(pairs), self.pairs)
-        return out
+    def find(self, values: pa.Array | pa.ChunkedArray, before: Indices | None) -> Found:
+        places, codes = self.values.find(values)
+        if self.pairs is None or before is None:
+            return places, codes
+        followed, codes = self.pairs.find(pa.array(before[places] * len(self.values) + codes))
+        return places[followed], codes
 
 
 def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
@@ -97,53 +122,9 @@ def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArra
     return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
 
 
-def _pairs(before: Indices, codes: Indices, size: int) -> Indices:
-    missing = (before == _NO_KEY) | (codes == _NO_KEY)
-    return np.where(missing, _NO_KEY, before * size + codes)
-
-
-def _positions(values: pa.Array | pa.ChunkedArray, known: pa.Array) -> Indices:
-    """Return the position of each value in ``known``, -1 where it is not."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    likely = _likely(values, known)
-    if likely is None:
-        return _look_up(values, known)
-    out = np.full(len(values), _NO_KEY)
-    out[likely] = _look_up(values.take(pa.array(likely)), known)
-    return out
-
-
-def _look_up(values: pa.Array, known: pa.Array) -> Indices:
-    found = pc.index_in(values, value_set=known, skip_nulls=True).fill_null(_NO_KEY)
-    return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
-
-
-def _likely(values: pa.Array, known: pa.Array) -> Indices | None:
-    """Return the places of values that may be known; ``None`` where it pays to look up all.
-
-    Few keys in many rows of whole numbers or times: a table of hashed bits rules nearly all rows
-    out, four times faster than looking each of them up.
-    """
-    whole = pa.types.is_integer(values.type) or pa.types.is_temporal(values.type)
-    if not whole or values.type.bit_width != 64 or len(values) < 64 * max(len(known), 16):
-        return None
-    table = np.zeros(1 << _HASH_BITS, bool)
-    table[_hashes(known)] = True
-    return np.flatnonzero(table[_hashes(values)])
-
-
-_HASH_BITS = 16
-# the fractional part of the golden ratio spreads neighbouring numbers
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _hashes(values: pa.Array) -> npt.NDArray[np.uint64]:
-    words = np.frombuffer(values.buffers()[1], np.uint64)[
-        values.offset : values.offset + len(values)
-    ]
-    hashes: npt.NDArray[np.uint64] = (words * _SPREAD) >> np.uint64(64 - _HASH_BITS)
-    return hashes
+def _codes(encoded: pa.DictionaryArray) -> Indices:
+    codes = encoded.indices.fill_null(_NO_KEY).to_numpy(zero_copy_only=False)
+    return np.asarray(codes, np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,17 +147,19 @@ class Matches:
 def probe_fragment(task: ProbeTask) -> Matches:
     """Find the live rows of a fragment whose key is in the source."""
     reader, keys = FragmentReader(task.source), task.keys
-    rows: Indices | range = reader.live_between(0, reader.physical_rows)
-    codes = np.zeros(len(rows), np.int64)
-    for place, name in enumerate(keys.names):
-        codes = keys.extend(codes, place, reader.read([name], rows).column(0))
-        candidates = np.flatnonzero(codes != _NO_KEY)
-        codes = codes[candidates]
-        rows = candidates + rows.start if isinstance(rows, range) else rows[candidates]
+    first, *others = keys.names
+    everything = reader.read([first], range(reader.physical_rows))
+    rows, codes = keys.find(0, everything.column(0))
+    if reader.deleted:
+        # they are read along: to leave few rows out costs more than to look them up
+        live = np.ones(reader.physical_rows, bool)
+        live[to_offsets(reader.deleted)] = False
+        rows, codes = rows[live[rows]], codes[live[rows]]
+    for place, name in enumerate(others, start=1):
+        found, codes = keys.find(place, reader.read([name], rows).column(0), codes)
+        rows = rows[found]
     return Matches(
-        fragment_id=task.source.fragment.id,
-        offsets=np.asarray(rows, np.int64),
-        source_rows=keys.first_rows[codes],
+        fragment_id=task.source.fragment.id, offsets=rows, source_rows=keys.first_rows[codes]
     )
 
 

@@ -1,0 +1,161 @@
+"""Where values occur among known ones: most of a target's rows are not in the source of a merge.
+
+Whole numbers and times are looked up in a table of slots that one multiplication points into, a
+block at a time, so that a million of them take two milliseconds.  All others are left to Arrow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["Found", "Indices", "Lookup"]
+
+Indices = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
+Owners = npt.NDArray[np.int32]
+
+#: Ascending places of the values that are known, and the position of each among the known ones.
+Found = tuple[Indices, Indices]
+
+#: Values looked up at a time: the temporaries then stay in the processor's cache.
+_BLOCK = 1 << 15
+
+#: A table has four to eight slots for each known value, but at least and at most two to these.
+_LEAST_BITS, _MOST_BITS = 16, 25
+
+# Odd numbers without a pattern: the golden ratio spreads neighbours best, and what it leaves
+# together is spread by its product with the other.
+_SPREAD, _NEXT = 0x9E3779B97F4A7C15, 0xD1342543DE82EF95
+
+
+class Lookup:
+    """Known values, distinct and without nulls, in which others are looked up by Arrow's equality.
+
+    Examples
+    --------
+    >>> places, positions = Lookup(pa.array([5, 7])).find(pa.array([7, None, 6, 5]))
+    >>> places.tolist(), positions.tolist()
+    ([0, 3], [1, 0])
+    """
+
+    def __init__(self, known: pa.Array) -> None:
+        self._known = known
+        self._slots = _Slots(_words(known)) if _is_whole(known.type) else None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def find(self, values: pa.Array | pa.ChunkedArray) -> Found:
+        """Return which of some values are known."""
+        if self._slots is None:
+            found = pc.index_in(values, value_set=self._known, skip_nulls=True)
+            valid = found.is_valid().to_numpy(zero_copy_only=False)
+            return np.flatnonzero(valid), found.drop_null().to_numpy().astype(np.int64)
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        places, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        start = 0
+        for chunk in chunks:
+            at, codes = self._slots.find(_words(chunk))
+            if chunk.null_count:
+                valid = chunk.is_valid().to_numpy(zero_copy_only=False)[at]
+                at, codes = at[valid], codes[valid]
+            places.append(at + start)
+            positions.append(codes)
+            start += len(chunk)
+        return np.concatenate(places), np.concatenate(positions)
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_temporal(kind))
+
+
+def _words(values: pa.Array) -> Words:
+    """Return whole numbers as words of 64 bits; what stands for a null may be anything."""
+    width = values.type.bit_width // 8
+    data = values.buffers()[1]
+    kind = "u" if pa.types.is_unsigned_integer(values.type) else "i"
+    numbers = np.frombuffer(b"" if data is None else data, f"{kind}{width}")
+    numbers = numbers[values.offset : values.offset + len(values)]
+    words: Words = (numbers if width == 8 else numbers.astype(np.int64)).view(np.uint64)
+    return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """Which of the known words each slot belongs to, -1 for none."""
+
+    spread: np.uint64
+    shift: np.uint64
+    owners: Owners
+
+    def slots(self, words: Words) -> Indices:
+        slots: Indices = ((words * self.spread) >> self.shift).view(np.int64)
+        return slots
+
+
+class _Slots:
+    """Distinct words by slot; those whose slot belongs to another are in the next table."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        self._tables: list[_Table] = []
+        left, spread = np.arange(len(words), dtype=np.int32), _SPREAD
+        while len(left) or not self._tables:
+            bits = min(max((4 * len(left)).bit_length(), _LEAST_BITS), _MOST_BITS)
+            owners = np.full(1 << bits, -1, np.int32)
+            table = _Table(np.uint64(spread), np.uint64(64 - bits), owners)
+            slots = table.slots(words[left])
+            owners[slots] = left
+            self._tables.append(table)
+            left = left[owners[slots] != left]  # fewer each time
+            spread = spread * _NEXT % 2**64
+
+    def find(self, words: Words) -> Found:
+        first, *others = self._tables
+        places, owners = _candidates(words, first)
+        found, left = self._compare(words, places, owners)
+        parts = [found]
+        for table in others:
+            owners = table.owners[table.slots(words[left])]
+            taken = owners >= 0
+            found, left = self._compare(words, left[taken], owners[taken])
+            parts.append(found)
+        return _in_order([part for part in parts if len(part[0])])
+
+    def _compare(self, words: Words, places: Indices, owners: Owners) -> tuple[Found, Indices]:
+        """Return which candidates are known words, and the places of the others."""
+        same = self._words[owners] == words[places]
+        return (places[same], owners[same].astype(np.int64)), places[~same]
+
+
+def _candidates(words: Words, table: _Table) -> tuple[Indices, Owners]:
+    """Return the places of words whose slot belongs to a known word, and to which."""
+    size = min(_BLOCK, len(words))
+    products, taken_by = np.empty(size, np.uint64), np.empty(size, np.int32)
+    places, owners = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+    for start in range(0, len(words), _BLOCK):
+        block = words[start : start + _BLOCK]
+        slots, by = products[: len(block)], taken_by[: len(block)]
+        np.multiply(block, table.spread, out=slots)
+        np.right_shift(slots, table.shift, out=slots)
+        # no slot is outside, and only a mode that does not check writes without a copy
+        np.take(table.owners, slots.view(np.int64), out=by, mode="clip")
+        taken = np.flatnonzero(by >= 0)
+        places.append(taken + start)
+        owners.append(by[taken])
+    return np.concatenate(places), np.concatenate(owners)
+
+
+def _in_order(found: list[Found]) -> Found:
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if len(found) == 1:
+        return found[0]
+    places = np.concatenate([at for at, _ in found])
+    order = np.argsort(places, kind="stable")
+    return places[order], np.concatenate([by for _, by in found])[order]
