@@ -99,8 +99,8 @@ class DatasetDelta(Displayed):
 
     def _rows(self, condition: str) -> pa.RecordBatchReader:
         at = self._at(self.end_version)
-        columns = [*at.schema.names, "_rowid", _CREATED, _UPDATED]
-        return at.scanner(columns=columns, filter=condition).to_reader()
+        columns = [*at._snapshot.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
+        return at._plain_scanner(columns=columns, filter=condition).to_reader()
 
     def _fragments(self, version: int) -> dict[int, tuple[object, ...]]:
         """Return what tells which rows each fragment of a version has."""

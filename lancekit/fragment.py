@@ -209,7 +209,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
     ) -> LanceScanner:
         """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
         given = {name: value for name, value in locals().items() if name != "self"}
-        scan: LanceScanner = self._dataset.scanner(fragments=[self], **given)
+        scan: LanceScanner = self._dataset._plain_scanner(fragments=[self], **given)
         return scan
 
     def to_table(self, columns: Columns = None, filter: Any = None, **kwargs: Any) -> pa.Table:  # noqa: A002

@@ -85,10 +85,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _INDEX,
         ),
         "disable_scoring_autoprojection": "there are no scores to project",
-        "include_deleted_rows": "deleted rows stay hidden",
         "row_addr_prefilter": "use a filter on _rowaddr",
-        "scan_stats_callback": "scan statistics are not collected",
-        "strict_batch_size": "batches hold at most batch_size rows",
         "substrait_aggregate": _PLAN,
     },
     "LanceFragment": {

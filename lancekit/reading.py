@@ -16,6 +16,7 @@ from lancekit.fragment import LanceFragment
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.rows import row_positions
 from lancekit.scan.sources import FragmentSources, fragment_sources
+from lancekit.scan.statistics import ScanStatistics
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner, make_scan
 from lancekit.spark_reading import SparkReading
@@ -27,10 +28,38 @@ if TYPE_CHECKING:
 __all__ = ["Reading"]
 
 _NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
+#: arguments of pylance's scanner that need an index; ``False`` asks for nothing
+_REFUSED = (
+    "nearest",
+    "index_segments",
+    "full_text_query",
+    "fast_search",
+    "row_addr_allowlist",
+    "row_addr_blocklist",
+)
+#: those that change no result
+_HINTS = frozenset(
+    {
+        "batch_readahead",
+        "fragment_readahead",
+        "scan_in_order",
+        "prefilter",
+        "use_stats",
+        "io_buffer_size",
+        "late_materialization",
+        "use_scalar_index",
+        "disable_scoring_autoprojection",
+    }
+)
 
 
 class Reading(SparkReading):
     """Scans, positions, samples and SQL over the handle's version."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of this version, or of what `default_scan_options` show of it."""
+        return self.scanner().projected_schema if self._scan_defaults else super().schema
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
@@ -71,7 +100,7 @@ class Reading(SparkReading):
         blob_handling: str | None = None,
         use_scalar_index: bool | None = None,
         include_deleted_rows: bool | None = None,
-        scan_stats_callback: Any = None,
+        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
         strict_batch_size: bool | None = None,
         order_by: list[Any] | None = None,
         disable_scoring_autoprojection: bool | None = None,
@@ -100,6 +129,13 @@ class Reading(SparkReading):
         blob_handling
             How to show blobs: where they are (``"blobs_descriptions"``, the default), or their
             bytes (``"all_binary"``).
+        include_deleted_rows
+            Read deleted rows too, as long as their files are there.  They have no ``_rowid``
+            (which has to be among the columns) and no ``_rowaddr``.
+        scan_stats_callback
+            A function that is given a `ScanStatistics` whenever a run of the scan is over.
+        strict_batch_size
+            Give all batches but the last exactly ``batch_size`` rows.
         order_by
             Column names, or objects with ``column_name`` and ``ascending``; the whole result is
             sorted in memory.
@@ -114,41 +150,49 @@ class Reading(SparkReading):
         NotOfferedError
             An argument that lancekit does not offer was passed.
         """
-        del batch_size_bytes, batch_readahead, fragment_readahead, scan_in_order, prefilter
-        del use_stats, io_buffer_size, late_materialization, use_scalar_index
-        del disable_scoring_autoprojection
-        refuse(
-            "scanner",
-            nearest=nearest,
-            index_segments=index_segments,
-            full_text_query=full_text_query,
-            fast_search=fast_search or None,
-            include_deleted_rows=include_deleted_rows or None,
-            scan_stats_callback=scan_stats_callback,
-            strict_batch_size=strict_batch_size or None,
-            row_addr_allowlist=row_addr_allowlist,
-            row_addr_blocklist=row_addr_blocklist,
-        )
+        return self._scanner(locals())
+
+    def _plain_scanner(
+        self,
+        *,
+        order_by: list[Any] | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
+        strict_batch_size: bool | None = None,
+        batch_size_bytes: int | None = None,
+        **others: Any,
+    ) -> LanceScanner:
+        """Set up a scan without the handle's own defaults."""
+        refuse("scanner", **{name: others.pop(name, None) or None for name in _REFUSED})
+        asked = {name: value for name, value in others.items() if name not in _HINTS}
+        if strict_batch_size and batch_size_bytes is not None:
+            raise InvalidArgumentError(
+                "strict_batch_size and batch_size_bytes exclude each other.",
+                hint="A batch of exactly so many rows may have any number of bytes.",
+            )
         scan = make_scan(
             self._snapshot,
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
             sources=None if fragments is None else _sources_of(fragments),
+            with_deleted=bool(include_deleted_rows),
+            report=scan_stats_callback,
+            **asked,
         )
-        return LanceScanner(scan, self._snapshot.manifest.schema, order_by)
+        return LanceScanner(
+            scan,
+            self._snapshot.manifest.schema,
+            order_by,
+            strict_batch_size=bool(strict_batch_size),
+        )
 
     def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
-        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long."""
+        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long.
+
+        What is ``None`` there is left to the handle's `default_scan_options`.
+        """
         given = {name: value for name, value in arguments.items() if name not in _NOT_PASSED}
-        return self.scanner(
-            **{**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
-        )
+        chosen = {**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
+        return self._plain_scanner(**chosen)
 
     def to_table(
         self,
@@ -255,7 +299,7 @@ class Reading(SparkReading):
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""
         rows = check_count("num_rows", num_rows)
-        return self._scanner({"kwargs": kwargs}).head(rows)
+        return self._scanner({"kwargs": {**kwargs, "limit": rows}}).to_table()
 
     def take(
         self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
@@ -328,6 +372,8 @@ class Reading(SparkReading):
     ) -> pa.Table:
         schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
+        if isinstance(columns, list):  # a scan refuses a column twice, as in pylance
+            columns = list(dict.fromkeys(columns))
         table = take_rows(sources, sources.ends, columns, positions(sources), schema)
         if not table.num_columns:
             return table
@@ -369,7 +415,7 @@ class Reading(SparkReading):
         """Count the rows, or those that a filter selects; without one nothing is read."""
         if filter is None and not kwargs:
             return self._snapshot.manifest.num_rows
-        return self.scanner(columns=[], filter=filter, **kwargs).count_rows()
+        return self._plain_scanner(columns=[], filter=filter, **kwargs).count_rows()
 
     def sql(self, sql: str) -> SqlQueryBuilder:
         """Set up an SQL query over this version, which it knows as ``dataset``.

@@ -18,9 +18,11 @@ from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
+from lancekit.scan.rebatch import exact_batches
 from lancekit.scan.rows import blob_places
 from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
 from lancekit.scan.sources import FragmentSource, fragment_sources, sources_for
+from lancekit.scan.statistics import ScanStatistics, WatchedScan
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +44,8 @@ def make_scan(
     with_row_address: bool | None = None,
     blob_handling: str | None = None,
     sources: Iterable[FragmentSource] | None = None,
+    with_deleted: bool = False,
+    report: Callable[[ScanStatistics], object] | None = None,
 ) -> Scan:
     """Plan a scan of a version; names and types are checked, nothing is read."""
     schema = blob_view(snapshot.manifest.schema, blob_handling)
@@ -65,12 +69,20 @@ def make_scan(
         else check_count("batch_size", batch_size, least=1),
         metadata=tuple(schema.metadata.items()),
     )
-    return Scan(
+    if with_deleted:
+        if "_rowid" not in request.schema.names:
+            raise InvalidArgumentError(
+                "include_deleted_rows is set, but with_row_id is not.",
+                hint="Pass with_row_id=True: deleted rows are those without a row id.",
+            )
+        sources = [replace(source, with_deleted=True) for source in sources]
+    scan = Scan(
         sources=tuple(sources),
         request=request,
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),
     )
+    return scan if report is None else WatchedScan(**vars(scan), report=report)
 
 
 def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
@@ -103,8 +115,16 @@ class LanceScanner(PartOfPylance):
     [2, 3]
     """
 
-    def __init__(self, scan: Scan, dataset_schema: LanceSchema, order_by: Any = None) -> None:
+    def __init__(
+        self,
+        scan: Scan,
+        dataset_schema: LanceSchema,
+        order_by: Any = None,
+        *,
+        strict_batch_size: bool = False,
+    ) -> None:
         self._scan = scan
+        self._strict = strict_batch_size
         self._dataset_schema = dataset_schema
         self._order = parse_orderings(order_by)
         known = set(scan.request.schema.names)
@@ -136,19 +156,20 @@ class LanceScanner(PartOfPylance):
                 request,
                 outputs=request.outputs + plan_columns(self._dataset_schema, self._sorted_by),
             )
-        whole = Scan(sources=self._scan.sources, request=request).to_table()
+        whole = replace(self._scan, request=request, limit=None, offset=0).to_table()
         ordered = sorted_table(whole, self._order)
         return ordered.slice(self._scan.offset, self._scan.limit).select(names)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result in batches, memory being bounded by blocks of a fragment."""
+        rows = self._scan.request.batch_rows
         if self._order:
-            yield from self.to_table().to_batches(max_chunksize=self._scan.request.batch_rows)
-            return
-        batches = self._scan.batches()
-        if any(map(has_extensions, self._scan.request.schema)):
-            batches = map(resolved, batches)
-        yield from batches
+            batches = iter(self.to_table().to_batches(max_chunksize=rows))
+        else:
+            batches = self._scan.batches()
+            if any(map(has_extensions, self._scan.request.schema)):
+                batches = map(resolved, batches)
+        yield from exact_batches(batches, rows) if self._strict else batches
 
     def to_reader(self) -> pa.RecordBatchReader:
         """Return the batches as an Arrow reader."""
@@ -196,13 +217,7 @@ class LanceScanner(PartOfPylance):
         limit = rows if self._scan.limit is None else min(rows, self._scan.limit)
         if self._order:
             return self.to_table().slice(0, rows)
-        scan = Scan(
-            sources=self._scan.sources,
-            request=self._scan.request,
-            limit=limit,
-            offset=self._scan.offset,
-        )
-        return resolved(scan.to_table())
+        return resolved(replace(self._scan, limit=limit).to_table())
 
     def count_rows(self) -> int:
         """Count the rows of the result."""
@@ -300,6 +315,18 @@ class ScannerBuilder(PartOfPylance):
         """Set ``blob_handling`` of `LanceDataset.scanner`."""
         return self._set("blob_handling", blob_handling)
 
+    def include_deleted_rows(self, flag: bool) -> ScannerBuilder:
+        """Set ``include_deleted_rows`` of `LanceDataset.scanner`."""
+        return self._set("include_deleted_rows", flag)
+
+    def strict_batch_size(self, strict_batch_size: bool = False) -> ScannerBuilder:
+        """Set ``strict_batch_size`` of `LanceDataset.scanner`."""
+        return self._set("strict_batch_size", strict_batch_size)
+
+    def scan_stats_callback(self, callback: Callable[[ScanStatistics], object]) -> ScannerBuilder:
+        """Set ``scan_stats_callback`` of `LanceDataset.scanner`."""
+        return self._set("scan_stats_callback", callback)
+
     def io_buffer_size(self, io_buffer_size: int) -> ScannerBuilder:
         """Set ``io_buffer_size`` of `LanceDataset.scanner`."""
         return self._set("io_buffer_size", io_buffer_size)
@@ -311,5 +338,5 @@ class ScannerBuilder(PartOfPylance):
 
     def to_scanner(self) -> LanceScanner:
         """Return the scan."""
-        scanner: LanceScanner = self._ds.scanner(**self._arguments)
+        scanner: LanceScanner = self._ds._plain_scanner(**self._arguments)
         return scanner

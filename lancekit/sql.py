@@ -94,7 +94,10 @@ class SqlQuery:
         """
         session = _session(self._batch_rows)
         columns = self._columns()
-        table = self._dataset.to_table(columns=[*columns, *self._hidden], blob_handling=self._blobs)
+        scanner = self._dataset._plain_scanner(
+            columns=[*columns, *self._hidden], blob_handling=self._blobs
+        )
+        table = scanner.to_table()
         session.from_arrow(table, name=self._table)
         try:
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
@@ -102,7 +105,7 @@ class SqlQuery:
             raise PredicateError(
                 f"The query {self._sql!r} cannot be run: {error}",
                 hint=f"The table is called {self._table!r}; its columns: "
-                + ", ".join(self._dataset.schema.names[:20]),
+                + ", ".join(self._dataset._snapshot.manifest.schema.names[:20]),
                 sql=self._sql,
             ) from error
         return batches
@@ -115,7 +118,7 @@ class SqlQuery:
 
     def _columns(self) -> list[str]:
         """Return the columns that the query may read: those whose names occur in it."""
-        names = self._dataset.schema.names
+        names = self._dataset._snapshot.manifest.schema.names
         text = self._sql.lower()
         if "*" in text:
             return list(names)

@@ -69,8 +69,8 @@ class FragmentReader:
 
     @cached_property
     def live(self) -> Offsets | None:
-        """The offsets that are not deleted, ascending; ``None`` if none is deleted."""
-        if not self.deleted:
+        """The offsets that are seen, ascending; ``None`` if none is deleted, or all are seen."""
+        if self.source.with_deleted or not self.deleted:
             return None
         mask = np.ones(self.physical_rows, bool)
         mask[to_offsets(self.deleted)] = False
@@ -98,8 +98,10 @@ class FragmentReader:
             if name in stored:
                 arrays.append(stored[name])
             else:
-                values = META_COLUMNS[name](self, _as_offsets(rows))
-                arrays.append(pa.chunked_array([pa.array(values, pa.uint64())]))
+                offsets = _as_offsets(rows)
+                values = META_COLUMNS[name](self, offsets)
+                gone = self._gone(offsets) if name in ("_rowid", "_rowaddr") else None
+                arrays.append(pa.chunked_array([pa.array(values, pa.uint64(), mask=gone)]))
         schema = pa.schema([column_field(self.source.schema, name) for name in columns])
         return pa.table(arrays, schema=schema)
 
@@ -214,6 +216,12 @@ class FragmentReader:
     def row_ids(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the row ids: stable ones if the table has them, else the addresses."""
         return self.addresses(rows) if self.stable_ids is None else self.stable_ids.at(rows)
+
+    def _gone(self, rows: Offsets) -> npt.NDArray[np.bool_] | None:
+        """Return which of some rows are deleted, if deleted rows are seen at all."""
+        if not self.source.with_deleted:
+            return None
+        return np.isin(rows, to_offsets(self.deleted))
 
     def row_positions(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the positions of live rows in the whole dataset."""

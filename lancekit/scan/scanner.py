@@ -266,7 +266,7 @@ class Scan:
     def count(self) -> int:
         """Count the rows of the result."""
         if self.request.predicate is None:
-            rows = sum(source.fragment.num_rows for source in self.sources)
+            rows = sum(source.num_rows for source in self.sources)
             rows = max(rows - self.offset, 0)
             return rows if self.limit is None else min(rows, self.limit)
         return sum(table.num_rows for table in self.tables())
@@ -275,7 +275,7 @@ class Scan:
         """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
         before = 0  # rows of this scan's fragments, which need not be the dataset's first
         for source in self.sources:
-            rows = source.fragment.num_rows
+            rows = source.num_rows
             start = max(self.offset - before, 0)
             stop = rows
             if self.limit is not None:

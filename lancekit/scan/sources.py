@@ -30,7 +30,8 @@ class FragmentSource:
     """A fragment of one version: its metadata and where its files lie.  Can be sent to a worker.
 
     `first_row` is the position of the fragment's first live row in the dataset.  `schema` is the
-    dataset's own, or one that shows its blobs in another form.
+    dataset's own, or one that shows its blobs in another form.  With `with_deleted`, deleted rows
+    are read like others, but have no row id and no address.
     """
 
     fragment: Fragment
@@ -42,6 +43,12 @@ class FragmentSource:
     version: int
     line: Line
     base_paths: tuple[BasePath, ...]
+    with_deleted: bool = False
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows that a scan sees."""
+        return self.fragment.physical_rows if self.with_deleted else self.fragment.num_rows
 
     @property
     def where(self) -> str:

@@ -1,0 +1,30 @@
+"""Batches of exactly so many rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+__all__ = ["exact_batches"]
+
+
+def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of batches in batches of ``rows`` rows; only the last may have fewer."""
+    held: list[pa.RecordBatch] = []
+    missing = rows
+    for batch in batches:
+        start = 0
+        while batch.num_rows - start >= missing:
+            yield _joined([*held, batch.slice(start, missing)])
+            start += missing
+            held, missing = [], rows
+        if start < batch.num_rows:
+            held.append(batch.slice(start))
+            missing -= batch.num_rows - start
+    if held:
+        yield _joined(held)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
