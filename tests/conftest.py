@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK") == "connect"
 
 
 # A busy machine is no fault of the code; under CI hypothesis has a profile of its own that says so.
@@ -35,7 +36,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A session costs seconds and most of a gigabyte: one worker runs all tests that need one.
     for item in items:
-        if item.get_closest_marker("spark") or item.get_closest_marker("notebook"):
+        if item.get_closest_marker("over_connect"):
+            item.add_marker(pytest.mark.xdist_group("connect"))
+        elif item.get_closest_marker("spark") or item.get_closest_marker("notebook"):
             item.add_marker(pytest.mark.xdist_group("spark"))
 
 
@@ -52,11 +55,16 @@ def whole(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """The one Spark session of all tests; started by lancekit, quick to start, small."""
+    """The one Spark session of all tests; started by lancekit, quick to start, small.
+
+    With the environment variable LANCEKIT_TEST_SPARK=connect it is one over Spark Connect.
+    """
     from lancekit.spark import spark_session, stop_spark
 
     # Without the optimising compiler a short session starts two seconds earlier.
-    yield spark_session(memory="1g", config={"spark.driver.extraJavaOptions": QUICK_JAVA})
+    config = {"spark.driver.extraJavaOptions": QUICK_JAVA}
+    remote = "local[2,4]" if OVER_CONNECT else None
+    yield spark_session(remote=remote, memory="1g", config=config)
     stop_spark()
 
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from lancekit.spark.session import is_connect
+from lancekit.spark.connect import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

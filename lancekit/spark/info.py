@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lancekit.display import Displayed
-from lancekit.spark.session import active_session, is_connect, owned_session
+from lancekit.spark.connect import is_connect, remote_of
+from lancekit.spark.session import Owned, active_session, owned_session
 from lancekit.spark.settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class SessionInfo(Displayed):
     """Whether lancekit started it (and ``stop_spark`` would stop it)."""
     connect: bool = False
     """Whether it is a Spark Connect client."""
+    remote: str | None = None
+    """Where its server is, without what lets one in; ``"local"`` for one in this process."""
     spark_version: str | None = None
     master: str | None = None
     cores: int | None = None
@@ -60,15 +63,18 @@ def session_info() -> SessionInfo:
     session = active_session()
     if session is None:
         return SessionInfo(state="none")
+    owned = owned_session()
     if is_connect(session):
         return SessionInfo(
             state="active",
+            owned=owned is not None,
             connect=True,
+            remote=remote_of(session),
             spark_version=session.version,
             differences=_differences(session),
+            log_file=_log_of(owned),
         )
     context = session.sparkContext
-    owned = owned_session()
     properties = context._jvm.java.lang.System.getProperty
     return SessionInfo(
         state="active",
@@ -81,8 +87,12 @@ def session_info() -> SessionInfo:
         java_home=properties("java.home"),
         python=context.pythonExec,
         differences=_differences(session),
-        log_file=str(owned.log_file) if owned else None,
+        log_file=_log_of(owned),
     )
+
+
+def _log_of(owned: Owned | None) -> str | None:
+    return str(owned.log_file) if owned and owned.log_file else None
 
 
 def _differences(session: SparkSession) -> tuple[SettingDifference, ...]:

@@ -36,27 +36,48 @@ def new_log_file() -> Path:
 
 
 @contextmanager
-def environment(java: Java, *, local: bool) -> Iterator[None]:
-    """Set what the Java process and PySpark read from the environment, and put it back."""
-    wanted = {
+def environment(java: Java, *, local: bool, token: str | None = None) -> Iterator[None]:
+    """Set what the Java process and PySpark read from the environment, and put it back.
+
+    Parameters
+    ----------
+    java
+        The runtime to start.
+    local
+        Whether the workers run on this machine.
+    token
+        What a Connect server is to ask of its clients; on the command line all could read it.
+    """
+    wanted: dict[str, str | None] = {
         "JAVA_HOME": str(java.home),
-        # PySpark would start its workers with whatever `python3` comes first on PATH.
-        "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
+        # Java would look for the server of a Connect session instead of starting.
+        "SPARK_REMOTE": None,
+        "SPARK_CONNECT_MODE_ENABLED": None,
+        "SPARK_LOCAL_REMOTE": None,
     }
+    if local or "PYSPARK_PYTHON" not in os.environ:
+        # PySpark would start its workers with whatever `python3` comes first on PATH.
+        wanted["PYSPARK_PYTHON"] = sys.executable
     if local:
         # A laptop's own name may resolve to an address that is gone with the network.
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if token is not None:
+        wanted["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = token
     before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    _set_variables(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set_variables(before)
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def start_jvm(settings: Mapping[str, str], log_file: Path) -> Any:

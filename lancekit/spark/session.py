@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import atexit
+import os
 import sys
 import threading
+import uuid
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,9 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
+from lancekit.spark.connect import (
+    SERVER_SETTINGS,
+    check_packages,
+    endpoint_of,
+    is_connect,
+    join_local_server,
+    join_server,
+    leave_connect_mode,
+    parse_remote,
+    release,
+    remote_of,
+)
 from lancekit.spark.java import Java, find_java
 from lancekit.spark.jvm import end_jvm, environment, last_words, new_log_file, start_jvm
-from lancekit.spark.settings import default_master, local_settings, parse_config
+from lancekit.spark.settings import SETTINGS, default_master, local_settings, parse_config
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +37,6 @@ __all__ = [
     "Owned",
     "active_session",
     "is_active",
-    "is_connect",
     "owned_session",
     "spark_session",
     "stop_spark",
@@ -35,13 +48,19 @@ class Owned:
     """The session that lancekit started, and what it runs on."""
 
     session: Any
-    process: Any
-    java: Java
-    log_file: Path
+    process: Any = None
+    """The Java process; none for a session on a server elsewhere."""
+    java: Java | None = None
+    log_file: Path | None = None
 
     def alive(self) -> bool:
         """Return whether the Java process still runs."""
         return self.process is None or self.process.poll() is None
+
+    def forget_log(self) -> None:
+        """Remove the log file."""
+        if self.log_file is not None:
+            self.log_file.unlink(missing_ok=True)
 
 
 _lock = threading.RLock()
@@ -52,6 +71,7 @@ _owned: list[Owned] = []
 def spark_session(
     *,
     master: str | None = None,
+    remote: str | None = None,
     memory: str | None = None,
     config: Mapping[str, object] | None = None,
 ) -> SparkSession:
@@ -63,7 +83,11 @@ def spark_session(
     Parameters
     ----------
     master
-        Where to run; by default all cores of this machine.
+        Where a classic session runs; by default on all cores of this machine.
+    remote
+        Where a session over Spark Connect runs: ``"sc://host:port"``, or ``"local[2]"`` for a
+        server in this process.  Without this and ``master``, the environment variable
+        ``SPARK_REMOTE`` counts, as it does for Spark.
     memory
         Memory of the Java process, as ``"3g"``; by default 3 GiB or half of the machine's.
     config
@@ -74,15 +98,19 @@ def spark_session(
     JavaNotFoundError
         There is no Java that Spark can use.
     SessionError
-        Spark could not be started, or the active session does not answer any more.
+        Spark could not be started, the server cannot be reached, the active session is of the
+        other kind or somewhere else, or it does not answer any more.
 
     Examples
     --------
     >>> spark = spark_session(memory="2g")  # doctest: +SKIP
     >>> spark.range(3).count()  # doctest: +SKIP
     3
+    >>> stop_spark()  # doctest: +SKIP
+    True
+    >>> spark = spark_session(remote="sc://spark.example:15002")  # doctest: +SKIP
     """
-    wanted = parse_config(master=master, memory=memory, config=config)
+    wanted = parse_config(master=master, memory=memory, config=config, remote=remote)
     # Said by every conversion from pandas; what lancekit uses of it works, and is tested.
     from lancekit.spark.datasource import register  # loads PySpark
 
@@ -92,6 +120,7 @@ def spark_session(
         if session is None:
             session = _start(wanted)
         else:
+            _check_kind(session, wanted)
             _apply(session, wanted)
         register(session)
         return session
@@ -100,7 +129,8 @@ def spark_session(
 def stop_spark() -> bool:
     """Stop the session that lancekit started, and its Java process.
 
-    A session that somebody else started is left alone.
+    A session that somebody else started is left alone; of a server elsewhere, only the session on
+    it ends.
 
     Returns
     -------
@@ -111,11 +141,14 @@ def stop_spark() -> bool:
         if not _owned:
             return False
         owned = _owned.pop()
-        if owned.alive() and _running(owned.session):
+        if is_connect(owned.session):
+            release(owned.session, alive=owned.alive())
+        elif owned.alive() and _running(owned.session):
             owned.session.stop()
-        _forget_context()
-        end_jvm()
-        owned.log_file.unlink(missing_ok=True)
+        if owned.process is not None:
+            _forget_context()
+            end_jvm()
+        owned.forget_log()
         return True
 
 
@@ -155,43 +188,62 @@ def owned_session() -> Owned | None:
         return None
 
 
-def is_connect(session: SparkSession) -> bool:
-    """Return whether a session is a Spark Connect client, without a Java process of its own."""
-    return ".connect." in type(session).__module__
-
-
 def _running(session: Any) -> bool:
-    """Return whether a classic session has not been stopped."""
+    """Return whether a session has not been stopped."""
+    if is_connect(session):
+        return not session.is_stopped
     return session.sparkContext._jsc is not None
 
 
-def _start(wanted: Mapping[str, str]) -> SparkSession:
+def _start(wanted: dict[str, str]) -> SparkSession:
+    # A session that was stopped by its own `stop()` leaves its Java process and kind behind.
+    if not stop_spark():
+        end_jvm()
+    leave_connect_mode()
+    remote = wanted.pop("spark.remote", None)
+    if remote is None and "spark.master" not in wanted and "SPARK_REMOTE" in os.environ:
+        remote = parse_remote(os.environ["SPARK_REMOTE"])
+    if remote is not None:
+        check_packages()
+    if remote is not None and remote.startswith("sc://"):
+        session = join_server(remote)
+        _owned.append(Owned(session))
+        _apply(session, {s.name: s.value for s in SETTINGS if s.advised and s.at_once} | wanted)
+        return session
+    return _start_here(wanted, remote)
+
+
+def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
+    """Start a Java process, and in it a classic session or the server of a Connect session."""
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     java = find_java()
-    # A session that was stopped by its own `stop()` leaves its Java process behind.
-    if not stop_spark():
-        end_jvm()
-    master = wanted.get("spark.master") or default_master()
+    master = remote or wanted.get("spark.master") or default_master()
     settings = {**local_settings(master=master, memory=None), **wanted}
+    token = None
+    if remote is not None:
+        settings, token = {**SERVER_SETTINGS, **settings}, str(uuid.uuid4())
     log_file = new_log_file()
-    with environment(java, local=master.startswith("local")):
-        gateway = start_jvm(settings, log_file)
-        try:
+    try:
+        with environment(java, local=master.startswith("local"), token=token):
+            gateway = start_jvm(settings, log_file)
             conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
             context = SparkContext(conf=conf, gateway=gateway)
             session = SparkSession(context)
-        except (Py4JError, PySparkException, OSError) as error:
-            _forget_context()
-            end_jvm()
-            raise SessionError(
-                f"Spark could not be started: {last_words(log_file) or error}.",
-                hint=f"Check master and config; all that Spark said is in {log_file}.",
-                log_file=str(log_file),
-            ) from error
+        if token is not None:
+            session = join_local_server(context, token)
+    except (Py4JError, PySparkException, OSError) as error:
+        _forget_context()
+        end_jvm()
+        leave_connect_mode()
+        raise SessionError(
+            f"Spark could not be started: {last_words(log_file) or error}.",
+            hint=f"Check master and config; all that Spark said is in {log_file}.",
+            log_file=str(log_file),
+        ) from error
     _owned.append(Owned(session, gateway.proc, java, log_file))
     return session
 
@@ -204,6 +256,35 @@ def _forget_context() -> None:
     SparkContext._active_spark_context = None
     SparkSession._instantiatedSession = None
     SparkSession._activeSession = None
+
+
+def _check_kind(session: SparkSession, wanted: dict[str, str]) -> None:
+    """Refuse to give a session of one kind or place to who asked for another."""
+    remote = wanted.pop("spark.remote", None)
+    if is_connect(session):
+        place = remote_of(session)
+        active = f"A Spark Connect session is active ({place})"
+        if remote is not None:
+            same = (
+                remote if remote.startswith("local") else "sc://{}:{}".format(*endpoint_of(remote))
+            )
+            wrong = not (place == same or (place == same[:5] == "local"))
+        else:
+            wrong = "spark.master" in wanted
+    else:
+        active = f"A classic Spark session is active ({session.sparkContext.master})"
+        wrong = remote is not None
+    if wrong:
+        asked = "master" if remote is None else "remote"
+        raise SessionError(
+            f"{active}, and {asked} asks for another: a process has one session at a time.",
+            hint=f"Leave {asked} out to use the active one, or call {_way_to_stop()} first.",
+            active=active,
+        )
+
+
+def _way_to_stop() -> str:
+    return "lancekit.stop_spark()" if owned_session() else "stop() of that session"
 
 
 def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
@@ -229,7 +310,9 @@ def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
 
 
 @atexit.register
-def _remove_log() -> None:
-    # The Java process ends by itself with this one.
+def _leave() -> None:
+    # The Java process ends by itself with this one; a session elsewhere would stay.
     for owned in _owned:
-        owned.log_file.unlink(missing_ok=True)
+        if is_connect(owned.session):
+            release(owned.session, alive=owned.process is None)
+        owned.forget_log()

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.spark.connect import parse_remote
 
 __all__ = ["SETTINGS", "Setting", "default_master", "local_settings", "parse_config"]
 
@@ -19,12 +20,17 @@ MEMORY = re.compile(r"[1-9]\d*[kmgt]b?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One Spark setting; ``advised`` ones are worth having in a session of any origin too."""
+    """One Spark setting.
+
+    ``advised`` ones are worth having in a session of any origin too; ``at_once`` ones may change
+    while it runs.
+    """
 
     name: str
     value: str
     why: str
     advised: bool = False
+    at_once: bool = False
 
 
 SETTINGS = (
@@ -33,9 +39,14 @@ SETTINGS = (
         "UTC",
         "Times in a dataset do not depend on the machine that reads them.",
         advised=True,
+        at_once=True,
     ),
     Setting(
-        "spark.sql.timeType.enabled", "true", "Columns of times of day can be read.", advised=True
+        "spark.sql.timeType.enabled",
+        "true",
+        "Columns of times of day can be read.",
+        advised=True,
+        at_once=True,
     ),
     Setting(
         "spark.python.unix.domain.socket.enabled",
@@ -74,9 +85,13 @@ def local_settings(*, master: str, memory: str | None) -> dict[str, str]:
 
 
 def parse_config(
-    *, master: str | None, memory: str | None, config: Mapping[str, object] | None
+    *,
+    master: str | None,
+    memory: str | None,
+    config: Mapping[str, object] | None,
+    remote: str | None = None,
 ) -> dict[str, str]:
-    """Return what a caller asked for as Spark settings, checked."""
+    """Return what a caller asked for as Spark settings, checked; one may be ``spark.remote``."""
     wanted: dict[str, str] = {}
     for name, value in (config or {}).items():
         if not isinstance(name, str) or not name.startswith("spark."):
@@ -106,7 +121,26 @@ def parse_config(
                 memory=memory,
             )
         wanted["spark.driver.memory"] = memory
+    if remote is not None:
+        wanted["spark.remote"] = remote
+    if "spark.remote" in wanted:
+        _check_remote(wanted)
     return wanted
+
+
+def _check_remote(wanted: Mapping[str, str]) -> None:
+    remote = parse_remote(wanted["spark.remote"])
+    if "spark.master" in wanted:
+        raise InvalidArgumentError(
+            "master and remote are both given.",
+            hint="Give master for a classic session, or remote for one over Spark Connect.",
+        )
+    if "spark.driver.memory" in wanted and remote.startswith("sc://"):
+        raise InvalidArgumentError(
+            "the memory of a Spark Connect server is set where it is started.",
+            hint="Leave memory out.",
+            memory=wanted["spark.driver.memory"],
+        )
 
 
 def _cores() -> int:

@@ -8,6 +8,7 @@ import pytest
 from lancekit.errors import JavaNotFoundError
 from lancekit.spark.java import Java, find_java
 
+pytestmark = pytest.mark.classic
 SECONDS = 120
 
 

@@ -1,6 +1,4 @@
 import gc
-import os
-import subprocess
 import sys
 import warnings
 from pathlib import Path
@@ -10,23 +8,9 @@ import pytest
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SessionError
 from lancekit.spark import freeze_worker, session_info, spark_session
 from lancekit.spark.settings import SETTINGS, local_settings, parse_config
+from tests.spark.programs import QUICK, run
 
-SECONDS = 180
-SMALL = "memory='1g', config={'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}"
-
-
-def run(program, *arguments, **environ):
-    """Run a program of its own process: a session cannot be had twice in one."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", program, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-        env={**os.environ, **environ},
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+pytestmark = pytest.mark.classic
 
 
 def test_importing_loads_no_pyspark():
@@ -69,6 +53,13 @@ def test_what_a_caller_asks_for():
         ({"master": ""}, InvalidArgumentError),
         ({"config": {"driver.memory": "3g"}}, InvalidArgumentError),
         ({"config": {"spark.x": ["a"]}}, InvalidTypeError),
+        ({"remote": 15002}, InvalidArgumentError),
+        ({"remote": "spark.example:15002"}, InvalidArgumentError),
+        ({"remote": "sc://"}, InvalidArgumentError),
+        ({"remote": "sc://host:port"}, InvalidArgumentError),
+        ({"remote": "local[2]", "master": "local[2]"}, InvalidArgumentError),
+        ({"remote": "sc://host", "memory": "2g"}, InvalidArgumentError),
+        ({"config": {"spark.remote": "nowhere"}}, InvalidArgumentError),
     ],
 )
 def test_bad_arguments_start_nothing(arguments, expected):
@@ -185,7 +176,7 @@ for wrong in (dict(master="nonsense"), dict(config={{"spark.driver.extraJavaOpti
 
 names = ("JAVA_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_LOCAL_IP")
 before = [os.environ.get(name) for name in names]
-spark = s.spark_session({SMALL})
+spark = s.spark_session({QUICK})
 assert [os.environ.get(name) for name in names] == before
 assert rows() == 8
 first = s.session_info()
@@ -204,7 +195,7 @@ assert heap < 750 << 20, heap
 # Stopped by hand, behind lancekit's back.
 spark.stop()
 assert s.session_info().state == "none"
-spark = s.spark_session({SMALL})
+spark = s.spark_session({QUICK})
 assert spark.range(8).count() == 8
 
 # The Java process dies: PySpark itself is loud about that.
@@ -245,49 +236,6 @@ own = s.spark_session(master="local[1]", memory="1g")
 assert own.range(3).count() == 3 and s.session_info().owned
 """)
     assert done.stdout == ""
-
-
-@pytest.mark.spark
-def test_connect(tmp_path):
-    pytest.importorskip("grpc_status", reason="Spark Connect's packages are not installed")
-    pytest.importorskip("zstandard", reason="Spark Connect's packages are not installed")
-    program = """
-import warnings
-from pyspark.sql import SparkSession
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    theirs = SparkSession.builder.remote("local[1]").getOrCreate()
-import lancekit.spark as s
-assert s.spark_session() is theirs
-assert s.spark_session(config={"spark.sql.session.timeZone": "UTC"}) is theirs
-info = s.session_info()
-assert info.connect and not info.owned and info.spark_version == theirs.version
-assert "spark.sql.session.timeZone" not in {difference.name for difference in info.differences}
-assert s.stop_spark() is False
-import sys
-import lancekit as lk
-from lancekit.errors import EngineError, NullKeyError
-rows = theirs.range(100).selectExpr("id", "'a' as s")
-ds = lk.write_dataset(rows, sys.argv[1], primary_key=["id"])
-merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-assert merge.execute(theirs.range(90, 110).selectExpr("id", "'b' as s"))["num_updated_rows"] == 10
-with lk.options(engine="spark"):
-    assert ds.delete("id < 50")["num_deleted_rows"] == 50
-assert ds.to_spark(filter="s = 'b'").count() == 20
-assert theirs.read.format("lance").option("version", "1").load(sys.argv[1]).count() == 100
-try:
-    ds.insert(theirs.sql("select nullif(1, 1) as id, 's' as s"))
-except NullKeyError as error:
-    assert error.context["column"] == "id"
-try:
-    ds.insert(theirs.sql("select id, raise_error('no luck') as s from range(1)"))
-except EngineError as error:
-    assert "no luck" in str(error) and "\\n" not in str(error), error
-assert ds.version == 3
-theirs.stop()
-"""
-    # Whoever starts a server chooses its workers' interpreter.
-    run(program, str(tmp_path / "d"), PYSPARK_PYTHON=sys.executable)
 
 
 def test_an_error_can_be_pickled():
