@@ -21,6 +21,7 @@ from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.results import (
+from lancekit.operations.explanation import Explanation
     CompactionMetrics,
     DeleteResult,
     MergeResult,
@@ -51,6 +52,7 @@ __all__ = [
     "FragmentMetadata",
     "History",
     "Index",
+    "Explanation",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",

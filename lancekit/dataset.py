@@ -19,6 +19,7 @@ from lancekit.configuring import Configuring
 from lancekit.delta import DatasetDelta
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
+from lancekit.explaining import Explainer
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.merge import MergeInsertBuilder
@@ -155,6 +156,11 @@ class LanceDataset(
 
     def delete(
         self,
+    @property
+    def explain(self) -> Explainer:
+        """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
+        return Explainer(self)
+
         predicate: Any,
         *,
         conflict_retries: int = 10,

@@ -180,7 +180,7 @@ class Reading(SparkReading):
         )
         return LanceScanner(
             scan,
-            self._snapshot.manifest.schema,
+            self._snapshot,
             order_by,
             strict_batch_size=bool(strict_batch_size),
         )

@@ -12,8 +12,8 @@ from lancekit.arguments import check_count
 from lancekit.blobs import BlobFile
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.explained_scan import ExplainedScan
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
-from lancekit.format.schema import LanceSchema
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.order import parse_orderings, sorted_table
@@ -104,7 +104,7 @@ def _is_blob(output: Output) -> bool:
     return bool(described and marks.get(b"lance-encoding:blob") == b"true")
 
 
-class LanceScanner(PartOfPylance):
+class LanceScanner(ExplainedScan, PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
     Examples
@@ -118,14 +118,15 @@ class LanceScanner(PartOfPylance):
     def __init__(
         self,
         scan: Scan,
-        dataset_schema: LanceSchema,
+        snapshot: Snapshot,
         order_by: Any = None,
         *,
         strict_batch_size: bool = False,
     ) -> None:
         self._scan = scan
         self._strict = strict_batch_size
-        self._dataset_schema = dataset_schema
+        self._snapshot = snapshot
+        self._dataset_schema = snapshot.manifest.schema
         self._order = parse_orderings(order_by)
         known = set(scan.request.schema.names)
         self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
@@ -209,7 +210,7 @@ class LanceScanner(PartOfPylance):
         if "_rowaddr" not in request.schema.names:
             outputs += plan_columns(self._dataset_schema, ["_rowaddr"])
         scan = replace(self._scan, request=replace(request, outputs=outputs))
-        return LanceScanner(scan, self._dataset_schema, self._order).to_table()
+        return LanceScanner(scan, self._snapshot, self._order).to_table()
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the first rows of the result."""

@@ -43,6 +43,8 @@ FLOORS = [
         "spark_reading",
         "replacing",
         "times",
+        "explained_scan",
+        "explaining",
         "udf",
     ],
     ["spark"],

@@ -14,6 +14,7 @@ from lancekit.notebook.words import age, clean, count, moment, place, plural, si
 from lancekit.references import Tags
 
 __all__ = [
+    "ENGINES",
     "NAMES",
     "OPERATIONS",
     "REFS_READ",
@@ -34,6 +35,9 @@ __all__ = [
 REFS_READ = 200
 #: names that one line lists
 NAMES = 5
+
+#: where work runs, in words
+ENGINES = {"local": "in this process", "spark": "on Spark"}
 
 #: an operation's word, and whether it leaves the rows as they are
 OPERATIONS: dict[str, tuple[str, bool]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit.notebook._common import NAMES, checkout, facts, ref
+from lancekit.notebook._common import ENGINES, NAMES, checkout, facts, ref
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural, size
 from lancekit.operations.cleanup import CleanupExplanation
@@ -37,9 +37,6 @@ def _attempts(number: int) -> str:
     return f"{count(number)}: other writers landed first and the work was done again"
 
 
-_ENGINES = {"local": "in this process", "spark": "on Spark"}
-
-
 _GUARDS = {
     "exact": "inserted keys are guarded exactly: a concurrent merge of one of them must start over",
     "bloom": "inserted keys are guarded by a bloom filter: a concurrent merge of one of them must "
@@ -64,7 +61,7 @@ def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # h
                 ("key guard", _GUARDS[result.key_guard]),
                 ("read", f"version {count(result.read_version)}"),
                 ("attempts", _attempts(result.attempts)),
-                ("ran", _ENGINES.get(result.engine, result.engine)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
                 ("written", f"{size(result.bytes_written)} of rows"),
                 (
                     "fragments",
@@ -85,7 +82,7 @@ def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  #
         facts=(
             *facts(
                 ("attempts", _attempts(result.attempts)),
-                ("ran", _ENGINES.get(result.engine, result.engine)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
             ),
             _undo(result.branch, result.version),
         ),
@@ -101,7 +98,7 @@ def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  #
             *facts(
                 ("columns", listing(result.columns, options.display_columns)),
                 ("attempts", _attempts(result.attempts)),
-                ("ran", _ENGINES.get(result.engine, result.engine)),
+                ("ran", ENGINES.get(result.engine, result.engine)),
             ),
             _undo(result.branch, result.version),
         ),
@@ -126,7 +123,7 @@ def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: 
             ("bytes", f"{size(result.bytes_read)} rewritten to {size(result.bytes_written)}"),
             ("left alone", ", ".join(left)),
             ("attempts", _attempts(result.attempts)),
-            ("ran", _ENGINES.get(result.engine, result.engine)),
+            ("ran", ENGINES.get(result.engine, result.engine)),
             ("old files", "stay for older versions until cleanup_old_versions() removes them"),
         ),
     )

@@ -13,6 +13,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.history import History, Version
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
+from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
     cleanup_card,
@@ -28,6 +29,7 @@ from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
+from lancekit.operations.explanation import Explanation
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -53,6 +55,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     CompactionMetrics: compaction_card,
     CleanupStats: cleanup_card,
     CleanupExplanation: cleanup_plan_card,
+    Explanation: explanation_card,
     SessionInfo: session_card,
     CommitConflictError: conflict_card,
 }

@@ -25,6 +25,7 @@ __all__ = [
     "choose_engine",
     "choose_runner",
     "make_spark_source",
+    "choose_source",
     "register_spark",
     "spark_engine",
 ]
@@ -118,20 +119,23 @@ def choose_engine(rows: int, *, on_spark: bool = False) -> Choice:
     return Choice("spark", f"{rows:,} rows reach {limit}, and a Spark session is active")
 
 
-def _wanted(rows: int, *, on_spark: bool = False) -> Engine | None:
-    """Return the Spark engine if work on about ``rows`` rows belongs there."""
-    spark = choose_engine(rows, on_spark=on_spark).engine == "spark"
-    return spark_engine() if spark else None
-
-
 def choose_runner(rows: int) -> Runner:
     """Return where to run work that reads or writes about ``rows`` rows."""
-    engine = _wanted(rows)
-    return LocalRunner() if engine is None else engine.runner()
+    return spark_engine().runner() if choose_engine(rows).engine == "spark" else LocalRunner()
+
+
+def choose_source(data: Any, *, is_frame: bool) -> Choice:
+    """Say where rows of the user's are worked on: Arrow tables know how many they are."""
+    size = getattr(data, "num_rows", None)
+    if isinstance(size, int):
+        return choose_engine(size, on_spark=is_frame)
+    choice = choose_engine(0, on_spark=is_frame)
+    if choice.engine == "spark" or options.engine != "auto":
+        return choice
+    return Choice(choice.engine, "how many rows there are is not known before they are read")
 
 
 def make_spark_source(data: Any, schema: Any, *, is_frame: bool) -> Any | None:
     """Return data as a source on Spark if it belongs there, else ``None``."""
-    size = getattr(data, "num_rows", 0)  # Arrow tables know it; a reader is streamed anyway
-    engine = _wanted(size if isinstance(size, int) else 0, on_spark=is_frame)
-    return None if engine is None else engine.source(data, schema)
+    spark = choose_source(data, is_frame=is_frame).engine == "spark"
+    return spark_engine().source(data, schema) if spark else None

@@ -65,6 +65,8 @@ def shown(ds):
         "merge": merge.execute(rows(1, 7)),
         "delete": branch.delete("id < 3"),
         "conflict": conflict(),
+        "explanation": ds.explain.update({"name": "upper(name)"}, where="id > 1"),
+        "explained restore": ds.explain.restore(),
         "no session": SessionInfo(state="none"),
         "session": SessionInfo(
             state="active",

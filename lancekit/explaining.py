@@ -1,0 +1,178 @@
+"""`Explainer`: a dataset's operations, told and not done.
+
+Each method takes the arguments of the operation of its name, checks and plans with what the
+operation itself checks and plans with, and returns an `Explanation`.  A scan or a merge that is
+set up already explains itself: `LanceScanner.explain`, `MergeInsertBuilder.explain`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lancekit.commit.refs import parse_reference, resolve
+from lancekit.errors import InvalidArgumentError
+from lancekit.operations.add_columns import NewColumns
+from lancekit.operations.compact_plan import CompactionOptions
+from lancekit.operations.explain import (
+    explain_add,
+    explain_alter,
+    explain_compaction,
+    explain_count,
+    explain_delete,
+    explain_drop,
+    explain_metadata,
+    explain_replacement,
+    explain_update,
+    explain_write,
+)
+from lancekit.operations.explanation import Explanation
+from lancekit.operations.schema import check_alterations
+from lancekit.operations.update import check_updates, check_where
+from lancekit.optimize import DatasetOptimizer
+
+if TYPE_CHECKING:
+    from lancekit.dataset import LanceDataset
+
+__all__ = ["Explainer"]
+
+Arguments = Mapping[str, Any]
+Explain = Callable[["LanceDataset", Arguments], Any]
+
+
+def _scan(ds: LanceDataset, given: Arguments) -> Explanation:
+    passed = {name: value for name, value in given.items() if name not in {"kwargs", "blob_mode"}}
+    rows = passed.pop("num_rows", None)
+    if rows is not None:
+        passed["limit"] = rows
+    scanner = ds._scanner({**passed, "kwargs": given.get("kwargs", {})})
+    return scanner.explain()
+
+
+def _count(ds: LanceDataset, given: Arguments) -> Explanation:
+    kwargs = given.get("kwargs", {})
+    if given["filter"] is None and not kwargs:
+        return explain_count(ds._snapshot, None)
+    scanner = ds._plain_scanner(columns=[], filter=given["filter"], **kwargs)
+    return explain_count(ds._snapshot, scanner._scan)
+
+
+def _insert(ds: LanceDataset, given: Arguments) -> Explanation:
+    mode = given["mode"]
+    if mode not in ("append", "overwrite"):
+        raise InvalidArgumentError(
+            f"Invalid mode {mode!r}.", hint="Choose 'append' or 'overwrite'.", mode=mode
+        )
+    return explain_write(ds._snapshot, given["data"], mode)
+
+
+def _new(given: Arguments) -> NewColumns:
+    return NewColumns(
+        transforms=given["transforms"],
+        read_columns=given["read_columns"],
+        schema=given["reader_schema"],
+        batch_size=given["batch_size"],
+    )
+
+
+def _compact(ds: LanceDataset, given: Arguments) -> Explanation:
+    options = CompactionOptions.parse(given, ds._snapshot.manifest.config)
+    return explain_compaction(ds._snapshot, options)
+
+
+def _cleanup(ds: LanceDataset, given: Arguments) -> Any:
+    passed = {name: value for name, value in given.items() if name != "delete_concurrency"}
+    return ds.explain_cleanup_old_versions(**passed)
+
+
+def _restore(ds: LanceDataset, _given: Arguments) -> Explanation:
+    lost = f"the newest version becomes the same as version {ds.version}; none is lost"
+    return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
+
+
+def _fork(ds: LanceDataset, given: Arguments, operation: str, note: str) -> Explanation:
+    reference = given["reference"]
+    start = ds.version if reference is None else reference
+    snapshot = resolve(ds._line, parse_reference(start, ds._line))
+    return explain_metadata(snapshot, operation, ["Clone"], [note])
+
+
+_SHARED = "no data is copied: the files stay where they are, and are referred to"
+_COPIED = "every file of the version is copied"
+
+#: the operations, by the names of the methods
+_EXPLAINED: Mapping[str, Explain] = {
+    **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
+    "count_rows": _count,
+    "insert": _insert,
+    "delete": lambda ds, given: explain_delete(ds._snapshot, given["predicate"]),
+    "truncate_table": lambda ds, _: explain_delete(ds._snapshot, "true", "truncate_table"),
+    "update": lambda ds, given: explain_update(
+        ds._snapshot, check_updates(given["updates"]), check_where(given["where"])
+    ),
+    "add_columns": lambda ds, given: explain_add(ds._snapshot, _new(given)),
+    "replace_columns": lambda ds, given: explain_replacement(ds._snapshot, _new(given)),
+    "alter_columns": lambda ds, given: explain_alter(
+        ds._snapshot, check_alterations(given["alterations"])
+    ),
+    "drop_columns": lambda ds, given: explain_drop(ds._snapshot, given["columns"]),
+    "compact_files": _compact,
+    "cleanup_old_versions": _cleanup,
+    "restore": _restore,
+    "create_branch": lambda ds, given: _fork(ds, given, "create_branch", _SHARED),
+    "shallow_clone": lambda ds, given: _fork(ds, given, "shallow_clone", _SHARED),
+    "deep_clone": lambda ds, given: _fork(ds, given, "deep_clone", _COPIED),
+}
+
+
+class Explainer:
+    """Tells what an operation on a dataset would do, where it would run, and why; nothing is done.
+
+    Methods have the names and arguments of the dataset's own, those of `DatasetOptimizer`
+    among them.  Made by `LanceDataset.explain`.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://explainer-example")
+    >>> told = ds.explain.update({"x": "x + 1"}, where="x > 1")
+    >>> told.engine, told.reads.rows, told.commits
+    ('local', 3, ('Update',))
+    >>> ds.version
+    1
+    """
+
+    __slots__ = ("_dataset",)
+
+    def __init__(self, dataset: LanceDataset) -> None:
+        self._dataset = dataset
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in _EXPLAINED:
+            raise AttributeError(
+                f"there is nothing to explain of {name!r}; there is {', '.join(sorted(_EXPLAINED))}"
+            )
+        dataset, work = self._dataset, _EXPLAINED[name]
+        owner = DatasetOptimizer if hasattr(DatasetOptimizer, name) else type(dataset)
+        method = getattr(owner, name)
+        full = inspect.signature(method)
+        signature = full.replace(parameters=list(full.parameters.values())[1:])
+
+        def explain(*args: Any, **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return work(dataset, bound.arguments)
+
+        explain.__name__ = explain.__qualname__ = name
+        explain.__doc__ = f"Tell what `{name}` would do with these arguments.\n\n{method.__doc__}"
+        explain.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            return_annotation=Explanation
+        )
+        return explain
+
+    def __dir__(self) -> list[str]:
+        return sorted(_EXPLAINED)
+
+    def __repr__(self) -> str:
+        return f"Explainer({', '.join(sorted(_EXPLAINED))})"

@@ -1,0 +1,204 @@
+"""Explanations: they name the engine that the operation then runs on, and change nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    ColumnNotFoundError,
+    InvalidArgumentError,
+    LancekitError,
+    PredicateError,
+)
+from lancekit.explaining import Explainer
+from lancekit.notebook import show_html, show_text
+from lancekit.operations.explanation import Explanation
+from lancekit.optimize import DatasetOptimizer
+from tests.support.trees import tree_hash
+
+Change = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def table(rows: int = 900) -> pa.Table:
+    number = range(rows)
+    return pa.table(
+        {
+            "id": pa.array(number, pa.int64()),
+            "x": pa.array(((i * 7919) % 104729 for i in number), pa.int32()),
+            "wide": [f"{i}-" * 20 for i in number],
+        }
+    )
+
+
+def make(where: Path | str) -> lk.LanceDataset:
+    return lk.write_dataset(table(), str(where), max_rows_per_file=300)
+
+
+#: operations whose result says where they ran, with arguments
+RUNS: dict[str, Change] = {
+    "delete": (("id < 10",), {}),
+    "update": (({"x": "x + 1"},), {"where": "id < 10"}),
+    "replace_columns": (({"x": "x + 1"},), {}),
+    "compact_files": ((), {}),
+}
+#: the others
+TOLD: dict[str, Change] = {
+    "truncate_table": ((), {}),
+    "insert": ((table(10),), {}),
+    "add_columns": (({"y": "x * 2"},), {}),
+    "alter_columns": (({"path": "x", "data_type": pa.int64()},), {}),
+    "drop_columns": ((["x"],), {}),
+    "restore": ((), {}),
+    "create_branch": (("b",), {}),
+    "cleanup_old_versions": ((timedelta(0),), {}),
+    "count_rows": (("id > 5",), {}),
+    "to_table": ((), {"columns": ["id"]}),
+    "head": ((3,), {}),
+}
+
+
+def operation(ds: lk.LanceDataset, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(ds.optimize if name == "compact_files" else ds, name)
+    return found
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lk.LanceDataset:
+    return make(tmp_path / "t")
+
+
+@pytest.mark.parametrize("name", [*RUNS, *TOLD])
+def test_an_explanation_changes_no_byte_and_foretells_the_commits(
+    ds: lk.LanceDataset, tmp_path: Path, name: str
+) -> None:
+    args, kwargs = {**RUNS, **TOLD}[name]
+    before = tree_hash(tmp_path)
+    told = getattr(ds.explain, name)(*args, **kwargs)
+    assert tree_hash(tmp_path) == before
+    assert ds.version == 1
+    if name == "cleanup_old_versions":
+        assert isinstance(told, lk.CleanupExplanation)
+        return
+    made = operation(ds, name)(*args, **kwargs)
+    at = made if name == "create_branch" else ds
+    transactions = at.get_transactions(5)[: len(told.commits)]
+    assert told.commits == tuple(type(t.operation).__name__ for t in reversed(transactions) if t)
+    if name in RUNS:
+        assert made.engine == told.engine == "local"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("threshold", [900, 901])
+def test_the_engine_told_is_the_engine_used(
+    spark: Any, ds: lk.LanceDataset, name: str, threshold: int
+) -> None:
+    args, kwargs = RUNS[name]
+    with lk.options(spark_threshold_rows=threshold):
+        told = getattr(ds.explain, name)(*args, **kwargs)
+        assert operation(ds, name)(*args, **kwargs).engine == told.engine
+    assert told.engine == ("spark" if threshold == 900 else "local")
+    assert f"{threshold:,}" in told.why
+
+
+@pytest.mark.spark
+def test_why_is_said(spark: Any, ds: lk.LanceDataset) -> None:
+    told = ds.explain.insert(ds.to_spark())
+    assert (told.engine, told.why) == ("spark", "the rows are a Spark DataFrame")
+    assert "not known before" in ds.explain.insert(iter(table().to_batches())).why
+    for engine in ("local", "spark"):
+        with lk.options(engine=engine):
+            told = ds.explain.delete("id = 1")
+            assert (told.engine, told.why) == (engine, f"options.engine is {engine!r}")
+
+
+def test_without_a_session_large_work_stays_here(ds: lk.LanceDataset) -> None:
+    if lk.session_info().state == "none":
+        with lk.options(spark_threshold_rows=1):
+            told = ds.explain.delete("id = 1")
+            assert told.engine == "local"
+            assert "no Spark session is active" in told.why
+
+
+def test_bytes_are_those_of_the_columns(ds: lk.LanceDataset) -> None:
+    whole = ds.explain.to_table().reads
+    parts = [ds.explain.to_table(columns=[name]).reads.bytes for name in ds.schema.names]
+    files = sum(f.file_size_bytes or 0 for g in ds.get_fragments() for f in g.data_files())
+    assert whole.bytes == files
+    assert sum(parts) == pytest.approx(files, rel=0.01)
+    assert whole.fragments == whole.all_fragments == 3
+    read: list[Any] = []
+    ds.scanner(columns=["wide"], scan_stats_callback=read.append).to_table()
+    # opening a file reads its end, up to 64 KiB
+    assert parts[2] <= read[0].bytes_read <= parts[2] + 3 * (64 << 10)
+
+
+def test_what_is_read_is_named(ds: lk.LanceDataset) -> None:
+    told = ds.scanner(columns={"d": "x * 2"}, filter="id > 3", order_by=["wide"]).explain()
+    assert told.reads is not None
+    assert told.reads.columns == ("id", "x", "wide")
+    assert ds.explain.head(7).reads.rows == 7
+    first = ds.get_fragments()[0]
+    one = ds.scanner(fragments=[first]).explain().reads
+    assert one is not None
+    assert one.fragments == 1
+    assert ds.explain.count_rows().reads is None
+    assert ds.explain.add_columns(pa.field("n", pa.int8())).reads is None
+    assert ds.explain.compact_files(target_rows_per_fragment=10).commits == ()
+
+
+def test_wrong_arguments_are_refused_as_the_operation_refuses_them(ds: lk.LanceDataset) -> None:
+    wrong: list[tuple[str, tuple[Any, ...], type[LancekitError]]] = [
+        ("delete", ("nope = 1",), PredicateError),
+        ("update", ({"nope": "1"},), ColumnNotFoundError),
+        ("to_table", (["nope"],), ColumnNotFoundError),
+        ("drop_columns", (["nope"],), ColumnNotFoundError),
+        ("alter_columns", ({"path": "nope", "name": "n"},), ColumnNotFoundError),
+        ("insert", (table(),), InvalidArgumentError),
+    ]
+    for name, args, kind in wrong:
+        more = {"mode": "nope"} if name == "insert" else {}
+        for call in (getattr(ds.explain, name), getattr(ds, name)):
+            with pytest.raises(kind):
+                call(*args, **more)
+    with pytest.raises(TypeError, match="unexpected"):
+        ds.explain.delete("x = 1", nope=2)
+    with pytest.raises(AttributeError, match="nothing to explain"):
+        ds.explain.nope  # noqa: B018
+
+
+def test_methods_have_the_signatures_of_the_operations(ds: lk.LanceDataset) -> None:
+    assert dir(ds.explain) == sorted(dir(ds.explain))
+    for name in dir(ds.explain):
+        owner = DatasetOptimizer if hasattr(DatasetOptimizer, name) else lk.LanceDataset
+        theirs = list(inspect.signature(getattr(owner, name)).parameters)[1:]
+        assert list(inspect.signature(getattr(Explainer(ds), name)).parameters) == theirs
+
+
+def test_plans_are_text(ds: lk.LanceDataset) -> None:
+    scanner = ds.scanner(filter="id = 3", columns=["wide"])
+    text = scanner.explain_plan(verbose=True)
+    assert text == str(scanner.explain()) == show_text(scanner.explain())
+    assert "scan of main:1" in text
+    assert "ran: 1 rows in" in scanner.analyze_plan()
+    assert "ran: 1 rows in" in scanner.analyze_plan(count_rows=True)
+    assert "bytes in" in scanner.analyze_plan()
+
+
+def hostile() -> Iterator[Explanation]:
+    ds = lk.write_dataset({"<b>&\"'": [1]}, "memory://hostile-explain")
+    yield ds.explain.to_table()
+    yield ds.explain.restore()
+
+
+def test_cards_escape_names() -> None:
+    for told in hostile():
+        assert '<b>&"' not in show_html(told)
