@@ -20,8 +20,8 @@ from lancekit.merge import MergeInsertBuilder
 from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
-from lancekit.operations.results import (
 from lancekit.operations.explanation import Explanation
+from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
     MergeResult,
@@ -49,10 +49,10 @@ __all__ = [
     "CompactionMetrics",
     "DatasetBasePath",
     "DeleteResult",
+    "Explanation",
     "FragmentMetadata",
     "History",
     "Index",
-    "Explanation",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
