@@ -147,6 +147,11 @@ class LanceDataset(
         begin = check_count("begin_version", begin_version)
         return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
 
+    @property
+    def explain(self) -> Explainer:
+        """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
+        return Explainer(self)
+
     # ---- changing rows
 
     def insert(self, data: Any, *, mode: str = "append", **kwargs: Any) -> None:
@@ -156,11 +161,6 @@ class LanceDataset(
 
     def delete(
         self,
-    @property
-    def explain(self) -> Explainer:
-        """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
-        return Explainer(self)
-
         predicate: Any,
         *,
         conflict_retries: int = 10,

@@ -24,8 +24,8 @@ __all__ = [
     "Runner",
     "choose_engine",
     "choose_runner",
-    "make_spark_source",
     "choose_source",
+    "make_spark_source",
     "register_spark",
     "spark_engine",
 ]
