@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
+
+import pyarrow as pa
 
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
@@ -25,7 +27,7 @@ from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Trans
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.options import options
-from lancekit.pipeline.casts import normalise_new_schema, plan_cast, with_new_blobs
+from lancekit.pipeline.casts import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import (
     MAX_BYTES_PER_FILE,
@@ -33,7 +35,15 @@ from lancekit.pipeline.write import (
     WriteTask,
 )
 
-__all__ = ["Staged", "WriteSettings", "stage_rows", "write_rows"]
+__all__ = [
+    "Staged",
+    "WritePlan",
+    "WriteSettings",
+    "commit_staged",
+    "plan_write",
+    "stage_rows",
+    "write_rows",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +91,37 @@ class Staged:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """How rows of one schema are to be written: checked, and nothing is done yet.
+
+    `casts` and `task` are what a worker needs.  `current` is the version that the rows are written
+    for, ``None`` for a dataset to be created.
+    """
+
+    line: Line
+    current: Snapshot | None
+    casts: CastPlan
+    task: WriteTask
+    append: bool
+    config: Mapping[str, str]
+
+    def staged(self, fragments: Iterable[Fragment]) -> Staged:
+        """Return the rows as written to these fragments."""
+        new = tuple(fragments)
+        operation = (
+            Append(new)
+            if self.append
+            else Overwrite(self.task.schema, new, config_upsert_values=self.config)
+        )
+        return Staged(
+            line=self.line,
+            current=self.current,
+            operation=operation,
+            storage_version=self.task.storage_version,
+        )
+
+
 def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:
     """Write rows and commit them; return the new version.
 
@@ -100,7 +141,17 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
     NullKeyError
         A primary-key column holds a null.
     """
-    staged = stage_rows(source, target, settings)
+    return commit_staged(stage_rows(source, target, settings), settings)
+
+
+def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
+    """Write rows without committing them; errors as in `write_rows`."""
+    plan = plan_write(source.schema, target, settings)
+    return plan.staged(source.write(plan.casts, plan.task))
+
+
+def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:
+    """Commit rows that are written; if they do not land, their files are removed."""
     operation, version = staged.operation, staged.storage_version
     pending = Pending(
         operation=operation, uuid=str(uuid.uuid4()), properties=settings.all_properties()
@@ -119,8 +170,8 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
         )
 
 
-def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
-    """Write rows without committing them; errors as in `write_rows`."""
+def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettings) -> WritePlan:
+    """Plan to write rows of a schema; errors as in `write_rows`, but for those of values."""
     line = target.line if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(line)
     if current is not None:
@@ -132,8 +183,8 @@ def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
             )
         check_writable(current)
         if settings.mode == "append":
-            return _append(source, current, settings)
-    return _overwrite(source, line, current, settings)
+            return _append(schema, current, settings)
+    return _overwrite(schema, line, current, settings)
 
 
 def _current(line: Line) -> Snapshot | None:
@@ -143,8 +194,8 @@ def _current(line: Line) -> Snapshot | None:
         return None
 
 
-def _new_schema(source: Source, key: Sequence[str], version: str) -> LanceSchema:
-    new = normalise_new_schema(source.schema)
+def _new_schema(rows: pa.Schema, key: Sequence[str], version: str) -> LanceSchema:
+    new = normalise_new_schema(rows)
     schema = LanceSchema.from_arrow(with_new_blobs(new) if version == "2.2" else new)
     for name in key:
         check_key_type(schema.field(name))
@@ -166,27 +217,34 @@ def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSett
     )
 
 
-def _append(source: Source, current: Snapshot, settings: WriteSettings) -> Staged:
+def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> WritePlan:
     if settings.primary_key:
         _check_same_key(current, settings.primary_key)
     manifest = current.manifest
-    version = manifest.storage_version
-    task = _task(current.line, manifest.schema, version, settings)
-    operation = Append(tuple(_write(source, task, allow_missing=True)))
-    return Staged(line=current.line, current=current, operation=operation, storage_version=version)
+    return WritePlan(
+        line=current.line,
+        current=current,
+        casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
+        task=_task(current.line, manifest.schema, manifest.storage_version, settings),
+        append=True,
+        config={},
+    )
 
 
 def _overwrite(
-    source: Source, line: Line, current: Snapshot | None, settings: WriteSettings
-) -> Staged:
+    rows: pa.Schema, line: Line, current: Snapshot | None, settings: WriteSettings
+) -> WritePlan:
     known = current.manifest.storage_version if current else DEFAULT_VERSION
     version = settings.storage_version or known
-    schema = _new_schema(source, settings.primary_key, version)
-    task = _task(line, schema, version, settings)
-    fragments = tuple(_write(source, task, allow_missing=False))
-    config = settings.config if current is None else {}
-    operation = Overwrite(schema, fragments, config_upsert_values=config)
-    return Staged(line=line, current=current, operation=operation, storage_version=version)
+    schema = _new_schema(rows, settings.primary_key, version)
+    return WritePlan(
+        line=line,
+        current=current,
+        casts=plan_cast(rows, schema.to_arrow(), allow_missing=False),
+        task=_task(line, schema, version, settings),
+        append=False,
+        config=settings.config if current is None else {},
+    )
 
 
 def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
@@ -198,8 +256,3 @@ def _check_same_key(current: Snapshot, key: tuple[str, ...]) -> None:
             "leave primary_key out of an append.",
             primary_key=known,
         )
-
-
-def _write(source: Source, task: WriteTask, *, allow_missing: bool) -> list[Fragment]:
-    plan = plan_cast(source.schema, task.schema.to_arrow(), allow_missing=allow_missing)
-    return source.write(plan, task)

@@ -1,7 +1,7 @@
-"""``spark.read.format("lance").load(uri)``: a thin front door to the scans of `frame`.
+"""``format("lance")``: a thin front door to the scans of `frame`, the writes and the streams.
 
-Spark runs all of this in worker processes of its own, and keeps what `LanceDataSource` found when
-``load`` was called, so a DataFrame stays at its version.
+Spark runs all of this in worker processes of its own, and a read keeps what was found when ``load``
+was called, so a DataFrame stays at its version.
 
 ``pushFilters`` is left out on purpose: in PySpark 4.3 filters that a data source accepted stay in
 force for later queries of the same DataFrame.  ``columns`` and ``filter`` are options instead.
@@ -9,26 +9,23 @@ force for later queries of the same DataFrame.  ``columns`` and ``filter`` are o
 
 from __future__ import annotations
 
-import json
 import os
 import weakref
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from lancekit.commit.line import Line, open_line
-from lancekit.commit.refs import Reference, resolve
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import list_versions, version_as_of
-from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.options import Options
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
-from lancekit.scan.sources import fragment_sources
+from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
+from lancekit.scan.sources import fragment_sources, sources_for
 from lancekit.spark.frame import (
     Piece,
     cut_pieces,
@@ -37,8 +34,10 @@ from lancekit.spark.frame import (
     scan_ranges,
     scan_wire,
 )
+from lancekit.spark.source_options import SourceOptions
 from lancekit.spark.types import spark_schema
-from lancekit.spark.worker import freeze_worker
+from lancekit.spark.worker import enter_worker
+from lancekit.spark.writer import LanceWriter, plan_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,23 +45,21 @@ if TYPE_CHECKING:
 
 __all__ = ["LanceDataSource", "register"]
 
-_STORAGE = "storage."
-_OPTIONS = ("path", "version", "tag", "branch", "asof", "columns", "filter")
-
 _registered: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("lance")`` known to a session; once is enough, twice does no harm.
+    """Make ``format("lance")`` known to a session; once is enough, twice does no harm.
 
-    The options are ``version``, ``tag``, ``branch``, ``asof`` (with a time zone), ``columns``
-    (names with commas between, or a JSON list), ``filter``, and ``storage.<name>`` for the
-    settings of an object store.
+    `SourceOptions` has the options: ``version``, ``tag``, ``branch``, ``asof`` (with a time zone),
+    ``columns`` (names with commas between, or a JSON list), ``filter``, ..., and
+    ``storage.<name>`` for the settings of an object store.
 
     Examples
     --------
     >>> register(spark_session())  # doctest: +SKIP
     >>> spark.read.format("lance").option("tag", "jan").load("flights.lance")  # doctest: +SKIP
+    >>> frame.write.format("lance").mode("append").save("flights.lance")  # doctest: +SKIP
     """
     if spark in _registered:
         return
@@ -76,11 +73,12 @@ def register(spark: SparkSession) -> None:
 
 
 class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped here
-    """One dataset at one version, as the options say."""
+    """One dataset, as the options say."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
-        self._scan = _plan(options)
+        self._options = SourceOptions.parse(options)
+        self._scan: Scan | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -89,31 +87,72 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
     def schema(self) -> StructType:
         """Return the columns as Spark has them."""
-        return spark_schema(scan_wire(self._scan.request))
+        return spark_schema(scan_wire(self._planned().request))
 
     def reader(self, schema: StructType) -> LanceReader:
         """Return what reads the rows."""
-        if schema != self.schema():
-            raise InvalidArgumentError(
-                f"The dataset's columns are {self.schema().simpleString()}, and the schema asked "
-                f"for is {schema.simpleString()}.",
-                hint='Leave schema() out, and name columns with option("columns", "a,b").',
-            )
-        return LanceReader(self._scan)
+        return LanceReader(_narrowed(self._planned(), schema), self._options.in_force())
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: ARG002
-        """Refuse: Spark gives its writers no way to commit more than once."""
-        raise NotOfferedError(
-            'Writing with format("lance") is not offered.',
-            hint="Pass the DataFrame to lancekit.write_dataset() or to merge_insert().",
-        )
+    def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
+        """Return what writes rows."""
+        return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
+
+    def _planned(self) -> Scan:
+        if self._scan is None:
+            asked = self._options
+            asked.check_use("read")
+            with asked.on_this():
+                self._scan = plan_scan(asked, asked.snapshot())
+        return self._scan
+
+
+def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
+    """Return the scan of a version that the options ask for."""
+    schema = blob_view(snapshot.manifest.schema)
+    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
+    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
+    request = ScanRequest(
+        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
+        predicate=predicate,
+        batch_rows=asked.batch_size or BATCH_ROWS,
+    )
+    sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    return Scan(sources=tuple(sources), request=request)
+
+
+def _narrowed(scan: Scan, schema: StructType) -> Scan:
+    """Return a scan of the columns in a schema that the user gave."""
+    own = spark_schema(scan_wire(scan.request))
+    if schema == own:
+        return scan
+    known = {field.name: field for field in own}
+    outputs = {output.field.name: output for output in scan.request.outputs}
+    chosen = []
+    for field in schema:
+        found = known.get(field.name)
+        fits = found is not None and found.dataType == field.dataType
+        if found is None or not fits or (found.nullable and not field.nullable):
+            there = (
+                "the dataset has no such column"
+                if found is None
+                else f"it is {found.simpleString()} there"
+            )
+            raise InvalidArgumentError(
+                f"The schema asks for {field.simpleString()}; {there}.",
+                hint='Leave schema() out, and name columns with option("columns", "a,b").',
+                column=field.name,
+            )
+        output = outputs[field.name]
+        chosen.append(replace(output, field=output.field.with_nullable(field.nullable)))
+    return replace(scan, request=replace(scan.request, outputs=tuple(chosen)))
 
 
 class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped here
     """Reads one piece of a scan per partition."""
 
-    def __init__(self, scan: Scan) -> None:
+    def __init__(self, scan: Scan, options: Options) -> None:
         self._request = scan.request
+        self._options = options
         pieces = cut_pieces(scan_ranges(scan), scan.request, os.cpu_count() or 1)
         self._pieces: list[Piece] = pieces or [Piece(())]
 
@@ -123,90 +162,11 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
 
     def __getstate__(self) -> dict[str, Any]:
         # Each task gets its own piece with its partition.
-        return {"_request": self._request, "_pieces": []}
+        return {**self.__dict__, "_pieces": []}
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a piece."""
-        freeze_worker()
+        enter_worker(self._options)
         wire = scan_wire(self._request)
         for batch in read_piece(partition.value, self._request):
             yield scan_batch(batch, wire)
-
-
-# ---- options
-
-
-def _plan(options: Mapping[str, str]) -> Scan:
-    known = {name: options[name] for name in options if not name.startswith(_STORAGE)}
-    unknown = sorted(set(known) - set(_OPTIONS))
-    if unknown:
-        raise InvalidArgumentError(
-            f'format("lance") has no option {unknown[0]!r}.',
-            hint=f"The options are {', '.join(_OPTIONS[1:])} and {_STORAGE}<name>.",
-            option=unknown[0],
-        )
-    uri = known.get("path")
-    if not uri:
-        raise InvalidArgumentError("No dataset is named.", hint="Call load(uri).")
-    if uri.startswith("memory:"):
-        raise InvalidArgumentError(
-            f"{uri} lives in the memory of one process, and Spark reads it in others.",
-            hint="Keep the dataset on a disk or in an object store.",
-        )
-    settings = {
-        name.removeprefix(_STORAGE): options[name] for name in options if name.startswith(_STORAGE)
-    }
-    snapshot = _open(open_line(uri, settings or None), known)
-    schema = blob_view(snapshot.manifest.schema)
-    text = known.get("filter")
-    request = ScanRequest(
-        outputs=plan_columns(schema, _columns(known.get("columns"))),
-        predicate=None if text is None else Predicate.parse(text, schema.to_arrow()),
-    )
-    return Scan(sources=tuple(fragment_sources(snapshot, schema)), request=request)
-
-
-def _open(line: Line, options: Mapping[str, str]) -> Snapshot:
-    chosen = [name for name in ("version", "tag", "asof") if name in options]
-    if len(chosen) > 1 or ("tag" in options and "branch" in options):
-        named = chosen if len(chosen) > 1 else ["tag", "branch"]
-        raise InvalidArgumentError(
-            f"The options {' and '.join(named)} were both given.", hint="Give one of the two."
-        )
-    branch = options.get("branch")
-    on = line.on(None if branch in {None, "main"} else branch)
-    if "asof" in options:
-        listing = list_versions(on)
-        return version_as_of(
-            listing, _moment(options["asof"]), lambda v: load_snapshot(on, v, listing.naming)
-        )
-    version = options.get("version")
-    if version is not None and not version.isdecimal():
-        raise InvalidArgumentError(
-            f"The version {version!r} is not a number.", hint='A tag has an option "tag".'
-        )
-    number = None if version is None else int(version)
-    return resolve(line, Reference(version=number, branch=on.branch, tag=options.get("tag")))
-
-
-def _moment(text: str) -> datetime:
-    hint = 'Write it like "2026-03-01 12:00:00+00:00".'
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidArgumentError(f"asof={text!r} is not a time.", hint=hint) from error
-    if moment.tzinfo is None:
-        # Local time would be the workers', and nobody sees a warning of theirs.
-        raise InvalidArgumentError(f"asof={text!r} has no time zone.", hint=hint)
-    return moment.astimezone(UTC)
-
-
-def _columns(text: str | None) -> list[str] | None:
-    if text is None:
-        return None
-    if text.lstrip().startswith("["):
-        try:
-            return [str(name) for name in json.loads(text)]
-        except ValueError as error:
-            raise InvalidArgumentError(f"columns={text!r} is not a JSON list.") from error
-    return [name.strip() for name in text.split(",")]

@@ -58,12 +58,12 @@ def plan(ds, **options):
     ids=str,
 )
 def test_options(ds, options, expected):
-    assert plan(ds, **options)._scan.to_table()["id"].to_pylist() == expected
+    assert plan(ds, **options)._planned().to_table()["id"].to_pylist() == expected
 
 
 def test_as_of_a_moment(ds):
     moment = ds.versions()[1]["timestamp"].astimezone()
-    rows = plan(ds, asof=moment.isoformat())._scan.to_table()
+    rows = plan(ds, asof=moment.isoformat())._planned().to_table()
     assert rows["id"].to_pylist() == [*range(1, 10)]
 
 
@@ -90,12 +90,16 @@ def test_columns(ds):
         ({"mode": "x"}, InvalidArgumentError, "has no option 'mode'"),
         ({"path": "memory://x"}, InvalidArgumentError, "in the memory of one process"),
         ({"path": ""}, InvalidArgumentError, "No dataset is named"),
+        ({"batch_size": "0"}, InvalidArgumentError, "batch_size='0' is not a whole number"),
+        ({"with_row_id": "yes"}, InvalidArgumentError, "is neither"),
+        ({"trusted_bases": "s3://x"}, InvalidArgumentError, "trusted_bases='s3://x' is not a JSON"),
+        ({"startingVersion": "1"}, InvalidArgumentError, "not one of a read"),
     ],
     ids=str,
 )
 def test_bad_options_are_named(ds, options, kind, said):
     with pytest.raises(kind, match=re.escape(said)):
-        plan(ds, **options)
+        plan(ds, **options).schema()
 
 
 # ---- through Spark
@@ -161,11 +165,41 @@ def test_a_bad_option_is_named_by_spark_too(spark, ds):
 
 
 @pytest.mark.spark
-def test_other_schemas_and_writing_are_refused(spark, ds):
+def test_a_schema_chooses_columns(spark, ds):
+    frame = spark.read.format("lance").schema("x double, id long").load(ds.uri)
+    assert frame.toArrow().to_pylist() == ds.to_table(["x", "id"]).to_pylist()
     with pytest.raises(Exception, match="Leave schema"):
         spark.read.format("lance").schema("id string").load(ds.uri).count()
-    with pytest.raises(Exception, match="not offered"):
-        spark.range(1).write.format("lance").mode("append").save(ds.uri)
+
+
+@pytest.mark.spark
+def test_hidden_columns_and_batches(spark, ds):
+    frame = load(spark, ds, with_row_id="true", with_row_address="TRUE", batchSize="3")
+    assert frame.columns == ["id", "x", "a,b", "_rowid", "_rowaddr"]
+    expected = ds.to_table(with_row_id=True, with_row_address=True)
+    assert frame.toArrow().to_pylist() == expected.to_pylist()
+
+
+def test_row_ids_leave_fragments_out(ds):
+    sources = plan(ds, filter=f"_rowid = {1 << 32}")._planned().sources
+    assert [source.fragment.id for source in sources] == [1]
+
+
+@pytest.mark.spark
+def test_trust_is_an_option(spark, s3, tmp_path):
+    """The processes of a data source do not see ``lk.options`` of this one."""
+    settings = s3.storage_options
+    bucket = f"s3://{s3.bucket}/trusted"
+    far = lk.write_dataset({"id": [1, 2]}, f"{bucket}/far", storage_options=settings)
+    with lk.options(trusted_bases=(bucket,)):
+        far.shallow_clone(str(tmp_path / "near"), 1)
+    near = spark.read.format("lance").options(
+        **{f"storage.{name}": value for name, value in settings.items()}
+    )
+    with pytest.raises(Exception, match="UntrustedBaseError"):
+        near.load(str(tmp_path / "near")).count()
+    trusting = near.option("trusted_bases", json.dumps([bucket]))
+    assert ids(trusting.load(str(tmp_path / "near"))) == [1, 2]
 
 
 @pytest.mark.spark
