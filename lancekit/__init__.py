@@ -16,6 +16,7 @@ from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.format.transaction import Transaction
 from lancekit.fragment import FragmentMetadata, LanceFragment
 from lancekit.history import History, Version
+from lancekit.inventory import DataStatistics, FieldStatistics
 from lancekit.merge import MergeInsertBuilder
 from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.cleanup import CleanupExplanation
@@ -30,6 +31,7 @@ from lancekit.operations.results import (
 from lancekit.options import options
 from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
+from lancekit.scan.statistics import ScanStatistics
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.spark import session_info, spark_session, stop_spark
 from lancekit.udf import BatchUDF, batch_udf
@@ -47,9 +49,11 @@ __all__ = [
     "CleanupStats",
     "ColumnOrdering",
     "CompactionMetrics",
+    "DataStatistics",
     "DatasetBasePath",
     "DeleteResult",
     "Explanation",
+    "FieldStatistics",
     "FragmentMetadata",
     "History",
     "Index",
@@ -59,6 +63,7 @@ __all__ = [
     "LanceScanner",
     "MergeInsertBuilder",
     "MergeResult",
+    "ScanStatistics",
     "ScannerBuilder",
     "SqliteManifestStore",
     "Tags",

@@ -22,6 +22,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.explaining import Explainer
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
+from lancekit.inventory import Inventory
 from lancekit.merge import MergeInsertBuilder
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.auto_cleanup import auto_cleanup_config
@@ -48,7 +49,15 @@ __all__ = [
 
 
 class LanceDataset(
-    Reading, Changing, Replacing, Committing, Configuring, Versioned, Displayed, PartOfPylance
+    Reading,
+    Changing,
+    Replacing,
+    Committing,
+    Configuring,
+    Inventory,
+    Versioned,
+    Displayed,
+    PartOfPylance,
 ):
     """A handle on a dataset, at one version of one branch.
 

@@ -27,6 +27,7 @@ from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.check_operation import described_file
 from lancekit.operations.delete import delete_in_fragment
+from lancekit.operations.validate import validate_fragment
 from lancekit.operations.write import stage_rows
 from lancekit.pipeline.mark import MarkTask, find_rows
 from lancekit.pipeline.source import open_source
@@ -147,6 +148,21 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         """
         file, rows = described_file(dataset._snapshot, filename)
         return Fragment(fragment_id, (file,), rows)
+
+    def validate(self, *, deep: bool = False) -> None:
+        """Raise if something is wrong with the fragment's files.
+
+        Parameters
+        ----------
+        deep
+            As in `LanceDataset.validate`.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file.
+        """
+        validate_fragment(self.source, deep=deep)
 
     @property
     def fragment_id(self) -> int:

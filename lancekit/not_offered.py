@@ -13,10 +13,10 @@ from lancekit.errors import NotOfferedAttributeError
 __all__ = ["NOT_OFFERED", "PartOfPylance"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
-_CLEANUP = "comes with the later release on maintenance"
 _MEMWAL = "MemWAL comes with a later release"
 _SESSION = "there is no cache or session object"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
+_NEVER = "pylance has the name and refuses it"
 _PLAN = "there is no query plan to show"
 _BASES = "new data goes to the dataset's own folder"
 
@@ -41,14 +41,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _INDEX,
         ),
-        **dict.fromkeys(
-            [
-                "all_files",
-                "drop",
-                "tracked_files",
-            ],
-            _CLEANUP,
-        ),
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [
@@ -62,16 +54,14 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _SESSION,
         ),
-        **dict.fromkeys(["filter", "join", "join_asof", "partition_expression", "sort_by"], _ARROW),
+        **dict.fromkeys(["filter", "join_asof", "sort_by"], _ARROW),
+        **dict.fromkeys(["join", "partition_expression"], _NEVER),
         "from_pydantic_model": "write_dataset() takes rows, not models",
         "replace_schema": "pylance refuses it too; use update_schema_metadata()",
-        "stats": "comes with the later release on maintenance; versions() has the totals",
-        "version_refs": "versions() lists versions; tags.list() and branches.list() the names",
     },
     "LanceScanner": {
-        **dict.fromkeys(["analyze_plan", "explain_plan"], _PLAN),
-        **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "scan_batches"], _ARROW),
-        "take": "use LanceDataset.take()",
+        **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "take"], _NEVER),
+        "scan_batches": "pylance's own always raises; use to_batches()",
     },
     "ScannerBuilder": {
         **dict.fromkeys(
@@ -88,10 +78,10 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "row_addr_prefilter": "use a filter on _rowaddr",
         "substrait_aggregate": _PLAN,
     },
+    "LanceStats": {"index_stats": _INDEX},
     "LanceFragment": {
         "open_session": _SESSION,
-        "partition_expression": _ARROW,
-        "validate": _CLEANUP,
+        "partition_expression": _NEVER,
     },
     "MergeInsertBuilder": {
         **dict.fromkeys(

@@ -13,7 +13,7 @@ from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.scanner import ScanRequest, plan_columns, scan_fragment
 from lancekit.scan.sources import FragmentSource, fragment_sources
 
-__all__ = ["validate_version"]
+__all__ = ["validate_fragment", "validate_version"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,11 @@ def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
         )
     tasks = [_Task(source=source, deep=deep) for source in fragment_sources(snapshot)]
     choose_runner(manifest.num_rows if deep else 0).map(_validate, tasks)
+
+
+def validate_fragment(source: FragmentSource, *, deep: bool) -> None:
+    """Raise ``CorruptFileError`` if something is wrong with a fragment's files."""
+    _validate(_Task(source=source, deep=deep))
 
 
 def _validate(task: _Task) -> None:

@@ -30,6 +30,7 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "Branches": (_dataset.Branches, lk.Branches),
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
     "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
+    "LanceStats": (_dataset.LanceStats, lk.inventory.LanceStats),
 }
 
 #: how what works differs from pylance
@@ -61,6 +62,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.insert": "keywords are those of `write_dataset`",
     "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
     "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
+    "LanceDataset.drop": "a branch's folder is refused",
     "LanceDataset.metadata": "read only, as in pylance",
     "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
     "LanceDataset.sample": "no further keywords",
@@ -73,6 +75,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceFragment.metadata": "lancekit's own `FragmentMetadata`, with the same JSON",
     "LanceFragment.scanner": "`batch_readahead` and other hints change nothing",
     "LanceFragment.take": "positions count live rows",
+    "LanceFragment.validate": "`deep=True` reads every value and compares checksums",
     "LanceFragment.to_batches": "keywords of `scanner`",
     "LanceFragment.to_pandas": "keywords of `scanner`",
     "LanceFragment.to_table": "keywords of `scanner`",
@@ -96,6 +99,7 @@ OTHER_SIGNATURE = frozenset(
         "DatasetOptimizer.compact_files",
         "LanceDataset.head",
         "LanceDataset.validate",
+        "LanceFragment.validate",
         "LanceFragment.to_batches",
         "LanceFragment.to_pandas",
         "LanceFragment.to_table",
