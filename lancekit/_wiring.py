@@ -10,6 +10,7 @@ from typing import Any
 from lancekit.blobs import register_blob_type
 from lancekit.display import register_display
 from lancekit.pipeline.runner import Runner, register_spark
+from lancekit.progress import Show, register_bars
 
 __all__ = ["connect"]
 
@@ -48,8 +49,15 @@ def _html(value: object) -> str:
     return show_html(value)
 
 
+def _bar(wanted: bool) -> Show | None:
+    from lancekit.notebook.progress import make_bar
+
+    return make_bar(wanted)
+
+
 def connect() -> None:
-    """Register Spark, the cards and the type of blobs."""
+    """Register Spark, the cards, the progress bars and the type of blobs."""
     register_blob_type()
     register_spark(_Spark())
     register_display(_text, _html)
+    register_bars(_bar)

@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
 __all__ = ["Options", "options"]
 
 Check = Callable[[str, Any], Any]
+Told: TypeAlias = bool | str | Callable[[Any], None]
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -52,6 +53,16 @@ def _one_of(*choices: str) -> Check:
         return str(value)
 
     return check
+
+
+def _progress(name: str, value: Any) -> Any:
+    if value != "auto" and not isinstance(value, bool) and not callable(value):
+        raise InvalidTypeError(
+            f"option {name!r} must be 'auto', True, False or a function, not {value!r}.",
+            option=name,
+            value=value,
+        )
+    return value
 
 
 def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
@@ -108,6 +119,14 @@ class Options:
         1 << 30,
         _count,
         "A stream of rows to merge is kept in memory up to this size, in a temporary file above.",
+    )
+    shared_folders: tuple[str, ...] = _option(
+        (), _uri_prefixes, "Local folders that all machines of a Spark cluster see at one path."
+    )
+    progress: Told = _option(  # noqa: RUF009  # as the rest; an alias hides it
+        "auto",
+        _progress,
+        "Bars for long operations: where somebody looks, always, never, or a function to tell.",
     )
     display_rows: int = _option(10, _count, "Rows that a table shows before it is cut.")
     display_columns: int = _option(20, _count, "Columns that a schema or table shows.")

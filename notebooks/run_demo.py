@@ -54,7 +54,14 @@ def execute(path: Path, folder: Path, *, talk: bool = False) -> NotebookNode:
         # the kernel's own warnings are about its sockets, not about the notebook
         extra_arguments=["--log-level=ERROR"],
     )
-    return client.execute()
+    done = client.execute()
+    for cell in done.cells:
+        if cell.cell_type == "code":
+            # a progress bar has vanished by now, and comes or not with the speed of the machine
+            cell.outputs = [
+                o for o in cell.outputs if o.get("metadata", {}).get("lancekit") is None
+            ]
+    return done
 
 
 def summary(folder: Path) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from lancekit.errors import EngineError
 from lancekit.options import options
+from lancekit.progress import POLL_SECONDS, Tracker, tracking, what_is
 
 __all__ = [
     "Choice",
@@ -55,9 +56,25 @@ class LocalRunner:
         if len(tasks) <= 1:
             return [work(task) for task in tasks]
         threads = min(len(tasks), os.cpu_count() or 1, 8)
-        context = copy_context()  # options of a `with` block hold in the threads too
-        with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
-            return list(pool.map(lambda task: context.copy().run(work, task), tasks))
+        with (
+            tracking(what_is(work), len(tasks)) as tracker,
+            ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool,
+        ):
+            context = copy_context()  # options of a `with` block hold in the threads too
+            running = [pool.submit(context.copy().run, work, task) for task in tasks]
+            try:
+                return [_result_of(future, tracker) for future in running]
+            finally:
+                for future in running:
+                    future.cancel()  # the rest, after a failure
+
+
+def _result_of(future: Future[Result], tracker: Tracker) -> Result:
+    while wait([future], POLL_SECONDS).not_done:
+        tracker.draw()
+    tracker.advance()
+    tracker.draw()
+    return future.result()
 
 
 class Engine(Protocol):

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from lancekit.spark.connect import is_connect
+from lancekit.spark.connect import is_connect, remote_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Client", "client_of"]
+__all__ = ["Client", "State", "client_of"]
+
+State: TypeAlias = Callable[[], tuple[int, int | None]]
+"""Says how many tasks are done, and how many there are as far as that is known."""
+
+_POLL_SECONDS = 0.3
+_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 class Client(Protocol):
@@ -28,6 +35,12 @@ class Client(Protocol):
 
     def cancel(self, name: str) -> None:
         """Cancel the running jobs of a tag."""
+
+    def watch(self, name: str) -> AbstractContextManager[State]:
+        """Follow the jobs of a tag; entered in the thread that waits for them."""
+
+    def elsewhere(self) -> str | None:
+        """Return what runs the tasks if they run on other machines than this one."""
 
 
 class _Classic:
@@ -57,6 +70,27 @@ class _Classic:
     def cancel(self, name: str) -> None:
         self._context.cancelJobsWithTag(name)
 
+    @contextmanager
+    def watch(self, name: str) -> Iterator[State]:
+        over = threading.Event()
+        state: list[tuple[int, int | None]] = [(0, None)]
+
+        def poll() -> None:
+            tracker = self._context._jsc.sc().statusTracker()
+            while not over.wait(_POLL_SECONDS):
+                state[0] = _tasks(tracker, name)
+
+        # An interrupt in the midst of a call would leave its answer to the thread's next one.
+        thread = threading.Thread(target=_quietly(poll), daemon=True)
+        thread.start()
+        try:
+            yield lambda: state[0]
+        finally:
+            over.set()
+
+    def elsewhere(self) -> str | None:
+        return _beyond_this_machine(self._context.master)
+
 
 class _Connect:
     """A session at the other end of a connection."""
@@ -77,7 +111,58 @@ class _Connect:
     def cancel(self, name: str) -> None:
         self._session.interruptTag(name)
 
+    @contextmanager
+    def watch(self, name: str) -> Iterator[State]:
+        state: list[tuple[int, int | None]] = [(0, None)]
+
+        def follow(*, stages: Any = None, **_: Any) -> None:
+            # It hears of all that the session runs, each in the thread that runs it.
+            if stages and name in self._session.getTags():
+                listed = list(stages)
+                total = sum(stage.num_tasks for stage in listed)
+                state[0] = sum(stage.num_completed_tasks for stage in listed), total
+
+        self._session.registerProgressHandler(follow)
+        try:
+            yield lambda: state[0]
+        finally:
+            self._session.removeProgressHandler(follow)
+
+    def elsewhere(self) -> str | None:
+        place = remote_of(self._session)
+        if place == "local":
+            return None
+        if place.removeprefix("sc://").rpartition(":")[0] not in _THIS_MACHINE:
+            return place
+        return _beyond_this_machine(str(self._session.conf.get("spark.master", "local")))
+
 
 def client_of(session: Any) -> Client:
     """Return what a session needs to be handled as one of its kind."""
     return _Connect(session) if is_connect(session) else _Classic(session)
+
+
+def _beyond_this_machine(master: str) -> str | None:
+    # `local-cluster` starts processes of this machine, too.
+    return None if master.startswith("local") else master
+
+
+def _tasks(tracker: Any, tag: str) -> tuple[int, int | None]:
+    """Return how many tasks of a tag's jobs are done, and how many there are in all."""
+    done = total = 0
+    for job in tracker.getJobIdsForTag(tag):
+        for stage in tracker.getJobInfo(job).get().stageIds():
+            found = tracker.getStageInfo(stage)
+            if found.isDefined():
+                done += found.get().numCompletedTasks()
+                total += found.get().numTasks()
+    return done, total or None
+
+
+def _quietly(work: Callable[[], None]) -> Callable[[], None]:
+    def run() -> None:
+        # The Java process may end meanwhile, which the action itself reports.
+        with suppress(Exception):
+            work()
+
+    return run

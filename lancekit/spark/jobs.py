@@ -13,25 +13,40 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import copy_context
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from lancekit.errors import LancekitError
 from lancekit.options import options
+from lancekit.progress import tracking, what_is
 from lancekit.spark.client import client_of
 from lancekit.spark.failures import job_failure
 from lancekit.spark.worker import enter_worker
+from lancekit.storage.sending import sent_to
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["collect", "map_batches", "run_action"]
+__all__ = ["collect", "map_batches", "pack", "run_action"]
 
 Result = TypeVar("Result")
 
 _ROW = "partition int, failed boolean, result binary"
 _POLL_SECONDS = 0.1
+
+
+def pack(session: SparkSession, value: object) -> bytes:
+    """Pickle what a session's workers are to have; what it holds appears in no plan or log.
+
+    Spark would pickle it too, and hide what went wrong behind an error of its own.
+    """
+    from pyspark import cloudpickle
+
+    with sent_to(client_of(session).elsewhere()):
+        packed: bytes = cloudpickle.dumps(value)
+    return packed
 
 
 def map_batches(
@@ -44,12 +59,11 @@ def map_batches(
     Raises
     ------
     StorageError
-        The function is to read or write what is in this process's memory.
+        The function is to read or write what other machines do not see: this process's memory, or
+        its disk in a session that runs elsewhere.
     """
-    from pyspark import cloudpickle
-
-    # Spark would pickle it too, and hide what went wrong behind an error of its own.
-    packed = cloudpickle.dumps((work, options.current()))
+    # Who follows the progress does so here.
+    packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, values = pickle.loads(packed)  # noqa: S301  # made above
@@ -64,6 +78,7 @@ def collect(
     work: Callable[[Iterator[pa.RecordBatch]], Result],
     *,
     discard: Callable[[Result], None] | None = None,
+    what: str | None = None,
 ) -> list[Result]:
     """Run a function on each partition of a DataFrame; return the results in their order.
 
@@ -75,6 +90,8 @@ def collect(
         Gets the Arrow batches of a partition, also if there are none.
     discard
         What to do with the results of the others if a partition failed.
+    what
+        What a progress bar calls it; by default what the function does.
 
     Raises
     ------
@@ -100,7 +117,8 @@ def collect(
             }
         )
 
-    rows = run_action(frame.sparkSession, map_batches(frame, run, _ROW).toArrow)
+    tasks = map_batches(frame, run, _ROW)
+    rows = run_action(frame.sparkSession, tasks.toArrow, what=what or what_is(work))
     results: list[Result] = []
     failures: list[LancekitError] = []
     for row in rows.sort_by("partition").to_pylist():
@@ -115,8 +133,10 @@ def collect(
     return results
 
 
-def run_action(session: SparkSession, action: Callable[[], Result]) -> Result:
-    """Run an action of Spark's; an interrupt cancels its jobs, and only these.
+def run_action(
+    session: SparkSession, action: Callable[[], Result], *, what: str = "working"
+) -> Result:
+    """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
 
     Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
     a classic one goes on waiting, and Connect leaves the job running.
@@ -144,15 +164,19 @@ def run_action(session: SparkSession, action: Callable[[], Result]) -> Result:
 
     context = copy_context()
     over = threading.Event()  # an interrupted join() would take the thread for dead
-    client.thread(run).start()
-    try:
-        while not over.wait(_POLL_SECONDS):
-            pass
-    except KeyboardInterrupt:
-        client.cancel(tag)
-        while not over.wait(_POLL_SECONDS):
-            client.cancel(tag)  # what had not been submitted yet
-        raise
+    thread = client.thread(run)
+    with tracking(what) as tracker, client.watch(tag) as state:
+        thread.start()
+        try:
+            while not over.wait(_POLL_SECONDS):
+                if not tracker.patient:
+                    tracker.set(*state())
+                    tracker.draw()
+        except KeyboardInterrupt:
+            client.cancel(tag)
+            while not over.wait(_POLL_SECONDS):
+                client.cancel(tag)  # what had not been submitted yet
+            raise
     if failed:
         raise job_failure(failed[0]) from failed[0]
     return done[0]

@@ -9,8 +9,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lancekit.progress import what_is
 from lancekit.spark.client import client_of
-from lancekit.spark.jobs import collect
+from lancekit.spark.jobs import collect, pack
 from lancekit.spark.session import spark_session
 
 __all__ = ["TASKS_PER_CORE", "SparkRunner"]
@@ -44,13 +45,11 @@ class SparkRunner:
         """
         if not tasks:
             return []
-        from pyspark import cloudpickle
-
         session = spark_session()
         groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
         cuts = [len(tasks) * n // groups for n in range(groups + 1)]
         # Each group is pickled by itself, so that a worker unpacks no more than its own.
-        packed = [cloudpickle.dumps((work, tasks[start:stop])) for start, stop in pairwise(cuts)]
+        packed = [pack(session, (work, tasks[start:stop])) for start, stop in pairwise(cuts)]
 
         def run(batches: Iterator[pa.RecordBatch]) -> list[Result]:
             results: list[Result] = []
@@ -60,5 +59,5 @@ class SparkRunner:
                     results += [function(task) for task in group]
             return results
 
-        answers = collect(session.range(0, groups, 1, groups), run)
+        answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work))
         return [result for group in answers for result in group]

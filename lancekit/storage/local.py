@@ -18,6 +18,7 @@ from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo, Page
 from lancekit.storage.disk_errors import reading
 from lancekit.storage.durable import FileSink, link_if_absent, replace_file, write_over
 from lancekit.storage.names import check_folder, check_name
+from lancekit.storage.sending import check_sent
 
 __all__ = ["LocalStore", "MappedFile"]
 
@@ -208,6 +209,7 @@ class LocalStore:
         return f"LocalStore({self._root!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
+        check_sent(self._root)
         return _restore, (self._root, self.fsync)
 
     def _listed(self, folder: str) -> list[str]:

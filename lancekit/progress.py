@@ -1,0 +1,185 @@
+"""How far a long operation has come: work tells it here, and the roof says how that is shown.
+
+Whoever maps work over tasks does so within `tracking`.  After a second the first bar is drawn, so
+short operations show none; `lancekit.options.progress` turns bars off, or names a function that is
+told instead.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, TypeAlias
+
+from lancekit.options import options
+
+__all__ = ["POLL_SECONDS", "Progress", "Show", "Tracker", "register_bars", "tracking", "what_is"]
+
+PATIENCE_SECONDS = 1.0
+"""How long an operation runs before it shows a bar."""
+
+POLL_SECONDS = 0.2
+"""How often a bar is drawn anew, at most."""
+
+#: what a person calls it, by the module of the work
+WORDS = {
+    "clone": "copying files",
+    "cleanup_plan": "reading versions",
+    "columns": "making columns",
+    "compact": "compacting",
+    "mark": "looking for rows",
+    "match": "matching keys",
+    "merge": "merging",
+    "probe": "matching keys",
+    "replace": "replacing columns",
+    "source": "writing",
+    "update": "updating",
+    "validate": "checking",
+    "write": "writing",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """The state of a running operation, as a function in ``options.progress`` gets it."""
+
+    what: str
+    """What is going on, such as ``"merging"``."""
+    done: int
+    """Tasks that are finished."""
+    total: int | None
+    """All tasks, where that is known yet."""
+    seconds: float
+    """How long it has been running."""
+    finished: bool = False
+    """Whether this is the last that is heard of it."""
+
+
+Show: TypeAlias = Callable[[Progress], None]
+
+_bars: list[Callable[[bool], Show | None]] = []
+_inside: ContextVar[bool] = ContextVar("lancekit_progress", default=False)
+
+
+def register_bars(make: Callable[[bool], Show | None]) -> None:
+    """Say how bars are drawn; called once, by the package's roof.
+
+    ``make`` is told whether a bar is wanted where nobody may be looking, and returns what draws
+    one, if anything does.
+    """
+    _bars[:] = [make]
+
+
+def what_is(work: Any) -> str:
+    """Return in a word what a function does that is mapped over tasks.
+
+    Examples
+    --------
+    >>> what_is(len)
+    'working'
+    """
+    while hasattr(work, "func"):  # a partial of it
+        work = work.func
+    module = getattr(work, "__module__", None) or type(work).__module__
+    return WORDS.get(module.rpartition(".")[2], "working")
+
+
+class Tracker:
+    """What a running operation tells its progress to."""
+
+    def __init__(self, what: str, total: int | None, *, silent: bool) -> None:
+        self._what = what
+        self._done = 0
+        self._total = total
+        self._started = monotonic()
+        self._drawn = 0.0
+        self._lock = threading.Lock()
+        choice = "silent" if silent else options.progress
+        self._show: Show | None = choice if callable(choice) else None
+        # Finding out where to draw takes a while, so it waits until there is something to draw.
+        self._undecided = choice is True or (choice == "auto" and bool(_bars))
+        self._wanted = choice is True
+
+    @property
+    def patient(self) -> bool:
+        """Whether nothing would be drawn yet, so that nobody need ask how far it is."""
+        if self._show is not None:
+            return False
+        return not self._undecided or monotonic() - self._started < PATIENCE_SECONDS
+
+    def advance(self) -> None:
+        """Count one more task; safe in any thread."""
+        with self._lock:
+            self._done += 1
+
+    def set(self, done: int, total: int | None) -> None:
+        """Say how far it is."""
+        self._done, self._total = done, total
+
+    def draw(self) -> None:
+        """Show the state, if it is time to; called in the thread that waits."""
+        now = monotonic()
+        if self.patient or now - self._drawn < POLL_SECONDS:
+            return
+        if self._undecided:
+            self._undecided = False
+            self._show = _bars[0](self._wanted) if _bars else None
+        self._drawn = now
+        self._tell(finished=False)
+
+    def finish(self) -> None:
+        """Show that it is over."""
+        self._tell(finished=True)
+        self._show = None
+
+    def _tell(self, *, finished: bool) -> None:
+        if self._show is None:
+            return
+        progress = Progress(
+            what=self._what,
+            done=self._done,
+            total=self._total,
+            seconds=monotonic() - self._started,
+            finished=finished,
+        )
+        try:
+            self._show(progress)
+        except Exception as error:  # what is shown must not break what is done
+            self._show = None
+            warnings.warn(
+                f"progress is not shown any more: {type(error).__name__}: {error}", stacklevel=2
+            )
+
+
+@contextmanager
+def tracking(what: str, total: int | None = None) -> Iterator[Tracker]:
+    """Track an operation; one that runs inside of another shows nothing of its own.
+
+    Parameters
+    ----------
+    what
+        What is going on, such as ``"merging"``.
+    total
+        How many tasks there are, where that is known.
+
+    Examples
+    --------
+    >>> with options(progress=lambda p: print(p.what, p.done, p.total, p.finished)):
+    ...     with tracking("counting", 2) as tracker:
+    ...         tracker.advance()
+    ...         tracker.draw()
+    counting 1 2 False
+    counting 1 2 True
+    """
+    tracker = Tracker(what, total, silent=_inside.get())
+    token = _inside.set(True)
+    try:
+        yield tracker
+    finally:
+        _inside.reset(token)
+        tracker.finish()

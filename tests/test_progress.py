@@ -1,0 +1,166 @@
+"""Progress: who is told what, when nothing is shown, and what a bar looks like."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+import threading
+import time
+from functools import partial
+
+import pytest
+
+import lancekit as lk
+from lancekit import progress
+from lancekit.errors import InvalidTypeError
+from lancekit.notebook.progress import make_bar
+from lancekit.pipeline.compact import compact_rows
+from lancekit.pipeline.runner import LocalRunner
+from lancekit.progress import Progress, tracking, what_is
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_function_is_told(monkeypatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.0)
+    told: list[Progress] = []
+    with lk.options(progress=told.append):
+        assert LocalRunner().map(lambda task: -task, range(4)) == [0, -1, -2, -3]
+    assert [(p.done, p.total, p.finished) for p in told] == [
+        *((n, 4, False) for n in (1, 2, 3, 4)),
+        (4, 4, True),
+    ]
+
+
+def test_the_inner_of_two_says_nothing() -> None:
+    told: list[Progress] = []
+
+    def outer(task: int) -> list[int]:
+        return LocalRunner().map(lambda _: threading.get_ident(), range(task))
+
+    with lk.options(progress=told.append):
+        LocalRunner().map(outer, [2, 3])
+    assert {p.total for p in told} == {2}
+
+
+def test_the_first_failure_ends_the_rest() -> None:
+    told: list[Progress] = []
+    ran = []
+
+    def work(task: int) -> None:
+        ran.append(task)
+        if task == 1:
+            raise ZeroDivisionError
+        time.sleep(0.01)
+
+    with lk.options(progress=told.append), pytest.raises(ZeroDivisionError):
+        LocalRunner().map(work, range(500))
+    assert told[-1].finished
+    assert len(ran) < 500
+
+
+def test_a_function_that_fails_breaks_nothing() -> None:
+    def show(_: Progress) -> None:
+        raise ValueError("no room")
+
+    with (
+        lk.options(progress=show),
+        pytest.warns(UserWarning, match="not shown any more: ValueError: no room"),
+    ):
+        assert LocalRunner().map(abs, [-1, -2]) == [1, 2]
+
+
+@pytest.mark.parametrize("choice", ["auto", True, False])
+def test_what_is_short_shows_nothing(choice, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    with lk.options(progress=choice):
+        LocalRunner().map(abs, range(9))
+    assert shown.getvalue() == ""
+
+
+def work_a_while(monkeypatch, stream: io.StringIO, choice: object) -> str:
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", 0.0)
+    with lk.options(progress=choice), tracking("merging", 1200) as tracker:
+        tracker.set(7, 1200)
+        tracker.draw()
+    return stream.getvalue()
+
+
+def test_a_line_on_a_terminal_is_wiped(monkeypatch) -> None:
+    said = work_a_while(monkeypatch, Terminal(), "auto")
+    assert said == "\rmerging: 7 of 1\u202f200 tasks, 0 s\x1b[K\r\x1b[K"
+
+
+def test_nothing_where_nobody_looks(monkeypatch) -> None:
+    assert work_a_while(monkeypatch, io.StringIO(), "auto") == ""
+    assert work_a_while(monkeypatch, Terminal(), False) == ""
+
+
+def test_lines_where_they_are_wanted(monkeypatch) -> None:
+    said = work_a_while(monkeypatch, io.StringIO(), True)
+    assert said == "merging: 7 of 1\u202f200 tasks, 0 s\n" * 2
+
+
+def test_what_work_is_called() -> None:
+    assert what_is(partial(partial(compact_rows))) == "compacting"
+    assert what_is(lambda: None) == "working"
+    assert what_is(Terminal()) == "working"
+
+
+def test_the_option_is_checked() -> None:
+    with pytest.raises(InvalidTypeError, match="progress"):
+        lk.options(progress="always")
+
+
+NOTEBOOK = """
+import time
+import lancekit as lk
+from lancekit.pipeline.runner import LocalRunner
+
+def work(task):
+    time.sleep(0.8)
+    return task
+
+LocalRunner().map(work, range(4))
+"""
+
+
+@pytest.mark.notebook
+def test_a_bar_in_a_notebook_vanishes() -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(NOTEBOOK)])
+    bars: list[dict[str, str]] = []
+
+    class Client(NotebookClient):
+        def process_message(self, msg, cell, cell_index):
+            if msg["msg_type"] in {"display_data", "update_display_data"}:
+                bars.append(msg["content"]["data"])
+            return super().process_message(msg, cell, cell_index)
+
+    done = Client(notebook, timeout=60, kernel_name="python3").execute()
+    first, last = bars[0], bars[-1]
+    assert first["text/html"].startswith("<progress aria-label=")
+    assert "of 4 tasks" in first["text/plain"]
+    assert last == {"text/plain": "", "text/html": ""}
+    bar, result = done.cells[0].outputs
+    assert bar.metadata == {"lancekit": "progress"}
+    assert bar.data == last
+    assert result.data["text/plain"] == "[0, 1, 2, 3]"
+
+
+def test_it_makes_no_bar_for_a_pipe(monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    assert make_bar(False) is None
+    assert make_bar(True) is not None
+
+
+def test_a_state_can_be_pickled() -> None:
+    state = Progress(what="x", done=1, total=None, seconds=0.5)
+    assert pickle.loads(pickle.dumps(state)) == state
