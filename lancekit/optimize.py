@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lancekit.commit.snapshot import Snapshot, load_snapshot
@@ -21,6 +22,7 @@ from lancekit.operations.compact import (
     measure,
     run_tasks,
 )
+from lancekit.operations.compact_json import from_text, parsed_task, shown_task
 from lancekit.operations.compact_plan import CompactionOptions, Covered, plan_compaction
 from lancekit.operations.config import update_settings
 from lancekit.operations.results import CompactionMetrics
@@ -179,6 +181,21 @@ class CompactionTask:
         """The fragments to rewrite."""
         return list(self.planned.fragments)
 
+    def json(self) -> str:
+        """Return a text for another process, which pylance understands too."""
+        return json.dumps(shown_task(self.planned))
+
+    @staticmethod
+    def from_json(json: str) -> CompactionTask:
+        """Return what `json`, here or in pylance, made a text of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another text.
+        """
+        return CompactionTask(from_text("CompactionTask", json, parsed_task))
+
     def execute(self, dataset: Changing) -> RewriteResult:
         """Write the new files; `Compaction.commit` makes them part of the dataset."""
         (result,) = run_tasks(_at(dataset, self.read_version), [self.planned])
@@ -192,6 +209,7 @@ class CompactionPlan:
     read_version: int
     tasks: list[CompactionTask]
     left_to_indices: tuple[Covered, ...] = ()
+    options: CompactionOptions = field(default_factory=CompactionOptions)
 
     def __repr__(self) -> str:
         return f"CompactionPlan(read_version={self.read_version}, tasks={self.tasks!r})"
@@ -199,6 +217,41 @@ class CompactionPlan:
     def num_tasks(self) -> int:
         """Return the number of tasks."""
         return len(self.tasks)
+
+    def json(self) -> str:
+        """Return a text for another process, which pylance understands too."""
+        return json.dumps(
+            {
+                "tasks": [shown_task(task.planned)["task"] for task in self.tasks],
+                "read_version": self.read_version,
+                "options": self.options.to_json(),
+                "left_to_indices": [asdict(covered) for covered in self.left_to_indices],
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> CompactionPlan:
+        """Return what `json`, here or in pylance, made a text of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another text.
+        """
+        return from_text("CompactionPlan", json, _parsed_plan)
+
+
+def _parsed_plan(values: Any) -> CompactionPlan:
+    shared = {"read_version": values["read_version"], "options": values["options"]}
+    return CompactionPlan(
+        read_version=int(values["read_version"]),
+        tasks=[CompactionTask(parsed_task({"task": task, **shared})) for task in values["tasks"]],
+        left_to_indices=tuple(
+            Covered(index=covered["index"], fragment_ids=tuple(covered["fragment_ids"]))
+            for covered in values.get("left_to_indices", ())
+        ),
+        options=CompactionOptions.from_json(values["options"]),
+    )
 
 
 class Compaction:
@@ -219,9 +272,10 @@ class Compaction:
     def plan(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionPlan:
         """Plan the compaction of the version that the handle is at; nothing is written."""
         snapshot = dataset._snapshot
-        plan = plan_compaction(snapshot, _parsed(snapshot, options))
+        parsed = _parsed(snapshot, options)
+        plan = plan_compaction(snapshot, parsed)
         tasks = [CompactionTask(task) for task in plan.tasks]
-        return CompactionPlan(plan.read_version, tasks, plan.left_to_indices)
+        return CompactionPlan(plan.read_version, tasks, plan.left_to_indices, parsed)
 
     @staticmethod
     def execute(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionMetrics:

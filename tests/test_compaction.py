@@ -10,11 +10,15 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance import optimize as _optimize
 from lance.optimize import Compaction as TheirCompaction
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, NotOfferedError, RetryableConflictError
 from lancekit.optimize import Compaction
+
+#: pylance's stubs miss a part of it
+theirs_of: Any = _optimize
 
 
 def fragments(path: Path, sizes: list[int], deleted: dict[int, list[int]] | None = None) -> str:
@@ -242,3 +246,55 @@ def test_updates_and_indices(tmp_path: Path, stable: bool) -> None:
     ds.update({"x": "x + 100"}, where="x % 5 = 1")
     ds.update({"x": "x - 100"}, where="x > 100")
     answers(uri)
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_texts_and_pickles_go_to_other_processes_and_libraries(
+    tmp_path: Path, stable: bool
+) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"x": range(40)}, uri, max_rows_per_file=5, enable_stable_row_ids=stable)
+    ds.delete("x in (3, 17)")
+    plan = Compaction.plan(ds, {"target_rows_per_fragment": 10, "max_bytes_per_file": 1 << 30})
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert lk.optimize.CompactionPlan.from_json(plan.json()) == plan
+    theirs = theirs_of.CompactionPlan.from_json(plan.json())
+    assert theirs.num_tasks() == plan.num_tasks() == 3
+    assert lk.optimize.CompactionPlan.from_json(theirs.json()) == plan
+    results = []
+    for number, task in enumerate(plan.tasks):
+        other = theirs_of.CompactionTask.from_json(task.json())
+        assert lk.optimize.CompactionTask.from_json(other.json()) == task
+        made: Any = other.execute(cast(Any, lance).dataset(uri)) if number % 2 else task.execute(ds)
+        results.append(lk.optimize.RewriteResult.from_json(made.json()))
+        assert pickle.loads(pickle.dumps(results[-1])) == results[-1]
+        again = theirs_of.RewriteResult.from_json(results[-1].json())
+        assert lk.optimize.RewriteResult.from_json(again.json()) == results[-1]
+    metrics = Compaction.commit(ds, results)
+    assert (metrics.fragments_removed, metrics.fragments_added) == (8, 4)
+    assert ds.to_table() == cast(Any, lance).dataset(uri).to_table()
+    assert ds.count_rows() == 38
+
+
+def test_pylance_commits_what_was_written_here(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"x": range(40)}, uri, max_rows_per_file=5)
+    results = [task.execute(ds).json() for task in Compaction.plan(ds).tasks]
+    other = cast(Any, lance).dataset(uri)
+    TheirCompaction.commit(other, [*map(theirs_of.RewriteResult.from_json, results)])
+    assert lk.dataset(uri).to_table()["x"].to_pylist() == list(range(40))
+    assert len(lk.dataset(uri).get_fragments()) == 1
+
+
+def test_other_texts_and_tasks_are_refused(tmp_path: Path) -> None:
+    for kind in ("CompactionPlan", "CompactionTask", "RewriteResult"):
+        for text in ("", "{}", "[]", "3", '{"read_version": "x"}'):
+            with pytest.raises(InvalidArgumentError, match=f"JSON of a {kind}"):
+                getattr(lk.optimize, kind).from_json(text)
+    made = [
+        lk.write_dataset({"x": range(4)}, str(tmp_path / name), max_rows_per_file=2)
+        for name in "ab"
+    ]
+    (task,) = Compaction.plan(made[0]).tasks
+    with pytest.raises(InvalidArgumentError, match="Fragment 0 of a compaction task is not in"):
+        task.execute(made[1])

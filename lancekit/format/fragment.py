@@ -162,7 +162,11 @@ class Fragment:
         UnsupportedFeatureError
             The fragment has overlays, of a newer release.
         """
-        values = json.loads(json_data)
+        return Fragment.from_dict(json.loads(json_data))
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Fragment:
+        """Return the fragment of what `to_json` made; errors as in `from_json`."""
         if values.get("overlays"):
             raise UnsupportedFeatureError(f"Fragment {values['id']} has overlays.")
         deletion = values.get("deletion_file")

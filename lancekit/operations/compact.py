@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
@@ -14,6 +16,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
 from lancekit.operations.auto_cleanup import commit
+from lancekit.operations.compact_json import from_text, parsed_fragments, shown_fragments
 from lancekit.operations.compact_plan import (
     CompactionOptions,
     CompactionTask,
@@ -41,6 +44,39 @@ class RewriteResult:
     def metrics(self) -> CompactionMetrics:
         """What it would change."""
         return measure([self], self.read_version)
+
+    def json(self) -> str:
+        """Return a text for another process, which pylance understands too."""
+        metrics = self.metrics
+        counts = ("fragments_removed", "fragments_added", "files_removed", "files_added")
+        return json.dumps(
+            {
+                "metrics": {name: getattr(metrics, name) for name in counts},
+                "new_fragments": shown_fragments(self.new_fragments),
+                "read_version": self.read_version,
+                "original_fragments": shown_fragments(self.original_fragments),
+                "row_addrs": None,
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> RewriteResult:
+        """Return what `json`, here or in pylance, made a text of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another text.
+        """
+        return from_text("RewriteResult", json, _parsed_result)
+
+
+def _parsed_result(values: Any) -> RewriteResult:
+    return RewriteResult(
+        read_version=int(values["read_version"]),
+        original_fragments=parsed_fragments(values["original_fragments"]),
+        new_fragments=parsed_fragments(values["new_fragments"]),
+    )
 
 
 def compact(
@@ -86,6 +122,16 @@ def run_tasks(
     """Write the new files of tasks that were planned on this version; commit nothing."""
     runner = runner or choose_runner(sum(f.num_rows for task in tasks for f in task.fragments))
     sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
+    for task in tasks:
+        for fragment in task.fragments:
+            found = sources.get(fragment.id)
+            if found is None or found.fragment != fragment:
+                raise InvalidArgumentError(
+                    f"Fragment {fragment.id} of a compaction task is not in version "
+                    f"{snapshot.version} of {snapshot.line.uri}.",
+                    hint="Execute a task on the dataset that it was planned on.",
+                    fragment=fragment.id,
+                )
     work = [
         CompactTask(
             sources=tuple(sources[f.id] for f in task.fragments),

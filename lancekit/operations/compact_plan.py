@@ -111,6 +111,16 @@ def _ids(name: str, value: Any) -> frozenset[int]:
     return frozenset(_count(name, id_) for id_ in value)
 
 
+#: what pylance misses in the JSON of options
+_ONLY_PYLANCE: Mapping[str, Any] = {
+    "index_remap_mode": "Direct",
+    "enable_binary_copy": False,
+    "enable_binary_copy_force": False,
+    "max_overlays_per_fragment": 10,
+    "has_eager_remappable_index": None,
+}
+
+
 def _option(check: Callable[[str, Any], Any], **default: Any) -> Any:
     return field(metadata={"check": check}, **default)
 
@@ -166,6 +176,21 @@ class CompactionOptions:
         }
         values.update({name: value for name, value in given.items() if value is not None})
         return cls(**{name: checks[name](name, value) for name, value in values.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dictionary for JSON, which pylance understands too."""
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        excluded = sorted(self.excluded_fragment_ids)
+        modes = {"compaction_mode": None, "excluded_fragment_ids": excluded}
+        return {**_ONLY_PYLANCE, **own, **modes}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> CompactionOptions:
+        """Return the options of a dictionary of JSON, made here or by pylance."""
+        known = {f.name for f in fields(cls)} - {"compaction_mode"}
+        given = {name: value for name, value in values.items() if name in known}
+        mode = "force_binary_copy" if values.get("enable_binary_copy_force") else None
+        return cls.parse({**given, "compaction_mode": mode})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
