@@ -117,13 +117,13 @@ class MergeInsertBuilder(PartOfPylance):
         RetriesExhaustedError
             Other writers landed before every attempt.
         """
-        source = open_source(data_obj, schema)
+        with open_source(data_obj, schema) as source:
 
-        def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
-            clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-            return merge_insert(snapshot, source, clauses, self._policy)
+            def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return merge_insert(snapshot, source, clauses, self._policy)
 
-        result: MergeResult = self._land(run)
+            result: MergeResult = self._land(run)
         return result
 
     def execute_uncommitted(
@@ -149,13 +149,13 @@ class MergeInsertBuilder(PartOfPylance):
         SchemaMismatchError, DuplicateKeysError, MatchedRowsError
             As in `execute`.
         """
-        source = open_source(data_obj, schema)
+        with open_source(data_obj, schema) as source:
 
-        def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
-            clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-            return snapshot, prepare_merge(snapshot, source, clauses)
+            def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return snapshot, prepare_merge(snapshot, source, clauses)
 
-        prepared: tuple[Transaction, dict[str, int]] = self._land(run)
+            prepared: tuple[Transaction, dict[str, int]] = self._land(run)
         return prepared
 
     def execute_batches(self, /, new_data: Any) -> MergeResult:

@@ -184,12 +184,12 @@ def _prepare(
     """Check a merge against a version; return what works it out, on this version or a newer."""
     schema = snapshot.manifest.schema
     plan = _plan(schema.to_arrow(), source.schema, clauses)
-    source.check_keys(plan, clauses.on)
+    source.check_keys(plan, clauses)
     guard = _guarded(schema, clauses, plan).guard
     key = tuple(path[0] for path in guard if len(path) == 1)
     if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
         # else two rows of the source, which differ in what they are merged on, have one key
-        source.check_keys(plan, key)
+        source.check_keys(plan, clauses, key)
 
     def work(current: Snapshot) -> MergeWork:
         check_writable(current)

@@ -16,7 +16,14 @@ import pyarrow as pa
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
 
-__all__ = ["as_reader", "is_replayable", "is_spark_column", "is_spark_dataframe", "replayable"]
+__all__ = [
+    "as_reader",
+    "in_memory",
+    "is_replayable",
+    "is_spark_column",
+    "is_spark_dataframe",
+    "replayable",
+]
 
 _ACCEPTED = (
     "a pyarrow Table, RecordBatch, RecordBatchReader, Dataset or Scanner; a LanceDataset, a "
@@ -262,6 +269,23 @@ def is_replayable(data: Any) -> bool:
         return False
     known = (*(t for types, _ in _sources() for t in types), list, tuple)
     return is_spark_dataframe(data) or isinstance(data, known)
+
+
+def in_memory(data: Any) -> bool:
+    """Tell whether all of these rows are in memory already, before they are read.
+
+    Examples
+    --------
+    >>> in_memory({"x": [1]}), in_memory(iter([]))
+    (True, False)
+    """
+    scanned = [
+        *_loaded_type("pyarrow.dataset", "Dataset"),
+        *_loaded_type("lancekit.scanner", "LanceScanner"),
+        *_loaded_type("lancekit.dataset", "LanceDataset"),
+        *_loaded_type("lancekit.fragment", "LanceFragment"),
+    ]
+    return is_replayable(data) and not isinstance(data, tuple(scanned))
 
 
 def replayable(data: Any, schema: pa.Schema | None = None) -> Any:

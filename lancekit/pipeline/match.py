@@ -17,7 +17,7 @@ from typing import Literal
 
 from lancekit.options import options
 
-__all__ = ["MatchPlan", "Strategy", "choose_match"]
+__all__ = ["MatchPlan", "Strategy", "choose_match", "keys_travel"]
 
 #: ``driver``: the target's keys are read in this process.  ``closure``, ``file``: the source's keys
 #: are sent to tasks that read the target's, with the function or through a file in the dataset's
@@ -85,6 +85,13 @@ def choose_match(*, engine: str, source_rows: int, key_bytes: int, target_rows: 
         target_rows=target_rows,
         why=why,
     )
+
+
+def keys_travel(key_bytes: int) -> bool:
+    """Return whether the source's keys are brought to this process, and maybe sent on from it."""
+    if options.merge_match != "auto":
+        return options.merge_match in {"driver", "closure", "file"}
+    return key_bytes <= _SHIPPED_BYTES
 
 
 def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:

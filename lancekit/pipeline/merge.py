@@ -1,6 +1,7 @@
-"""A merge-insert, worked out: which target rows go, which rows are new (operations, 5).
+"""A merge-insert: what it is to do, and what it did (operations, 5).
 
-Only the join differs between engines; what it finds is a `MergeWork` either way.
+Only the way in which keys are found differs between engines; what comes of it is a `MergeWork`
+either way.  What is here is what both ways need.
 """
 
 from __future__ import annotations
@@ -15,35 +16,28 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import MatchedRowsError
-from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
-from lancekit.pipeline.probe import (
-    KeyTable,
-    Matches,
-    ProbeTask,
-    key_values,
-    probe_fragment,
-    show_keys,
-)
-from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.pipeline.match import MatchPlan
+from lancekit.pipeline.probe import show_keys
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.sources import FragmentSource
 
 __all__ = [
+    "EXAMPLES",
     "MergeClauses",
     "MergeWork",
     "condition_holds",
     "guard_hashes",
     "mark_fragments",
     "matched_rows",
-    "merge_locally",
     "with_row_ids",
+    "writes_rows",
 ]
 
 Hashes = npt.NDArray[np.uint64]
@@ -71,9 +65,16 @@ class MergeClauses:
         empty if it is not written.
     guard_updates
         Whether updated rows may get other keys too, so that the filter has to hold theirs.
+    dedupe
+        Which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``, which
+        refuses them.
+    dedupe_by
+        The column of which the row with the largest value is kept instead; of equals the first.
     """
 
     on: tuple[str, ...]
+    dedupe: str | None = None
+    dedupe_by: str | None = None
     matched: str = "keep"
     condition: str | None = None
     insert: bool = False
@@ -86,7 +87,24 @@ class MergeClauses:
 class MergeWork:
     """What a merge-insert wrote and found; nothing refers to it yet.
 
-    `inserted_hashes` are those of the keys that may be new; ``None`` if nothing is guarded.
+    Attributes
+    ----------
+    marked
+        By fragment, the rows that are replaced or deleted.
+    new_fragments
+        The new rows; empty if the merge was dry.
+    inserted, updated, deleted
+        Numbers of rows; of a dry merge those that there would be.
+    skipped
+        Source rows that were left out because others have their keys; ``None`` where Spark's join
+        left them out, which does not tell.
+    inserted_hashes
+        Those of the keys that may be new; ``None`` if nothing is guarded.
+    match
+        How the keys were found.
+    examples
+        Of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the address
+        of the row that each replaces, null for one that is inserted.
     """
 
     marked: tuple[Marked, ...] = ()
@@ -94,65 +112,19 @@ class MergeWork:
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
+    skipped: int | None = 0
     inserted_hashes: Hashes | None = None
+    match: MatchPlan | None = None
+    examples: pa.Table | None = None
 
 
-def merge_locally(
-    source: pa.Table,
-    sources: Sequence[FragmentSource],
-    clauses: MergeClauses,
-    task: WriteTask,
-    map_tasks: Callable[..., list[Any]],
-) -> MergeWork:
-    """Work out a merge of a table that fits into memory.
+#: new rows of each kind that a dry merge shows
+EXAMPLES = 20
 
-    Parameters
-    ----------
-    source
-        The source's rows, in the dataset's types; columns of the dataset may be missing.
-    sources
-        The target's fragments.
-    clauses
-        What to do.
-    task
-        Where new rows go.
-    map_tasks
-        A runner's ``map``.
-    """
-    keys = KeyTable(clauses.on, tuple(source.column(name).combine_chunks() for name in clauses.on))
-    matches = map_tasks(probe_fragment, [ProbeTask(source=s, keys=keys) for s in sources])
-    by_id = {s.fragment.id: s for s in sources}
-    touched = [m for m in matches if len(m.offsets)]
-    if clauses.matched == "fail" and touched:
-        rows = np.concatenate([m.source_rows for m in touched])
-        raise matched_rows(clauses.on, key_values(source, clauses.on, rows), len(rows))
-    unmatched = np.ones(source.num_rows, bool)
-    for match in touched:
-        unmatched[match.source_rows] = False
-    # a condition decides which matched rows change; the others are still matched
-    changed = [_where_condition(by_id[m.fragment_id], m, source, clauses) for m in touched]
-    inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
-    updates = changed if clauses.matched == "update" else []
-    new = _new_rows(source, updates, inserted, by_id, task)
-    gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out = mark_fragments(
-        sources, _offsets(touched), _offsets(gone), clauses, map_tasks
-    )
-    fragments = write_fragments(new.to_batches(), task) if new.num_rows else []
-    if updates and sources[0].stable_row_ids:
-        moved = [FragmentReader(by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
-        fragments = with_row_ids(fragments, np.concatenate(moved))
-    keyed = [m.source_rows for m in updates] if clauses.guard_updates else []
-    guarded = source.take(pa.array(np.concatenate([*keyed, inserted])))
-    changed_rows = sum(len(m.offsets) for m in gone)
-    return MergeWork(
-        marked=marked,
-        new_fragments=tuple(fragments),
-        inserted=len(inserted),
-        updated=changed_rows if clauses.matched == "update" else 0,
-        deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
-        inserted_hashes=guard_hashes(guarded, clauses) if clauses.guard else None,
-    )
+
+def writes_rows(clauses: MergeClauses) -> bool:
+    """Return whether a merge may have new rows to write."""
+    return clauses.insert or clauses.matched == "update"
 
 
 def guard_hashes(rows: pa.Table | pa.RecordBatch, clauses: MergeClauses) -> Hashes:
@@ -181,10 +153,6 @@ def _ascending(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
     return np.split(ids, descents) if len(descents) * 16 < len(ids) else [ids]
 
 
-def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:
-    return {m.fragment_id: to_bitmap(m.offsets) for m in matches}
-
-
 def matched_rows(
     on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
 ) -> MatchedRowsError:
@@ -198,51 +166,23 @@ def matched_rows(
     )
 
 
-def _where_condition(
-    target: FragmentSource, match: Matches, source: pa.Table, clauses: MergeClauses
-) -> Matches:
-    if clauses.condition is None or clauses.matched != "update":
-        return match
-    old = FragmentReader(target).read(target.schema.names, match.offsets)
-    new = source.take(pa.array(match.source_rows))
-    chosen = condition_holds(clauses.condition, new, old)
-    return Matches(
-        fragment_id=match.fragment_id,
-        offsets=match.offsets[chosen],
-        source_rows=match.source_rows[chosen],
-    )
+def condition_holds(
+    condition: str, source: pa.Table, target: pa.Table | None
+) -> npt.NDArray[np.int64]:
+    """Return for which pairs of a source row and the target row that it matches it holds.
 
-
-def condition_holds(condition: str, source: pa.Table, target: pa.Table) -> npt.NDArray[np.int64]:
-    """Return for which pairs of a source row and the target row that it matches it holds."""
-    pairs = pa.table({"source": _as_struct(source), "target": _as_struct(target)})
+    There may be no target: a condition may do without.
+    """
+    sides = {"source": _as_struct(source)}
+    if target is not None:
+        sides["target"] = _as_struct(target)
+    pairs = pa.table(sides)
     found = Predicate.parse(condition, pairs.schema).mask(pairs)
     return np.flatnonzero(found.to_numpy(zero_copy_only=False))
 
 
 def _as_struct(table: pa.Table) -> pa.Array:
     return table.combine_chunks().to_struct_array().combine_chunks()
-
-
-def _new_rows(
-    source: pa.Table,
-    updates: Sequence[Matches],
-    inserted: npt.NDArray[np.int64],
-    by_id: Mapping[int, FragmentSource],
-    task: WriteTask,
-) -> pa.Table:
-    """Return updated rows in the target's order, then inserted ones in the source's."""
-    schema = task.schema.to_arrow()
-    order = [m.source_rows for m in updates] + [inserted]
-    rows = source.take(pa.array(np.concatenate(order)))
-    missing = [name for name in schema.names if name not in source.column_names]
-    if missing:
-        kept = [FragmentReader(by_id[m.fragment_id]).read(missing, m.offsets) for m in updates]
-        for name in missing:
-            chunks = [chunk for table in kept for chunk in table.column(name).chunks]
-            blank = pa.nulls(len(inserted), schema.field(name).type)
-            rows = rows.append_column(name, pa.chunked_array([*chunks, blank]))
-    return pa.table([rows.column(name) for name in schema.names], schema=schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,28 +7,36 @@ work out a merge; both give metadata, never rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import DuplicateKeysError, NullKeyError
+from lancekit.errors import NullKeyError
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import PRIMARY_KEY
-from lancekit.pipeline.casts import CastPlan
-from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
-from lancekit.pipeline.merge import MergeClauses, MergeWork, merge_locally
-from lancekit.pipeline.probe import KeyTable, key_values, show_keys
+from lancekit.options import options
+from lancekit.pipeline.casts import CastPlan, plan_cast
+from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe
+from lancekit.pipeline.kept import KeptRows, keep_rows
+from lancekit.pipeline.match import MatchPlan, choose_match
+from lancekit.pipeline.merge import MergeClauses, MergeWork
+from lancekit.pipeline.merge_locally import merge_locally
 from lancekit.pipeline.runner import LocalRunner, make_spark_source
+from lancekit.pipeline.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.sources import FragmentSource
 
-__all__ = ["LocalSource", "Source", "duplicate_keys", "open_source"]
+__all__ = ["LocalSource", "Source", "cast_all", "open_source"]
 
 
 class Source(Protocol):
-    """Rows of the schema `schema`, on one engine."""
+    """Rows of the schema `schema`, on one engine; close it when the work is done.
+
+    What can be read only once, or need not be the same twice, is kept from the first look at its
+    keys until then.
+    """
 
     @property
     def schema(self) -> pa.Schema:
@@ -41,8 +49,17 @@ class Source(Protocol):
     def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
         """Cast the rows and write them to new fragments."""
 
-    def check_keys(self, plan: CastPlan, on: tuple[str, ...]) -> None:
-        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
+    def check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
+    ) -> None:
+        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once.
+
+        Unless the clauses say which row to keep.  Other columns than theirs may be checked, ``on``:
+        then only the rows that they keep count.
+        """
+
+    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
+        """Return how a merge of the cast rows would find its keys."""
 
     def merge(
         self,
@@ -50,34 +67,72 @@ class Source(Protocol):
         target: Sequence[FragmentSource],
         clauses: MergeClauses,
         task: WriteTask,
+        *,
+        dry: bool = False,
     ) -> MergeWork:
-        """Work out a merge of the cast rows; may be called again on a newer target."""
+        """Work out a merge of the cast rows; may be called again on a newer target.
+
+        A dry one writes nothing: its counts, marked rows and examples are those of the real one.
+        """
+
+    def close(self) -> None:
+        """Let go of the rows that were kept."""
+
+    def __enter__(self) -> Self:
+        """Return the source itself."""
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the source."""
 
 
-@dataclass
 class LocalSource:
-    """Rows that are worked on in this process."""
+    """Rows that are worked on in this process.
 
-    reader: pa.RecordBatchReader
-    engine: str = "local"
-    _table: pa.Table | None = None
+    Parameters
+    ----------
+    reader
+        The rows.
+    memory_bytes
+        What may be held of them in memory; ``None`` if all of them are there anyway.
+    """
 
-    @property
-    def schema(self) -> pa.Schema:
-        """The Arrow schema of the rows as they come."""
-        return self.reader.schema
+    engine = "local"
+
+    def __init__(self, reader: pa.RecordBatchReader, memory_bytes: int | None = None) -> None:
+        self.schema: pa.Schema = reader.schema
+        self._reader = reader
+        self._memory_bytes = memory_bytes
+        self._kept: KeptRows | None = None
+        self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
         """Cast the rows batch by batch and write them; memory is bounded by pages."""
-        return write_fragments(cast_all(plan, self.reader), task)
+        return write_fragments(cast_all(plan, self._reader), task)
 
-    def check_keys(self, plan: CastPlan, on: tuple[str, ...]) -> None:
+    def check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
+    ) -> None:
         """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
-        source = self._cast(plan)
-        columns = tuple(source.column(name).combine_chunks() for name in on)
-        repeated = KeyTable(on, columns).repeated()
-        if len(repeated):
-            raise duplicate_keys(on, key_values(source, on, repeated), len(repeated))
+        keys = self._keys_of(plan, clauses)
+        if on is not None:
+            columns = key_columns(self._rows(plan), on)
+            if keys.kept is not None:
+                at = pa.array(keys.kept)
+                columns = [column.take(at) for column in columns]
+            SourceKeys.choose(on, columns)
+
+    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
+        """Return how a merge of the cast rows would find its keys."""
+        keys = self._keys_of(plan, clauses)
+        size = sum(column.nbytes for column in keys.table.columns)
+        return choose_match(
+            engine=self.engine, source_rows=keys.rows, key_bytes=size, target_rows=target_rows
+        )
 
     def merge(
         self,
@@ -85,14 +140,49 @@ class LocalSource:
         target: Sequence[FragmentSource],
         clauses: MergeClauses,
         task: WriteTask,
+        *,
+        dry: bool = False,
     ) -> MergeWork:
-        """Work out a merge; the source is held in memory, to be probed and used again."""
-        return merge_locally(self._cast(plan), target, clauses, task, LocalRunner().map)
+        """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
+        rows, keys = self._rows(plan), self._keys_of(plan, clauses)
+        match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
+        return merge_locally(rows, keys, target, clauses, task, LocalRunner().map, match, dry=dry)
 
-    def _cast(self, plan: CastPlan) -> pa.Table:
-        if self._table is None:
-            self._table = pa.Table.from_batches(cast_all(plan, self.reader), plan.target)
-        return self._table
+    def close(self) -> None:
+        """Let go of the rows that were kept."""
+        if self._kept is not None:
+            self._kept.close()
+        self._keys.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _rows(self, plan: CastPlan) -> pa.Table:
+        if self._kept is None:
+            cast = cast_all(plan, self._reader)
+            self._kept = keep_rows(cast, plan.target, self._memory_bytes)
+        table = self._kept.table
+        if table.schema.equals(plan.target):
+            return table
+        # over a cast that landed meanwhile the dataset has other types
+        again = plan_cast(table.schema, plan.target)
+        return pa.Table.from_batches(cast_all(again, table.to_batches()), plan.target)
+
+    def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
+        about = (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)
+        if about not in self._keys:
+            rows = self._rows(plan)
+            self._keys.clear()
+            self._keys[about] = SourceKeys.choose(
+                clauses.on,
+                key_columns(rows, clauses.on),
+                dedupe=clauses.dedupe,
+                order=rows.column(clauses.dedupe_by) if clauses.dedupe_by else None,
+            )
+        return self._keys[about]
 
 
 def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -136,17 +226,8 @@ def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
         The data is of no kind that can be read as rows.
     """
     spark = make_spark_source(data, schema, is_frame=is_spark_dataframe(data))
-    return LocalSource(as_reader(data, schema)) if spark is None else spark
-
-
-def duplicate_keys(
-    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
-) -> DuplicateKeysError:
-    """Return the error for a source in which keys occur more than once."""
-    return DuplicateKeysError(
-        f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
-        hint="Keep one row for each key, for example with "
-        f"drop_duplicates({list(on)!r}, keep='last').",
-        keys=keys,
-        on=on,
-    )
+    if spark is not None:
+        source: Source = spark
+        return source
+    bound = None if in_memory(data) else options.source_memory_bytes
+    return LocalSource(as_reader(data, schema), bound)

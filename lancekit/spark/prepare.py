@@ -15,6 +15,7 @@ import pyarrow as pa
 from lancekit.errors import LancekitError
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.source import cast_all
+from lancekit.pipeline.source_keys import key_columns, key_schema
 from lancekit.spark.client import client_of
 from lancekit.spark.jobs import map_batches
 from lancekit.spark.keys import key_wire, pack_keys
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FAILURE",
+    "TASKS_THAT_WRITE",
     "by_place",
     "gathered",
     "pick",
@@ -36,7 +38,7 @@ __all__ = [
 FAILURE = "failure"
 
 #: each task that writes makes a file at least
-_TASKS_PER_CORE = 2
+TASKS_THAT_WRITE = 2
 
 
 def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
@@ -51,7 +53,7 @@ def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
 
 def gathered(frame: DataFrame) -> DataFrame:
     """Limit the partitions: many small ones would be as many small files, and slow to start."""
-    return frame.coalesce(_TASKS_PER_CORE * client_of(frame.sparkSession).parallelism())
+    return frame.coalesce(TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism())
 
 
 def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -86,14 +88,14 @@ def prepare(
     read = [at for at, name in enumerate(schema.names) if name in plan.target.names]
     own = pa.schema([schema.field(at) for at in read])
     wire = wire_schema(pick(plan.target, shipped), exact=True)
-    keys = key_wire(pick(plan.target, on))
+    keys = key_wire(key_schema(plan.target, on))
     out = pa.schema([*by_place("s", wire), *by_place("k", keys), (FAILURE, pa.binary())])
 
     def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for batch in cast_all(plan, restore(batches, own)):
                 sent = to_spark_batch(batch.select(shipped), wire).columns
-                packed = pack_keys([batch.column(name) for name in on], keys)
+                packed = pack_keys(key_columns(batch, on), keys)
                 blank = pa.nulls(batch.num_rows, pa.binary())
                 yield pa.RecordBatch.from_arrays([*sent, *packed, blank], schema=out)
         except LancekitError as error:

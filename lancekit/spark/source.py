@@ -3,61 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.merge import MergeClauses, MergeWork
-from lancekit.pipeline.probe import key_values
-from lancekit.pipeline.source import cast_all, duplicate_keys
+from lancekit.pipeline.source import cast_all
+from lancekit.pipeline.source_keys import SourceKeys
 from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
 from lancekit.scan.sources import FragmentSource
-from lancekit.spark.jobs import collect, run_action
-from lancekit.spark.keys import unpack_keys
-from lancekit.spark.merge import merge_on_spark
-from lancekit.spark.prepare import (
-    FAILURE,
-    by_place,
-    gathered,
-    pick,
-    prepare,
-    raise_failure,
-    restore,
-)
+from lancekit.spark.jobs import collect
+from lancekit.spark.join import check_by_grouping
+from lancekit.spark.merge import merge_by_join, merge_by_pairs
+from lancekit.spark.prepare import by_place, gathered, restore
 from lancekit.spark.session import spark_session
+from lancekit.spark.survey import Held, Survey, hold, survey
 from lancekit.spark.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = ["SparkSource"]
 
-#: keys that are brought back for a message
-_SAMPLE = 20
 
-
-@dataclass(frozen=True, slots=True)
 class SparkSource:
     """Rows that are worked on by Spark's tasks.
 
-    Every job reads the rows anew, so a source that gives others each time (``rand()``, a sample, a
-    table that grows) should be written to a table first.  An error that names a row counts within
-    a partition.
+    A merge has Spark cache them at its first look at their keys, so that a frame which gives other
+    rows each time (``rand()``, a sample, a table that grows) is one and the same from then on.  An
+    error that names a row counts within a partition.
 
-    Attributes
+    Parameters
     ----------
     frame
         The rows, in wire form.
     schema
         Their schema: of an Arrow source its own types, which Spark may not have.
+    ordered
+        Whether there is a first and a last row.
     """
 
-    frame: Any
-    schema: pa.Schema
-    engine: str = "spark"
+    engine = "spark"
+
+    def __init__(self, frame: DataFrame, schema: pa.Schema, *, ordered: bool = False) -> None:
+        self.frame = frame
+        self.schema = schema
+        self._ordered = ordered
+        self._held: Held | None = None
+        self._found: dict[tuple[object, ...], Survey] = {}
+        self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     @classmethod
     def open(cls, data: Any, schema: pa.Schema | None) -> SparkSource:
@@ -82,7 +82,7 @@ class SparkSource:
         frame = spark_session().createDataFrame(
             sent.rename_columns(named.names), spark_schema(named)
         )
-        return cls(frame, table.schema)
+        return cls(frame, table.schema, ordered=True)
 
     def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
         """Cast the rows and write them, at least one file per partition that has rows.
@@ -98,22 +98,42 @@ class SparkSource:
         written = collect(gathered(self.frame), work, discard=discard)
         return [fragment for fragments in written for fragment in fragments]
 
-    def check_keys(self, plan: CastPlan, on: tuple[str, ...]) -> None:
-        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once."""
-        schema = pick(plan.target, on)
-        keys = [f"k{at}" for at in range(len(on))]
-        known = " and ".join(f"{key} is not null" for key in keys)
-        rows = prepare(self.frame, self.schema, CastPlan(source=plan.source, target=schema), on, ())
-        groups = rows.groupBy(*keys, FAILURE).count()
-        found = groups.where(f"{FAILURE} is not null or (`count` > 1 and {known})")
-        session = self.frame.sparkSession
-        sample = run_action(session, found.limit(_SAMPLE).toArrow)
-        raise_failure(sample.column(FAILURE))
-        if sample.num_rows:
-            total = run_action(session, found.selectExpr("sum(`count`) as n").toArrow)
-            repeated = unpack_keys(sample.select(keys), schema)
-            shown = key_values(repeated, on, np.arange(repeated.num_rows))
-            raise duplicate_keys(on, shown, total.column("n")[0].as_py())
+    def check_keys(
+        self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
+    ) -> None:
+        """Raise ``DuplicateKeysError`` if a key, without a null, occurs more than once.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The first or last of several rows is to be kept, and the rows have no order.
+        """
+        travel = keys_travel(self._survey(plan, clauses).key_bytes)
+        if clauses.dedupe is not None and not (self._ordered and travel):
+            raise InvalidArgumentError(
+                f"dedupe={clauses.dedupe!r} needs an order, and rows on Spark have none.",
+                hint="Name a column with dedupe_by: the row with its largest value is kept.",
+                dedupe=clauses.dedupe,
+            )
+        if on is not None and travel:
+            kept = self._keys_of(plan, clauses).kept
+            columns, _ = self._survey(plan, MergeClauses(on=on)).keys()
+            at = None if kept is None else pa.array(kept)
+            SourceKeys.choose(on, columns if at is None else [c.take(at) for c in columns])
+        elif travel:
+            self._keys_of(plan, clauses)
+        elif on is not None or clauses.dedupe_by is None:
+            check_by_grouping(self._hold(plan), plan, on or clauses.on)
+
+    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
+        """Return how a merge of the cast rows would find its keys."""
+        found = self._survey(plan, clauses)
+        return choose_match(
+            engine=self.engine,
+            source_rows=found.rows,
+            key_bytes=found.key_bytes,
+            target_rows=target_rows,
+        )
 
     def merge(
         self,
@@ -121,6 +141,54 @@ class SparkSource:
         target: Sequence[FragmentSource],
         clauses: MergeClauses,
         task: WriteTask,
+        *,
+        dry: bool = False,
     ) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
-        return merge_on_spark(self.frame, self.schema, plan, target, clauses, task)
+        held = self._hold(plan)
+        match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
+        if match.strategy in {"broadcast", "shuffle"}:
+            return merge_by_join(held, plan, target, clauses, task, match, dry=dry)
+        found, keys = self._survey(plan, clauses), self._keys_of(plan, clauses)
+        return merge_by_pairs(held, found, keys, plan, target, clauses, task, match, dry=dry)
+
+    def close(self) -> None:
+        """Have Spark let go of the rows."""
+        if self._held is not None:
+            self._held.release()
+            self._held = None
+        self._found.clear()
+        self._keys.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _hold(self, plan: CastPlan) -> Held:
+        if self._held is None:
+            names = [name for name in self.schema.names if name in plan.target.names]
+            self._held = hold(self.frame, self.schema, names)
+        return self._held
+
+    def _survey(self, plan: CastPlan, clauses: MergeClauses) -> Survey:
+        about = _about(plan, clauses)
+        if about not in self._found:
+            self._found[about] = survey(self._hold(plan), plan, clauses)
+        return self._found[about]
+
+    def _keys_of(self, plan: CastPlan, clauses: MergeClauses) -> SourceKeys:
+        about = _about(plan, clauses)
+        if about not in self._keys:
+            columns, order = self._survey(plan, clauses).keys()
+            self._keys.clear()
+            self._keys[about] = SourceKeys.choose(
+                clauses.on, columns, dedupe=clauses.dedupe, order=order
+            )
+        return self._keys[about]
+
+
+def _about(plan: CastPlan, clauses: MergeClauses) -> tuple[object, ...]:
+    """Return what keys depend on."""
+    return (clauses.on, clauses.dedupe, clauses.dedupe_by, *plan.target.types)

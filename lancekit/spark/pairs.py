@@ -1,0 +1,168 @@
+"""Which source row matches which target row, found with keys that travel, and sent to the writers.
+
+The target's fragments are probed by this process, or by tasks that each get the source's keys and
+a piece of the target: ranges of rows, so that a large fragment is shared by several tasks.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.pipeline.match import MatchPlan
+from lancekit.pipeline.probe import KeyTable, Matches, ProbeTask, probe_fragment
+from lancekit.pipeline.probe_pieces import probe_ranges
+from lancekit.pipeline.runner import LocalRunner
+from lancekit.pipeline.source_keys import SourceKeys
+from lancekit.scan.scanner import ScanRequest, plan_columns
+from lancekit.scan.sources import FragmentSource
+from lancekit.spark.client import client_of
+from lancekit.spark.frame import cut_pieces, whole_ranges
+from lancekit.spark.jobs import collect
+from lancekit.spark.shipment import CLOSURE_BYTES, Shipment, shipped
+from lancekit.storage import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Order", "find_pairs", "forget_keys", "orders", "send_orders"]
+
+Indices = npt.NDArray[np.int64]
+
+
+def find_pairs(
+    session: SparkSession,
+    keys: SourceKeys,
+    target: Sequence[FragmentSource],
+    match: MatchPlan,
+    store: Store,
+) -> list[Matches]:
+    """Return the matches of each fragment, or of several parts of it, in the target's order.
+
+    Parameters
+    ----------
+    session
+        Where tasks run.
+    keys
+        What to look for.
+    target
+        The target's fragments.
+    match
+        Who looks.
+    store
+        The dataset's folder, for keys that are too many to be sent otherwise.
+    """
+    if match.strategy == "driver":
+        tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+        found = LocalRunner().map(probe_fragment, tasks)
+    else:
+        most = CLOSURE_BYTES if match.strategy == "closure" else 0
+        with shipped(_packed(keys.table), store, most) as sent:
+            found = _on_workers(session, sent, keys.table.names, target)
+    return [keys.restored(part) for part in found if len(part.offsets)]
+
+
+def _packed(keys: KeyTable) -> list[bytes]:
+    table = pa.table(list(keys.columns), names=[f"k{at}" for at in range(len(keys.names))])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return [bytes(sink.getvalue())]
+
+
+@lru_cache(maxsize=1)
+def _unpacked(sent: Shipment, names: tuple[str, ...]) -> KeyTable:
+    """Return the keys that were sent; a process that has several tasks unpacks them once."""
+    table = pa.ipc.open_stream(sent.part(0)).read_all()
+    return KeyTable(names, tuple(column.combine_chunks() for column in table.columns))
+
+
+def forget_keys() -> None:
+    """Let a worker's process go on without the keys of an earlier job."""
+    _unpacked.cache_clear()
+
+
+def _on_workers(
+    session: SparkSession,
+    sent: Shipment,
+    names: tuple[str, ...],
+    target: Sequence[FragmentSource],
+) -> list[Matches]:
+    if not len(target):
+        return []
+    request = ScanRequest(outputs=plan_columns(target[0].schema, list(names)))
+    pieces = cut_pieces(whole_ranges(target), request, client_of(session).parallelism())
+    # Each piece is pickled by itself, so that a worker unpacks no more than its own.
+    packed = [pickle.dumps(piece.ranges) for piece in pieces]
+
+    def probe(batches: Iterable[pa.RecordBatch]) -> list[Matches]:
+        keys = _unpacked(sent, names)
+        found: list[Matches] = []
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                ranges = pickle.loads(packed[number])  # noqa: S301  # made above
+                found += probe_ranges(ranges, keys)
+        return found
+
+    parts = collect(session.range(0, len(packed), 1, len(packed)), probe)
+    return [match for part in parts for match in part]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a task does with the rows of one partition of the source; rows count from its first.
+
+    Attributes
+    ----------
+    rows, addresses
+        Pairs of a row and the address of a target row that it matches, by row.
+    skipped
+        Rows that are left out.
+    key_sum
+        The sum of the partition's keys.
+    """
+
+    rows: Indices
+    addresses: Indices
+    skipped: Indices
+    key_sum: int
+
+    def skipped_between(self, start: int, stop: int) -> Indices:
+        """Return the rows of a range that are left out."""
+        return self.skipped[slice(*np.searchsorted(self.skipped, (start, stop)))]
+
+
+def orders(
+    matches: Sequence[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
+) -> list[Order]:
+    """Return what each partition's task is to do."""
+    none = np.empty(0, np.int64)
+    rows = np.concatenate([none, *(m.source_rows for m in matches)])
+    addresses = np.concatenate([none, *(m.offsets | m.fragment_id << 32 for m in matches)])
+    by_row = np.argsort(rows, kind="stable")
+    rows, addresses = rows[by_row], addresses[by_row]
+    left_out = np.empty(0, np.int64)
+    if keys.kept is not None:
+        mask = np.ones(keys.rows, bool)
+        mask[keys.kept] = False
+        left_out = np.flatnonzero(mask)
+    out = []
+    for start, stop, key_sum in zip(starts[:-1], starts[1:], sums, strict=True):
+        first, last = np.searchsorted(rows, (start, stop))
+        some = slice(*np.searchsorted(left_out, (start, stop)))
+        mine = slice(first, last)
+        out.append(Order(rows[mine] - start, addresses[mine], left_out[some] - start, key_sum))
+    return out
+
+
+def send_orders(orders: Sequence[Order], store: Store) -> AbstractContextManager[Shipment]:
+    """Make orders available to tasks, by the numbers of their partitions."""
+    return shipped([pickle.dumps(order) for order in orders], store)

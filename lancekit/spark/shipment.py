@@ -1,0 +1,81 @@
+"""Bytes for a job's tasks: in the function while they are few, else in a file by the dataset.
+
+A closure goes to every task as a whole, and Spark Connect refuses a large one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from lancekit.format.names import DATA, data_file_name
+from lancekit.storage import Store
+
+__all__ = ["CLOSURE_BYTES", "Shipment", "shipped"]
+
+#: more than this goes through a file
+CLOSURE_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Shipment:
+    """Parts that a task can ask for by number.  Can be sent to a worker.
+
+    Two of them are equal if they are the same one.
+    """
+
+    token: str
+    parts: tuple[bytes, ...] = field(default=(), compare=False)
+    store: Store | None = field(default=None, compare=False)
+    name: str = field(default="", compare=False)
+    ends: tuple[int, ...] = field(default=(), compare=False)
+
+    def __len__(self) -> int:
+        return len(self.parts) or len(self.ends)
+
+    def part(self, number: int) -> memoryview:
+        """Return one part; of a file no more than this is read."""
+        if self.store is None:
+            return memoryview(self.parts[number])
+        start = self.ends[number - 1] if number else 0
+        opened = self.store.open(self.name, self.ends[-1])
+        return memoryview(opened.read(start, self.ends[number] - start))
+
+
+@contextmanager
+def shipped(
+    parts: Sequence[bytes], store: Store, most_bytes: int = CLOSURE_BYTES
+) -> Iterator[Shipment]:
+    """Make parts available to tasks while the block runs.
+
+    A file lies among the data files under a name that no version refers to, so that a cleanup
+    finds it should this process die.
+
+    Parameters
+    ----------
+    parts
+        What to send.
+    store
+        The dataset's folder.
+    most_bytes
+        More than this goes through a file.
+    """
+    token = str(uuid.uuid4())
+    ends = tuple(accumulate(len(part) for part in parts))
+    if not ends or ends[-1] <= most_bytes:
+        yield Shipment(token, parts=tuple(parts))
+        return
+    name = f"{DATA}/{data_file_name(uuid.uuid4())}"
+    sink = store.create(name)
+    try:
+        for part in parts:
+            sink.write(part)
+        sink.close()
+        yield Shipment(token, store=store, name=name, ends=ends)
+    finally:
+        sink.abort()
+        with suppress(OSError):  # cleanup removes it later
+            store.delete(name)
