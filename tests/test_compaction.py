@@ -271,7 +271,7 @@ def test_texts_and_pickles_go_to_other_processes_and_libraries(
         again = theirs_of.RewriteResult.from_json(results[-1].json())
         assert lk.optimize.RewriteResult.from_json(again.json()) == results[-1]
     metrics = Compaction.commit(ds, results)
-    assert (metrics.fragments_removed, metrics.fragments_added) == (8, 4)
+    assert (metrics.fragments_removed, metrics.fragments_added) == (8, 3)
     assert ds.to_table() == cast(Any, lance).dataset(uri).to_table()
     assert ds.count_rows() == 38
 
