@@ -79,7 +79,8 @@ class LancekitError(Exception):
         self.context: dict[str, Any] = context
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        gap = "" if self.message.endswith("\n") else " "
+        return f"{self.message}{gap}{self.hint}".strip()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, self.hint, self.context))

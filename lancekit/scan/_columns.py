@@ -12,14 +12,15 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.format.paths import parse_path, show_path
-from lancekit.scan._functions import array_element
 from lancekit.scan._kernels import family, plain
-from lancekit.scan._scope import Node, Scope
+from lancekit.scan._list_functions import array_element
+from lancekit.scan._scope import Node, Scope, constant
+from lancekit.scan._time_functions import CLOCK
 
 __all__ = ["COLUMN_RULES", "pick_part"]
 
 
-def _match(scope: Scope, name: str, names: Sequence[str], what: str) -> str:
+def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
     """Find a name as written, else the only one that differs in case."""
     if name in names:
         return name
@@ -28,11 +29,11 @@ def _match(scope: Scope, name: str, names: Sequence[str], what: str) -> str:
         return same[0]
     close = same or difflib.get_close_matches(name, names, 3, 0.6)
     hint = f"Did you mean {' or '.join(f'`{n}`' for n in close)}?" if close else ""
-    raise scope.fail(f"there is no {what} {name!r}.", hint, column=name)
+    raise scope.fail(tree, f"there is no {what} {name!r}.", hint, column=name)
 
 
-def _field(scope: Scope, name: str) -> Node:
-    found = _match(scope, name, list(scope.fields), "column")
+def _field(tree: Any, scope: Scope, name: str) -> Node:
+    found = _match(tree, scope, name, list(scope.fields), "column")
     example = plain(pa.array([], scope.fields[found]))
     return Node(
         run=lambda rows: plain(rows(found)),
@@ -42,11 +43,11 @@ def _field(scope: Scope, name: str) -> Node:
     )
 
 
-def _child(scope: Scope, parent: Node, name: str) -> Node:
+def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
     if not pt.is_struct(parent.type):
-        raise scope.fail(f"{parent.field or 'the value'} is {parent.type}, without fields.")
+        raise scope.fail(tree, f"{parent.field or 'the value'} is {parent.type}, without fields.")
     names = [f.name for f in parent.type]
-    found = _match(scope, name, names, f"field of {parent.field!r}")
+    found = _match(tree, scope, name, names, f"field of {parent.field!r}")
     node = scope.call(found, lambda v: plain(pc.struct_field(v, [found])), [parent])
     if not parent.field:
         return node
@@ -62,14 +63,19 @@ def _child(scope: Scope, parent: Node, name: str) -> Node:
 
 def _column(tree: exp.Column, scope: Scope) -> Node:
     names = [part.name for part in tree.parts]
-    node = _field(scope, names[0])
+    word = names[0].lower()
+    if len(names) == 1 and word.startswith("current_") and word in CLOCK:
+        known = {name.lower() for name in scope.fields}
+        if word not in known:
+            return constant(CLOCK[word](scope.now))
+    node = _field(tree, scope, names[0])
     for name in names[1:]:
-        node = _child(scope, node, name)
+        node = _child(tree, scope, node, name)
     return node
 
 
 def _dot(tree: exp.Dot, scope: Scope) -> Node:
-    return _child(scope, scope.compile(tree.this), tree.expression.name)
+    return _child(tree, scope, scope.compile(tree.this), tree.expression.name)
 
 
 def _bracket(tree: exp.Bracket, scope: Scope) -> Node:
@@ -83,8 +89,8 @@ def pick_part(tree: Any, args: Sequence[Any], scope: Scope) -> Node:
         if family(whole.type) == "list":
             return scope.call("[]", array_element, [whole, key])
         if key.literal and isinstance(key.literal[0], str):
-            return _child(scope, whole, key.literal[0])
-    raise scope.fail(f"{tree.sql()!r} is not part of the filter language.")
+            return _child(tree, scope, whole, key.literal[0])
+    raise scope.fail(tree, f"{tree.sql()!r} is not part of the filter language.")
 
 
 COLUMN_RULES: Mapping[type, Callable[[Any, Scope], Node]] = {

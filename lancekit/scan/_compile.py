@@ -6,9 +6,9 @@ on no rows, so that types are never derived twice.  Imported only when text has 
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from typing import Any
@@ -18,22 +18,25 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit.scan._columns import COLUMN_RULES, pick_part
-from lancekit.scan._functions import FUNCTIONS, Function, like
+from lancekit.scan._calls import array, call_function, one_type
+from lancekit.scan._casts import cast, try_cast
+from lancekit.scan._columns import COLUMN_RULES
 from lancekit.scan._kernels import (
     COMPARISONS,
     Value,
+    add,
     align,
-    cast,
     concat,
     divide,
     family,
     modulo,
+    multiply,
     subtract,
 )
 from lancekit.scan._literals import moment, natural
-from lancekit.scan._scope import Node, Scope, beside, constant, pair, same_family
+from lancekit.scan._scope import FAILURES, Node, Scope, constant
 from lancekit.scan._sql import parse
+from lancekit.scan._text_functions import like
 
 __all__ = ["compile_sql"]
 
@@ -53,7 +56,7 @@ def _hex(tree: exp.HexString, scope: Scope) -> Node:
     try:
         value = bytes.fromhex(tree.this)
     except ValueError as error:
-        raise scope.fail(f"X'{tree.this}' is not a sequence of bytes in hex.") from error
+        raise scope.fail(tree, f"X'{tree.this}' is not a sequence of bytes in hex.") from error
     return constant(pa.scalar(value), value)
 
 
@@ -81,19 +84,21 @@ _TYPES: Mapping[Any, pa.DataType] = {
     exp.DataType.Type.VARCHAR: pa.string(),
     exp.DataType.Type.BINARY: pa.binary(),
     exp.DataType.Type.DATE: pa.date32(),
+    exp.DataType.Type.TIME: pa.time64("us"),
     exp.DataType.Type.TIMESTAMP: pa.timestamp("us"),
     exp.DataType.Type.DATETIME: pa.timestamp("us"),
 }
 
 
-def _target(tree: Any, scope: Scope) -> pa.DataType:
+def _target(whole: Any, scope: Scope) -> pa.DataType:
+    tree = whole.to
     sizes = [int(size.name) for size in tree.expressions]
     if tree.this == exp.DataType.Type.DECIMAL:
         return pa.decimal128(*(sizes or [38, 10]))
     if sizes and tree.this == exp.DataType.Type.TIMESTAMP:
         return pa.timestamp({0: "s", 3: "ms", 6: "us", 9: "ns"}.get(sizes[0], "us"))
     if tree.this not in _TYPES:
-        raise scope.fail(f"there is no cast to {tree.sql()}.")
+        raise scope.fail(whole, f"there is no cast to {tree.sql()}.")
     return _TYPES[tree.this]
 
 
@@ -104,47 +109,85 @@ def _has_offset(text: str, kind: pa.DataType) -> bool:
     )
 
 
-def _cast(tree: exp.Cast, scope: Scope) -> Node:
-    node, kind = scope.compile(tree.this), _target(tree.to, scope)
-    if node.literal and isinstance(node.literal[0], str) and family(kind) == "moment":
-        text = node.literal[0]
-        target = pa.timestamp(kind.unit, "UTC") if _has_offset(text, kind) else kind
-        try:
-            return constant(moment(text, target))
-        except pa.ArrowInvalid as error:
-            raise scope.fail(
-                f"{text!r} is not a {'date' if pt.is_date(kind) else 'timestamp'}.",
-                "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'.",
-            ) from error
-    return scope.call(f"CAST to {kind}", lambda value: cast(value, kind), [node])
+def _cast(tree: Any, scope: Scope) -> Node:
+    node, kind = scope.compile(tree.this), _target(tree, scope)
+    if isinstance(tree, exp.TryCast):
+        return scope.call("TRY_CAST", lambda value: try_cast(value, kind), [node], tree)
+    if node.literal and isinstance(node.literal[0], str):
+        return constant(_read(tree, node.literal[0], kind, scope))
+    done = scope.call(f"CAST to {kind}", lambda value: cast(value, kind), [node], tree)
+    return replace(done, cast_of=node)
 
 
-def _array(tree: exp.Array, scope: Scope) -> Node:
-    items = [scope.compile(item) for item in tree.expressions]
-    if not all(item.literal for item in items):
-        raise scope.fail("a list may hold only literals.")
-    return constant(pa.scalar([natural(i.literal[0]).as_py() for i in items]))
+def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
+    """Read the text of a literal such as DATE '2020-01-31'."""
+    try:
+        if family(kind) != "moment":
+            return cast(pa.scalar(text), kind)
+        return moment(text, pa.timestamp(kind.unit, "UTC") if _has_offset(text, kind) else kind)
+    except FAILURES as error:
+        name = "date" if pt.is_date(kind) else "timestamp" if pt.is_timestamp(kind) else str(kind)
+        hint = "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'."
+        is_moment = family(kind) == "moment"
+        raise scope.fail(tree, f"{text!r} is not a {name}.", hint if is_moment else "") from error
 
 
 # ---- operators
 
 
-def _compare(scope: Scope, label: str, left: Node, right: Node) -> Node:
+def _compare(scope: Scope, label: str, left: Node, right: Node, *, plain: bool = False) -> Node:
     if left.literal and right.literal:
-        for value in (*left.literal, *right.literal):
+        for node in (left, right):
+            (value,) = node.literal
             if isinstance(value, str) and value in scope.fields:
                 raise scope.fail(
+                    node,
                     f"{value!r} in quotes is text, not the column of that name.",
                     f"Write `{value}` in backticks.",
                 )
-    left, right = pair(left, right)
-    same_family(scope, label, [left, right])
+        if {type(left.literal[0]), type(right.literal[0])} > {str}:
+            left, right = _beside_text(scope, left, right), _beside_text(scope, right, left)
+    left, right = _before_cast(left, right), _before_cast(right, left)
+    left, right = scope.pair(left, right, plain=plain)
+    scope.same_family(label, [left, right])
     return scope.call(label, COMPARISONS[label], [left, right])
+
+
+def _beside_text(scope: Scope, node: Node, other: Node) -> Node:
+    """Read a literal in quotes as what the literal beside it is."""
+    if not isinstance(node.literal[0], str):
+        return node
+    return scope.beside(node, replace(other, literal=()))
+
+
+def _before_cast(node: Node, other: Node) -> Node:
+    """Take the integers that were cast to be compared with a whole number, if it is one of them.
+
+    So does the reference: a number that the cast would refuse is none that is asked for.
+    """
+    inner, literal = node.cast_of, other.literal
+    if inner is None or not literal or type(literal[0]) is not int:
+        return node
+    whole = pt.is_integer(inner.type) and (pt.is_integer(node.type) or pt.is_decimal(node.type))
+    held = whole and all(_holds(kind, literal[0]) for kind in (inner.type, node.type))
+    return inner if held else node
+
+
+def _holds(kind: pa.DataType, number: int) -> bool:
+    try:
+        cast(natural(number), kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
 
 
 def _comparison(label: str) -> Callable[[Any, Scope], Node]:
     return lambda tree, scope: _compare(
-        scope, label, scope.compile(tree.this), scope.compile(tree.expression)
+        scope,
+        label,
+        scope.compile(tree.this),
+        scope.compile(tree.expression),
+        plain=id(tree) in scope.plain,
     )
 
 
@@ -154,15 +197,30 @@ def _is_fraction(node: Node, other: Node) -> bool:
     return fraction and pt.is_integer(other.type)
 
 
+def _adds(node: Node) -> bool:
+    """Tell whether values are of a kind that only its own can be added to."""
+    return family(node.type) not in ("moment", "duration") and not pt.is_date32(node.type)
+
+
 def _arithmetic(
     label: str, kernel: Callable[[Value, Value], Value]
 ) -> Callable[[Any, Scope], Node]:
     def rule(tree: Any, scope: Scope) -> Node:
         left, right = scope.compile(tree.this), scope.compile(tree.expression)
-        if not (_is_fraction(left, right) or _is_fraction(right, left)):
-            left, right = pair(left, right)
-        same_family(scope, label, [left, right])
+        dated = pt.is_date(left.type) or pt.is_date(right.type)
+        if not (dated or _is_fraction(left, right) or _is_fraction(right, left)):
+            left, right = scope.pair(left, right, plain=id(tree) in scope.plain)
+        if _adds(left) and _adds(right):
+            scope.same_family(label, [left, right])
         return scope.call(label, lambda a, b: kernel(*align(a, b)), [left, right])
+
+    return rule
+
+
+def _shift(label: str, kernel: Callable[[Value, Value], Value]) -> Callable[[Any, Scope], Node]:
+    def rule(tree: Any, scope: Scope) -> Node:
+        args = [scope.compile(tree.this), scope.compile(tree.expression)]
+        return scope.call(label, kernel, args, tree)
 
     return rule
 
@@ -184,7 +242,7 @@ def _is(tree: exp.Is, scope: Scope) -> Node:
     if isinstance(tree.expression, exp.Null):
         return scope.call("IS NULL", pc.is_null, [scope.compile(tree.this)])
     if not isinstance(tree.expression, exp.Boolean):
-        raise scope.fail(f"{tree.sql()!r}: IS takes NULL, TRUE or FALSE.")
+        raise scope.fail(tree, f"{tree.sql()!r}: IS takes NULL, TRUE or FALSE.")
     wanted = bool(tree.expression.this)
     node = scope.boolean(tree.this, "IS TRUE")
     return scope.call(
@@ -196,11 +254,17 @@ def _is(tree: exp.Is, scope: Scope) -> Node:
 
 def _in(tree: exp.In, scope: Scope) -> Node:
     if not tree.expressions:
-        raise scope.fail(f"{tree.sql()!r}: IN takes a list of values in parentheses.")
+        raise scope.fail(tree, f"{tree.sql()!r}: IN takes a list of values in parentheses.")
     node = scope.compile(tree.this)
-    items = [beside(scope.compile(item), node) for item in tree.expressions]
-    if not (node.field and all(item.literal for item in items)):
-        parts = [_compare(scope, "=", node, item) for item in items]
+    plain = id(tree) in scope.plain and isinstance(tree.this, exp.Column)
+    plain = plain and len(tree.this.parts) == 1
+    items = [scope.beside(scope.compile(item), node, plain=plain) for item in tree.expressions]
+    same = {item.type for item in items if item.literal and item.literal[0] is not None}
+    listed = all(item.literal for item in items) and all(
+        kind == node.type or (pt.is_decimal(kind) and pt.is_decimal(node.type)) for kind in same
+    )
+    if not listed:
+        parts = [_compare(scope, "=", node, item, plain=plain) for item in items]
         return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
     values = [item.example for item in items if item.literal[0] is not None]
     found = pa.array([v.as_py() for v in values], _common(values, node.type))
@@ -214,7 +278,7 @@ def _in(tree: exp.In, scope: Scope) -> Node:
         hit = pc.if_else(hit, True, missing)
         return pc.if_else(pc.is_valid(value), hit, pa.scalar(None, pa.bool_()))
 
-    return scope.call("IN", run, [node])
+    return scope.call("IN", run, [node], tree)
 
 
 def _common(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.DataType:
@@ -227,17 +291,17 @@ def _common(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.DataType:
 
 
 def _between(tree: exp.Between, scope: Scope) -> Node:
-    node = scope.compile(tree.this)
-    low = _compare(scope, ">=", node, scope.compile(tree.args["low"]))
-    high = _compare(scope, "<=", node, scope.compile(tree.args["high"]))
-    return scope.call("BETWEEN", pc.and_kleene, [low, high])
+    node, plain = scope.compile(tree.this), id(tree) in scope.plain
+    low = _compare(scope, ">=", node, scope.compile(tree.args["low"]), plain=plain)
+    high = _compare(scope, "<=", node, scope.compile(tree.args["high"]), plain=plain)
+    return scope.call("BETWEEN", pc.and_kleene, [low, high], tree)
 
 
 def _like_with(scope: Scope, tree: Any, escape: str) -> Node:
-    args = pair(scope.compile(tree.this), scope.compile(tree.expression))
+    args = scope.pair(scope.compile(tree.this), scope.compile(tree.expression))
     for node in args:
         if family(node.type) not in ("text", "null"):
-            raise scope.fail(f"LIKE needs text, but {node.field or 'a side'} is {node.type}.")
+            raise scope.fail(node, f"LIKE needs text, but {node.field or 'a side'} is {node.type}.")
     ignore_case = isinstance(tree, exp.ILike)
     found = scope.call(
         "LIKE", lambda v, p: like(v, p, ignore_case=ignore_case, escape=escape), args
@@ -250,7 +314,7 @@ def _escape(tree: exp.Escape, scope: Scope) -> Node:
     escape = tree.expression
     one = isinstance(escape, exp.Literal) and escape.is_string and len(escape.this) == 1
     if not one or not isinstance(tree.this, exp.Like | exp.ILike):
-        raise scope.fail("ESCAPE takes one character, after a LIKE.")
+        raise scope.fail(tree, "ESCAPE takes one character, after a LIKE.")
     return _like_with(scope, tree.this, escape.this)
 
 
@@ -260,11 +324,11 @@ def _concat(tree: exp.DPipe, scope: Scope) -> Node:
 
 def _case(tree: exp.Case, scope: Scope) -> Node:
     if tree.this is not None:
-        raise scope.fail("CASE takes conditions: CASE WHEN a = 1 THEN ... END.")
+        raise scope.fail(tree, "CASE takes conditions: CASE WHEN a = 1 THEN ... END.")
     ifs = tree.args["ifs"]
     conditions = [scope.boolean(branch.this, "CASE WHEN") for branch in ifs]
     default = tree.args.get("default") or exp.Null()
-    results = _one_type(
+    results = one_type(
         scope, "CASE", [scope.compile(t) for t in (*(b.args["true"] for b in ifs), default)]
     )
 
@@ -278,71 +342,17 @@ def _case(tree: exp.Case, scope: Scope) -> Node:
     return scope.call("CASE", run, [*conditions, *results])
 
 
-# ---- functions
-
-
-def _one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:
-    typed = next((n for n in nodes if n.field), None)
-    if typed is not None:
-        nodes = [beside(n, typed) for n in nodes]
-    same_family(scope, label, nodes)
-    return list(nodes)
-
-
-def _function(tree: exp.Anonymous, scope: Scope) -> Node:
-    name = str(tree.this).lower()
-    if name in _BY_SYNTAX:
-        return _BY_SYNTAX[name](tree, scope)
-    function = FUNCTIONS.get(name)
-    if function is None:
-        close = difflib.get_close_matches(name, FUNCTIONS, 3, 0.6)
-        hint = f"Did you mean {' or '.join(close)}?" if close else ""
-        raise scope.fail(f"there is no function {name!r}.", hint, function=name)
-    args = [scope.compile(arg) for arg in tree.expressions]
-    _check_arguments(scope, name, function, args)
-    if function.same:
-        args = _one_type(scope, name, args)
-    elif len(args) == 2 and family(args[0].type) == "list":
-        item = Node(
-            run=args[0].run,
-            example=pa.array([], args[0].type.value_type),
-            field=args[0].field,
-        )
-        args = [args[0], beside(args[1], item)]
-    return scope.call(name, function.kernel, args)
-
-
-# functions that do the same as a piece of syntax
-_BY_SYNTAX: Mapping[str, Callable[[Any, Scope], Node]] = {
-    "make_array": _array,
-    "get_field": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-    "array_element": lambda tree, scope: pick_part(tree, tree.expressions, scope),
-}
-
-
-def _check_arguments(scope: Scope, name: str, function: Function, args: list[Node]) -> None:
-    if not function.least <= len(args) <= function.most:
-        raise scope.fail(
-            f"{name} takes {function.least} to {function.most} arguments, not {len(args)}."
-        )
-    for i, arg in enumerate(args):
-        wanted = function.families[min(i, len(function.families) - 1)]
-        if i < len(function.families) and wanted and family(arg.type) not in (wanted, "null"):
-            raise scope.fail(
-                f"{name} takes a {wanted}, but {arg.field or 'the argument'} is {arg.type}."
-            )
-
-
 _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
     **COLUMN_RULES,
     exp.Literal: _literal,
     exp.HexString: _hex,
     exp.Boolean: lambda tree, _scope: constant(pa.scalar(tree.this), tree.this),
     exp.Null: lambda _tree, _scope: constant(pa.scalar(None), None),
-    exp.Array: _array,
+    exp.Array: array,
     exp.Paren: lambda tree, scope: scope.compile(tree.this),
     exp.Neg: _negate,
     exp.Cast: _cast,
+    exp.TryCast: _cast,
     exp.And: _kleene("AND", pc.and_kleene),
     exp.Or: _kleene("OR", pc.or_kleene),
     exp.Not: _not,
@@ -360,18 +370,34 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
     exp.Like: lambda tree, scope: _like_with(scope, tree, "\\"),
     exp.ILike: lambda tree, scope: _like_with(scope, tree, "\\"),
     exp.Escape: _escape,
-    exp.Add: _arithmetic("+", pc.add_checked),
+    exp.Add: _arithmetic("+", add),
     exp.Sub: _arithmetic("-", subtract),
-    exp.Mul: _arithmetic("*", pc.multiply_checked),
+    exp.Mul: _arithmetic("*", multiply),
     exp.Div: _arithmetic("/", divide),
     exp.Mod: _arithmetic("%", modulo),
+    exp.BitwiseLeftShift: _shift("<<", pc.shift_left),
+    exp.BitwiseRightShift: _shift(">>", pc.shift_right),
     exp.DPipe: _concat,
     exp.Case: _case,
-    exp.Anonymous: _function,
+    exp.Anonymous: call_function,
 }
 
 
-def compile_sql(sql: str, schema: pa.Schema) -> Node:
-    """Compile the text of an expression for a schema."""
+def _plain(tree: Any) -> Iterator[int]:
+    """Yield the ids of conditions that only AND, OR and parentheses are around."""
+    waiting = [tree]
+    while waiting:
+        tree = waiting.pop()
+        if isinstance(tree, exp.And | exp.Or):
+            waiting += [tree.this, tree.expression]
+        elif isinstance(tree, exp.Paren):
+            waiting.append(tree.this)
+        else:
+            yield id(tree)
+
+
+def compile_sql(sql: str, schema: pa.Schema, now: int) -> Node:
+    """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
     fields = {field.name: field.type for field in schema}
-    return Scope(sql, fields, _RULES).compile(parse(sql))
+    tree = parse(sql)
+    return Scope(sql, fields, _RULES, frozenset(_plain(tree)), now).compile(tree)

@@ -19,12 +19,13 @@ from pyarrow import types as pt
 __all__ = [
     "COMPARISONS",
     "Value",
+    "add",
     "align",
-    "cast",
     "concat",
     "divide",
     "family",
     "modulo",
+    "multiply",
     "plain",
     "subtract",
 ]
@@ -80,17 +81,45 @@ def _in_zone(value: Value, zone: str) -> Value:
     return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
 
 
+#: units of time, the coarser first
+_UNITS = ("s", "ms", "us", "ns")
+
+
+def _in_unit(value: Value, unit: str) -> Value:
+    kind = pa.timestamp(unit, value.type.tz)
+    return value if value.type == kind else pc.cast(value, kind, safe=False)
+
+
+def _as_double(value: Value) -> Value:
+    return pc.cast(value, pa.float64(), safe=False)
+
+
 def align(left: Value, right: Value) -> tuple[Value, Value]:
-    """Bring two values of one family to types that Arrow compares and adds exactly."""
+    """Bring two values to types that Arrow compares and adds, as the reference does.
+
+    Timestamps meet in the coarser of their units, integers and floats as doubles, text and bytes
+    as bytes.
+    """
     kinds = left.type, right.type
+    if kinds[0] == kinds[1]:
+        return left, right
     zones = [k.tz for k in kinds if pt.is_timestamp(k) and k.tz]
     if zones:
-        return _in_zone(left, zones[0]), _in_zone(right, zones[0])
-    if any(map(pt.is_decimal, kinds)) and any(map(pt.is_floating, kinds)):
-        return pc.cast(left, pa.float64()), pc.cast(right, pa.float64())
+        left, right = _in_zone(left, zones[0]), _in_zone(right, zones[0])
+    if all(map(pt.is_timestamp, (left.type, right.type))):
+        unit = min((left.type.unit, right.type.unit), key=_UNITS.index)
+        return _in_unit(left, unit), _in_unit(right, unit)
+    if any(map(pt.is_floating, kinds)) and any(pt.is_decimal(k) or pt.is_integer(k) for k in kinds):
+        return _as_double(left), _as_double(right)
     if any(map(pt.is_uint64, kinds)) and any(map(pt.is_signed_integer, kinds)):
         return pc.cast(left, pa.decimal128(20)), pc.cast(right, pa.decimal128(20))
+    if {family(k) for k in kinds} == {"text", "bytes"}:
+        return pc.cast(left, pa.large_binary()), pc.cast(right, pa.large_binary())
     return left, right
+
+
+#: of a decimal of 128 bits
+_DIGITS = 38
 
 
 def _nan(value: Value) -> Value:
@@ -103,7 +132,46 @@ def _orders_nan(left: Value, right: Value) -> bool:
     return any(map(pt.is_floating, (left.type, right.type)))
 
 
+def _array(value: Value, count: int) -> pa.Array:
+    if not isinstance(value, pa.Scalar):
+        return value
+    return pa.repeat(value, count) if count else pa.array([], value.type)
+
+
+def _same(left: pa.Array, right: pa.Array) -> Any:
+    """Tell where two arrays have the same values, nulls among them, as a NumPy array."""
+    found = pc.invert(_distinct(left, right))
+    return found.to_numpy(zero_copy_only=False).astype(bool)
+
+
+def _equal_nested(left: Value, right: Value) -> Value:
+    """Compare lists and structs by their parts, in which two nulls are the same."""
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return _equal_nested(_array(left, 1), right)[0]
+    count = len(right if isinstance(left, pa.Scalar) else left)
+    left, right = _array(left, count), _array(right, count)
+    if pt.is_struct(left.type):
+        parts = zip(left.flatten(), right.flatten(), strict=True)
+        same = np.logical_and.reduce([_same(*pair) for pair in parts], initial=True)
+    else:
+        lengths = [pc.fill_null(pc.list_value_length(v), -1).to_numpy() for v in (left, right)]
+        same = lengths[0] == lengths[1]
+        longs = np.flatnonzero(same & (lengths[0] > 0))
+        if len(longs):
+            found = _same(*(pc.list_flatten(v.take(pa.array(longs))) for v in (left, right)))
+            starts = np.concatenate(([0], np.cumsum(lengths[0][longs])[:-1]))
+            same[longs] = np.logical_and.reduceat(found, starts)
+    known = pc.and_(pc.is_valid(left), pc.is_valid(right))
+    return pc.if_else(known, pa.array(np.broadcast_to(same, count)), pa.scalar(None, pa.bool_()))
+
+
+def _is_nested(kind: pa.DataType) -> bool:
+    return pt.is_struct(kind) or family(kind) == "list"
+
+
 def _equal(left: Value, right: Value) -> Value:
+    if _is_nested(left.type) and _is_nested(right.type):
+        return _equal_nested(left, right)
     same = pc.equal(left, right)
     if not _orders_nan(left, right):
         return same
@@ -145,7 +213,7 @@ COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {
 }
 
 
-# ---- arithmetic and casts
+# ---- arithmetic
 
 
 def divide(left: Value, right: Value) -> Value:
@@ -154,11 +222,46 @@ def divide(left: Value, right: Value) -> Value:
     return pc.divide(left, right) if floats else pc.divide_checked(left, right)
 
 
+def add(left: Value, right: Value) -> Value:
+    """Add numbers, days to a date, a duration to a moment."""
+    if pt.is_integer(left.type) and pt.is_date32(right.type):
+        left, right = right, left
+    if pt.is_date32(left.type) and pt.is_integer(right.type):
+        return _later(left, right, pc.add_checked)
+    if pt.is_timestamp(left.type) and pt.is_duration(right.type):
+        right = pc.cast(right, pa.duration(left.type.unit), safe=False)
+    return wide(pc.add_checked, left, right)
+
+
+def _later(date: Value, days: Value, kernel: Callable[[Value, Value], Value]) -> Value:
+    moved = kernel(pc.cast(date, pa.int32()), pc.cast(days, pa.int32()))
+    return pc.cast(moved, pa.date32())
+
+
+def wide(kernel: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
+    """Compute with decimals whose exact result may need more digits than they have."""
+    kinds = left.type, right.type
+    if not all(map(pt.is_decimal128, kinds)) or sum(k.precision for k in kinds) < _DIGITS:
+        return kernel(left, right)
+    left, right = (pc.cast(v, pa.decimal256(v.type.precision, v.type.scale)) for v in (left, right))
+    result = kernel(left, right)
+    return pc.cast(result, pa.decimal128(min(result.type.precision, _DIGITS), result.type.scale))
+
+
 def subtract(left: Value, right: Value) -> Value:
     """Subtract; two dates give the days between them."""
     if pt.is_date32(left.type) and pt.is_date32(right.type):
         left, right = (pc.cast(pc.cast(v, pa.int32()), pa.int64()) for v in (left, right))
-    return pc.subtract_checked(left, right)
+    if pt.is_date32(left.type) and pt.is_integer(right.type):
+        return _later(left, right, pc.subtract_checked)
+    if pt.is_timestamp(left.type) and pt.is_duration(right.type):
+        right = pc.cast(right, pa.duration(left.type.unit), safe=False)
+    return wide(pc.subtract_checked, left, right)
+
+
+def multiply(left: Value, right: Value) -> Value:
+    """Multiply numbers."""
+    return wide(pc.multiply_checked, left, right)
 
 
 def _numpy(value: Value) -> Any:
@@ -183,37 +286,6 @@ def modulo(left: Value, right: Value) -> Value:
         return pa.scalar(rest, kind)
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
     return pc.if_else(valid, pa.array(np.atleast_1d(rest), kind), pa.scalar(None, kind))
-
-
-def _moment_text(value: Value) -> Value:
-    """Write a timestamp in ISO 8601, with no more digits of the second than it has."""
-    text = pc.strftime(value, format="%Y-%m-%dT%H:%M:%S")
-    for zeros, kept in ((r"\.0+$", ""), (r"(\.\d{3})(000)+$", r"\1"), (r"(\.\d{6})000$", r"\1")):
-        text = pc.replace_substring_regex(text, pattern=zeros, replacement=kept)
-    if not value.type.tz:
-        return text
-    offset = pc.strftime(value, format="%Ez")
-    return pc.binary_join_element_wise(text, offset, "")
-
-
-def _float_text(value: Value) -> Value:
-    text = pc.cast(value, pa.string())
-    whole = pc.replace_substring_regex(text, pattern=r"^(-?\d+)$", replacement=r"\1.0")
-    return pc.replace_substring(whole, pattern="nan", replacement="NaN")
-
-
-def cast(value: Value, kind: pa.DataType) -> Value:
-    """Cast as SQL does: fractions are cut off, a number too large for the type is an error."""
-    if pt.is_string(kind) and pt.is_timestamp(value.type):
-        return _moment_text(value)
-    if pt.is_string(kind) and pt.is_floating(value.type):
-        return _float_text(value)
-    if pt.is_floating(value.type) and pt.is_integer(kind):
-        value = pc.trunc(value)
-    if pt.is_integer(value.type) and pt.is_decimal(kind):
-        value = pc.cast(value, pa.decimal128(20))  # a narrower one is refused by type alone
-    strict = pt.is_integer(kind) or pt.is_decimal(kind) or family(value.type) == "text"
-    return pc.cast(value, kind, safe=strict)
 
 
 def concat(*values: Value) -> Value:

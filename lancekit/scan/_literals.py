@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -11,10 +12,13 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.errors import PredicateError
+from lancekit.scan._casts import cast
 from lancekit.scan._kernels import family
 
-__all__ = ["as_type", "moment", "natural"]
+__all__ = ["as_type", "loosely", "moment", "natural"]
 
+#: of the fraction of a second
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _INT64_MAX = (1 << 63) - 1
 
 
@@ -40,6 +44,9 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     if pt.is_date(kind):
         return pc.cast(pa.scalar(text[:10]) if _is_midnight(text[10:]) else pa.scalar(text), kind)
     unit = kind.unit
+    if finer := re.search(r"(\.\d{3,9})", text):
+        # more digits than the unit has are cut off
+        text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
     try:
         naive = pc.cast(pa.scalar(text), pa.timestamp(unit))
     except pa.ArrowInvalid:
@@ -74,14 +81,61 @@ def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(value, kind)
 
 
+def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
+    return cast(pa.scalar(value), kind)
+
+
 # (Python type of the literal) -> {family of the column: how it takes that type}
 _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
     int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
     Decimal: {"floating": _floating, "decimal": _decimal},
-    str: {"text": _verbatim, "moment": moment},
+    str: {"text": _verbatim, "moment": moment, "time": _text_as},
     bool: {"boolean": _verbatim},
     bytes: {"bytes": _verbatim},
 }
+
+
+def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, pa.int32()).cast(kind)
+
+
+def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value.encode(), kind)
+
+
+# (Python type of the literal, family beside it): how it is read where the types need not be equal
+_LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
+    (Decimal, "decimal"): _decimal,
+    (int, "decimal"): _decimal,
+    (int, "day"): _day,
+    (str, "integer"): _text_as,
+    (str, "floating"): _text_as,
+    (str, "decimal"): _text_as,
+    (str, "boolean"): _text_as,
+    (str, "time"): _text_as,
+    (str, "moment"): moment,
+    (str, "day"): moment,
+    (str, "bytes"): _text_as_bytes,
+}
+
+
+def loosely(value: Any, kind: pa.DataType, beside: str) -> pa.Scalar:
+    """Give a literal a type that meets with that of what stands beside it.
+
+    Raises
+    ------
+    PredicateError
+        Text that cannot be read as such a value.
+    """
+    if value is None:
+        return pa.scalar(None, kind)
+    take = _LOOSE.get((type(value), "day" if pt.is_date32(kind) else _taker(kind)))
+    if take is None:
+        return natural(value)
+    try:
+        return take(value, kind)
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {beside} is.") from error
 
 
 def _taker(kind: pa.DataType) -> str:

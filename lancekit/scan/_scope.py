@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -12,9 +13,11 @@ from sqlglot import exp
 
 from lancekit.errors import PredicateError
 from lancekit.scan._kernels import Value, family
-from lancekit.scan._literals import as_type
+from lancekit.scan._literals import as_type, loosely
+from lancekit.scan._places import failure
+from lancekit.scan._sql import start_of
 
-__all__ = ["Node", "Rows", "Scope", "beside", "constant", "pair", "same_family"]
+__all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
 
 Rows: TypeAlias = Callable[[str], pa.Array]  # column by name
 
@@ -24,6 +27,7 @@ _MORE_ARGUMENTS: Mapping[type, frozenset[str]] = {
     exp.Column: frozenset({"table", "db", "catalog"}),
     exp.Literal: frozenset({"is_string"}),
     exp.Cast: frozenset({"to"}),
+    exp.TryCast: frozenset({"to", "safe", "requires_string"}),
     exp.Between: frozenset({"low", "high"}),
     exp.Like: frozenset({"negate"}),
     exp.ILike: frozenset({"negate"}),
@@ -37,7 +41,8 @@ class Node:
     """A compiled expression: what it reads, what it gives, how.
 
     ``example`` is what it gives for no rows, from which types are told; ``field`` the path of a
-    plain column; ``literal`` a one-tuple of a literal's value.
+    plain column; ``literal`` a one-tuple of a literal's value; ``cast_of`` what was cast to be it;
+    ``position`` its place in the text.
     """
 
     run: Callable[[Rows], Value]
@@ -45,6 +50,8 @@ class Node:
     columns: frozenset[str] = frozenset()
     field: str = ""
     literal: tuple[Any, ...] = ()
+    cast_of: Node | None = None
+    position: int = 0
 
     @property
     def type(self) -> pa.DataType:
@@ -52,75 +59,113 @@ class Node:
         return self.example.type
 
 
+# What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
+FAILURES = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
+    """What an expression is compiled with.
+
+    ``plain`` holds the ids of the tree's conditions that are joined by nothing but ``AND`` and
+    ``OR``: there a literal has to be of the type of the column beside it.  ``now`` is the time of
+    the query, in nanoseconds since 1970.
+    """
+
     sql: str
     fields: Mapping[str, pa.DataType]
     rules: Mapping[type, Callable[[Any, Scope], Node]]
+    plain: frozenset[int]
+    now: int
 
-    def fail(self, message: str, hint: str = "", **context: Any) -> PredicateError:
-        return PredicateError(
-            f"in the filter {self.sql!r}: {message}", hint=hint, sql=self.sql, **context
-        )
+    def fail(self, tree: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
+        """Return the error of a piece of the text, given by its tree, node or position."""
+        match tree:
+            case int():
+                position = tree
+            case Node():
+                position = tree.position
+            case _:
+                position = start_of(tree)
+        return failure(self.sql, message, position, hint, **context)
 
     def compile(self, tree: Any) -> Node:
         rule = self.rules.get(type(tree))
         if rule is None:
             raise self.fail(
-                f"{tree.sql()!r} ({type(tree).__name__}) is not part of the filter language."
+                tree, f"{tree.sql()!r} ({type(tree).__name__}) is not part of the filter language."
             )
         given = {name for name, value in tree.args.items() if value}
         if unknown := given - _ARGUMENTS - _MORE_ARGUMENTS.get(type(tree), frozenset()):
             # What the rule does not look at must not be dropped in silence.
-            raise self.fail(f"{tree.sql()!r}: {', '.join(sorted(unknown))} is not supported.")
-        return rule(tree, self)
+            raise self.fail(tree, f"{tree.sql()!r}: {', '.join(sorted(unknown))} is not supported.")
+        return replace(rule(tree, self), position=start_of(tree))
 
-    def call(self, label: str, kernel: Callable[..., Value], args: Sequence[Node]) -> Node:
-        """Make the node of a kernel over its arguments; a try on no rows comes first."""
+    def call(
+        self, label: str, kernel: Callable[..., Value], args: Sequence[Node], tree: Any = None
+    ) -> Node:
+        """Make the node of a kernel over its arguments; a try on no rows comes first.
+
+        ``tree`` is the piece of the text that a failure points at, the first argument if it is
+        not given.
+        """
         runs = [arg.run for arg in args]
+        position = start_of(tree) if tree is not None else args[0].position if args else 0
 
         def run(rows: Rows) -> Value:
-            return kernel(*(r(rows) for r in runs))
+            values = [r(rows) for r in runs]
+            try:
+                return kernel(*values)
+            except FAILURES as error:
+                reason = str(error).splitlines()[0].rstrip(".")
+                message = f"{self.sql[:60]!r} cannot be computed: {reason}."
+                raise self.fail(position, message) from error
 
         try:
             example = kernel(*(arg.example for arg in args))
-        except (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        except FAILURES as error:
             kinds = ", ".join(str(arg.type) for arg in args)
-            reason = str(error).splitlines()[0]
-            raise self.fail(f"{label} does not work on {kinds}: {reason}.") from error
+            reason = str(error).splitlines()[0].rstrip(".")
+            raise self.fail(position, f"{label} does not work on {kinds}: {reason}.") from error
         columns = frozenset().union(*(arg.columns for arg in args))
-        return Node(run=run, example=example, columns=columns)
+        return Node(run=run, example=example, columns=columns, position=position)
 
     def boolean(self, tree: Any, label: str) -> Node:
         node = self.compile(tree)
         if pt.is_null(node.type):
             return constant(pa.scalar(None, pa.bool_()))
         if not pt.is_boolean(node.type):
-            raise self.fail(f"{label} needs conditions, but {tree.sql()!r} is {node.type}.")
+            raise self.fail(tree, f"{label} needs conditions, but {tree.sql()!r} is {node.type}.")
         return node
+
+    def beside(self, node: Node, other: Node, *, plain: bool = False) -> Node:
+        """Give a literal the type of what stands beside it.
+
+        In a plain condition it has to be a value of the column's type; elsewhere numbers meet in
+        a type that holds both.
+        """
+        if not node.literal or other.literal:
+            return node
+        value = node.literal[0]
+        give = as_type if plain and other.field else loosely
+        try:
+            scalar = give(value, other.type, other.field or "the expression")
+        except PredicateError as error:
+            raise self.fail(node, error.message, error.hint, **error.context) from error
+        return replace(constant(scalar, value), position=node.position)
+
+    def pair(self, left: Node, right: Node, *, plain: bool = False) -> tuple[Node, Node]:
+        beside = partial(self.beside, plain=plain)
+        return beside(left, right), beside(right, left)
+
+    def same_family(self, label: str, nodes: Sequence[Node]) -> None:
+        families = {family(n.type) for n in nodes} - {"null"}
+        if len(families) > 1 and families != {"text", "bytes"}:
+            sides = " and ".join(f"{n.field or 'an expression'} ({n.type})" for n in nodes)
+            raise self.fail(
+                nodes[0], f"{label} cannot relate {sides}.", "Write a CAST on one side."
+            )
 
 
 def constant(value: pa.Scalar, *literal: Any) -> Node:
     return Node(run=lambda _rows: value, example=value, literal=literal)
-
-
-def beside(node: Node, other: Node) -> Node:
-    """Give a literal the type of the column beside it."""
-    if not node.literal or other.literal:
-        return node
-    value = node.literal[0]
-    if other.field or value is None or family(other.type) == "moment":
-        label = other.field or "expression"
-        return constant(as_type(value, other.type, label), value)
-    return node
-
-
-def pair(left: Node, right: Node) -> tuple[Node, Node]:
-    return beside(left, right), beside(right, left)
-
-
-def same_family(scope: Scope, label: str, nodes: Sequence[Node]) -> None:
-    families = {family(n.type) for n in nodes} - {"null"}
-    if len(families) > 1:
-        sides = " and ".join(f"{n.field or 'an expression'} ({n.type})" for n in nodes)
-        raise scope.fail(f"{label} cannot relate {sides}.", "Write a CAST on one side.")

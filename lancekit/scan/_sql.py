@@ -5,6 +5,7 @@ Imported only when text has to be parsed, because sqlglot takes a tenth of a sec
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -14,8 +15,9 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lancekit.errors import PredicateError
+from lancekit.scan._places import failure
 
-__all__ = ["parse"]
+__all__ = ["parse", "start_of"]
 
 
 class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
@@ -33,11 +35,18 @@ class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             "CAST": BaseParser.FUNCTION_PARSERS["CAST"],
+            "SAFE_CAST": BaseParser.FUNCTION_PARSERS["TRY_CAST"],
+            "TRY_CAST": BaseParser.FUNCTION_PARSERS["TRY_CAST"],
         }
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
             "CASE": BaseParser.NO_PAREN_FUNCTION_PARSERS["CASE"],
         }
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
+
+
+def start_of(tree: Any) -> int:
+    """Return the offset in the text of an expression's first piece, 0 if it is not known."""
+    return min((n.meta["start"] for n in tree.walk() if "start" in n.meta), default=0)
 
 
 def parse(sql: str) -> Any:
@@ -46,31 +55,52 @@ def parse(sql: str) -> Any:
     Raises
     ------
     PredicateError
-        The text is empty, or not one whole expression; ``context`` has its line and column.
+        The text is empty, or not one whole expression; ``context`` has the ``position``, and
+        ``line`` and ``column`` counted from 1.
     """
     if not sql.strip():
-        raise PredicateError("the filter is empty.", hint="Leave it out to read every row.")
+        raise PredicateError(
+            "the filter is empty.", hint="Leave it out to read every row.", sql=sql, position=0
+        )
     try:
         trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
     except ParseError as error:
-        details = error.errors[0] if error.errors else {}
-        line, column = details.get("line"), details.get("col")
-        text = details.get("highlight") or ""
-        unexpected = "Unexpected token" in (details.get("description") or "")
-        what = (
-            f"{text!r} was not expected" if unexpected else f"something is missing after {text!r}"
-        )
-        raise PredicateError(
-            f"the filter {sql!r} does not parse: {what} at line {line}, column {column}.",
-            hint="Names with spaces or capitals go in backticks, text in single quotes.",
-            sql=sql,
-            line=line,
-            column=column,
-        ) from error
+        raise _misplaced(sql, error) from error
     except TokenError as error:
-        raise PredicateError(
-            f"the filter {sql!r} does not parse: a quote or comment is not closed.", sql=sql
+        raise failure(
+            sql, "the expression does not parse, a quote or comment is not closed:", _unclosed(sql)
         ) from error
-    if len(trees) != 1 or trees[0] is None:
-        raise PredicateError(f"the filter {sql!r} is not one expression.", sql=sql)
-    return trees[0]
+    if len(trees) == 1 and trees[0] is not None:
+        return trees[0]
+    second = next((start_of(tree) for tree in trees[1:] if tree is not None), len(sql))
+    raise failure(sql, "the filter is not one expression:", second)
+
+
+def _misplaced(sql: str, error: ParseError) -> PredicateError:
+    details = error.errors[0] if error.errors else {}
+    text = details.get("highlight") or ""
+    unexpected = "Unexpected token" in (details.get("description") or "")
+    lines = sql.split("\n")
+    # the column is that of the last character of the piece
+    line, last = details.get("line") or 1, details.get("col") or 1
+    end = min(len(sql), sum(len(x) + 1 for x in lines[: line - 1]) + last)
+    begin = max(0, end - len(text)) if text else end
+    fault = f"{text!r} was not expected" if unexpected else f"something is missing after {text!r}"
+    what = f"the expression does not parse, {fault}:"
+    hint = "Names with spaces or capitals go in backticks, text in single quotes."
+    return failure(sql, what, begin if unexpected else end, hint)
+
+
+_CLOSED = re.compile(
+    r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|/\*.*?\*/|--[^\n]*|[^'"`]""", re.S
+)
+
+
+def _unclosed(sql: str) -> int:
+    """Return where the quote or comment begins that has no end."""
+    position = 0
+    while found := _CLOSED.match(sql, position):
+        if sql.startswith("/*", position) and not found[0].endswith("*/"):
+            break
+        position = found.end()
+    return position

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.errors import PredicateError, SchemaMismatchError
-from lancekit.scan._kernels import cast
+from lancekit.scan._casts import cast
 from lancekit.scan.predicate import Expr, compile_expression
 from lancekit.scan.shape import computes_fractions_of_integers
 

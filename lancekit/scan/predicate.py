@@ -7,6 +7,8 @@ and functions.  Column names go bare or in backticks, text in single (or double)
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -18,6 +20,7 @@ import pyarrow.compute as pc
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.format.schema import RESERVED_NAMES
+from lancekit.scan._places import failure
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
 
@@ -37,17 +40,26 @@ def _only(schema: pa.Schema, columns: frozenset[str]) -> pa.Schema:
     return pa.schema([field for field in schema if field.name in tops])
 
 
+# Functions of the time: one query has one time, whatever its parts are computed.
+_OF_TIME = re.compile(r"\b(now|today|current_(date|time|timestamp))\b", re.IGNORECASE)
+
+
+def _time_of(sql: str) -> int:
+    return time.time_ns() if _OF_TIME.search(sql) else 0
+
+
 @lru_cache(maxsize=256)
-def _compiled(sql: str, schema: pa.Schema) -> Any:
+def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
     from lancekit.scan._compile import compile_sql  # loads sqlglot
 
     try:
-        return compile_sql(sql, _with_hidden(schema))
+        return compile_sql(sql, _with_hidden(schema), now)
     except RecursionError:
-        raise PredicateError(
-            f"the expression {sql[:60]!r}... is nested too deeply.",
-            hint="Write it with fewer parentheses, or as IN (...) instead of many ORs.",
-            sql=sql,
+        raise failure(
+            sql,
+            "the expression is nested too deeply:",
+            0,
+            "Write it with fewer parentheses, or as IN (...) instead of many ORs.",
         ) from None
 
 
@@ -88,15 +100,8 @@ def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
     return plan.to_table(use_threads=False).column(0).combine_chunks()
 
 
-def _evaluate(
-    run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch, sql: str
-) -> pa.Array:
-    try:
-        value = run(partial(_column, batch))
-    except (pa.ArrowException, ArithmeticError, ValueError) as error:
-        raise PredicateError(
-            f"{sql!r} cannot be computed: {str(error).splitlines()[0]}.", sql=sql
-        ) from error
+def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch) -> pa.Array:
+    value = run(partial(_column, batch))
     return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
 
 
@@ -126,12 +131,15 @@ class Expr:
         The columns that it reads, nested ones by their paths.
     type
         The type that it gives.
+    now
+        The time that ``now()`` is, in nanoseconds since 1970; 0 if it does not matter.
     """
 
     sql: str
     schema: pa.Schema
     columns: frozenset[str]
     type: pa.DataType
+    now: int = 0
 
     def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
         """Compute one value per row.
@@ -142,8 +150,8 @@ class Expr:
             A value that cannot be computed: a number out of range, a division by zero, a text
             that is no number.
         """
-        run = _compiled(self.sql, self.schema).run
-        parts = [_evaluate(run, batch, self.sql) for batch in _batches(data)]
+        run = _compiled(self.sql, self.schema, self.now).run
+        parts = [_evaluate(run, batch) for batch in _batches(data)]
         return parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.array([], self.type)])
 
 
@@ -168,9 +176,10 @@ def compile_expression(sql: str, schema: pa.Schema) -> Expr:
     >>> twice.evaluate(pa.record_batch({"x": [1, None]})).to_pylist()
     [2, None]
     """
-    node = _compiled(sql, schema)
+    now = _time_of(sql)
+    node = _compiled(sql, schema, now)
     needed = _only(schema, node.columns)
-    return Expr(sql=sql, schema=needed, columns=node.columns, type=node.type)
+    return Expr(sql=sql, schema=needed, columns=node.columns, type=node.type, now=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,11 +194,14 @@ class Predicate:
         The fields of the dataset's schema that it reads.
     columns
         The columns that it reads, nested ones by their paths.
+    now
+        The time that ``now()`` is, in nanoseconds since 1970; 0 if it does not matter.
     """
 
     source: str | pc.Expression
     schema: pa.Schema
     columns: frozenset[str]
+    now: int = 0
 
     @classmethod
     def parse(cls, source: str | pc.Expression, schema: pa.Schema) -> Predicate:
@@ -215,24 +227,26 @@ class Predicate:
         >>> sorted(wanted.columns)
         ['x', 'y']
         """
+        now = 0
         if isinstance(source, pc.Expression):
             columns = _columns_of(source, schema)
             fields = [f for f in _with_hidden(schema) if f.name in columns]
             kind = _project(source, _no_rows(fields)).type
         elif isinstance(source, str):
-            node = _compiled(source, schema)
+            now = _time_of(source)
+            node = _compiled(source, schema, now)
             columns, kind = node.columns, node.type
         else:
             raise InvalidTypeError(
                 f"a filter is SQL text or a pyarrow expression, not {type(source).__name__}."
             )
         if kind != pa.bool_():
-            raise PredicateError(
-                f"the filter {str(source)!r} gives {kind}, not true or false.",
-                hint="Compare it with something: `x > 0`.",
-                sql=str(source),
-            )
-        return cls(source=source, schema=_only(schema, columns), columns=columns)
+            what = f"the filter gives {kind}, not true or false"
+            hint = "Compare it with something: `x > 0`."
+            if isinstance(source, str):
+                raise failure(source, f"{what}:", 0, hint)
+            raise PredicateError(f"{what}: {source}.", hint=hint)
+        return cls(source=source, schema=_only(schema, columns), columns=columns, now=now)
 
     def points(self, column: str) -> frozenset[int] | None:
         """Return the numbers of which wanted rows have one in a hidden column, if that is certain.
@@ -260,8 +274,8 @@ class Predicate:
             A value that cannot be computed, such as a division by zero.
         """
         if isinstance(self.source, str):
-            run = _compiled(self.source, self.schema).run
-            parts = [_evaluate(run, batch, self.source) for batch in _batches(data)]
+            run = _compiled(self.source, self.schema, self.now).run
+            parts = [_evaluate(run, batch) for batch in _batches(data)]
             found = pa.concat_arrays(parts or [pa.array([], pa.bool_())])
         else:
             table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])

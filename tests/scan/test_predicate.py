@@ -152,14 +152,14 @@ def test_more_than_the_reference(sql, rows):
         ("mixed_case = 1", "Did you mean `Mixed Case`?"),
         ("st.nope = 1", "no field of 'st' 'nope'"),
         ("i.x = 1", "i is int64, without fields"),
-        ("i >", "something is missing after '>' at line 1, column 3"),
-        ("i > 1\n  foo", "'foo' was not expected at line 2, column 5"),
+        ("i >", "something is missing after '>':\n  i >\n     \\^\n"),
+        ("i > 1\n  foo", "'foo' was not expected:\n    foo\n    \\^\n"),
         ("i > 1; i < 3", "is not one expression"),
         ("s = 'open", "a quote or comment is not closed"),
         ("  ", "the filter is empty"),
         ("i", "gives int64, not true or false"),
         ("null", "gives null"),
-        ("i = 1.5", r"1.5 is not a value of the column 'i', which is int64. .*CAST\(i AS double\)"),
+        ("i = 1.5", r"1.5 is not a value of the column 'i', which is int64..*CAST\(i AS double\)"),
         ("i8 < 300", r"300 is not a value of the column 'i8', .*CAST\(i8 AS bigint\)"),
         ("u8 > -1", "-1 is not a value of the column 'u8'"),
         ("i > 99999999999999999999", "99999999999999999999 is not a value"),
@@ -171,7 +171,7 @@ def test_more_than_the_reference(sql, rows):
         ("ts > 5", "5 is not a value of the column 'ts'"),
         ("d = '2020-13-01'", "'2020-13-01' is not a value of the column 'd'"),
         ("d = date '2020-13-01'", "'2020-13-01' is not a date"),
-        ("array_has(l, 'a')", "'a' is not a value of the column 'l'"),
+        ("array_has(l, 'a')", "'a' cannot be read as int64, as l is"),
         ("s = i", r"= cannot relate s \(string\) and i \(int64\)"),
         ("i and b", "AND needs conditions, but 'i' is int64"),
         ("i is true", "IS TRUE needs conditions"),
@@ -181,13 +181,13 @@ def test_more_than_the_reference(sql, rows):
         ("array_has(null, 1)", "array_has does not work on null"),
         ("-- nothing", "is not one expression"),
         ("lower(s, s) = '1'", "lower takes 1 to 1 arguments, not 2"),
-        ("lowr(s) = 'a'", "no function 'lowr'. Did you mean lower"),
+        ("lowr(s) = 'a'", "no function 'lowr'..*Did you mean lower"),
         ("i & 1 = 1", "not part of the filter language"),
         ("i in (select 1)", "query is not supported"),
-        ("l = l", "= does not work on list<item: int64>"),
+        ("l > l", "> does not work on list<item: int64>"),
         (
             "\"s\" = 'a'",
-            "'s' in quotes is text, not the column of that name. Write `s` in backticks",
+            "'s' in quotes is text, not the column of that name..*Write `s` in backticks",
         ),
         ("bin = x'abc'", "X'abc' is not a sequence of bytes"),
         ("cast(i as int format 'x') = 1", "format is not supported"),
@@ -204,8 +204,8 @@ def test_what_does_not_fit_is_refused(sql, message):
         "i / 0 = 1",
         "i % 0 = 1",
         "cast(s as int) = 1",
-        "i8 * 100 > 1",
-        "cast(i * 100 as tinyint) = 1",
+        "i8 * i8 * i8 > 1",
+        "cast(i * 100 as tinyint) = i",
     ],
 )
 def test_what_cannot_be_computed(sql):
@@ -217,7 +217,8 @@ def test_what_cannot_be_computed(sql):
 def test_position_of_a_mistake_is_in_the_context():
     with pytest.raises(PredicateError) as caught:
         Predicate.parse("i > 1 foo", ROWS.schema)
-    assert (caught.value.context["line"], caught.value.context["column"]) == (1, 9)
+    assert (caught.value.context["line"], caught.value.context["column"]) == (1, 7)
+    assert caught.value.context["position"] == 6
 
 
 def test_a_predicate_is_a_small_picklable_value():

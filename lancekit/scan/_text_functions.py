@@ -1,0 +1,278 @@
+"""Functions of text, and what LIKE does."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.scan._function import (
+    ANY_NUMBER,
+    Function,
+    constant_of,
+    per_value,
+    unary,
+    with_constant,
+)
+from lancekit.scan._kernels import Value, concat
+
+__all__ = ["TEXT_FUNCTIONS", "like"]
+
+# ---- patterns
+
+
+def _pattern(escape: str, pattern: str) -> str:
+    """Rewrite a pattern to the one escape character that the kernel knows."""
+    if escape == "\\":
+        # a backslash at the end escapes nothing and stands for itself; the kernel would drop it
+        single = (len(pattern) - len(pattern.rstrip("\\"))) % 2
+        return pattern + "\\" * single
+    quoted = re.escape(escape)
+    return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
+
+
+_WILD = {"%": ".*", "_": "."}
+
+
+@lru_cache(maxsize=1024)
+def _regex_of_like(pattern: str, escape: str, flags: re.RegexFlag) -> re.Pattern[str]:
+    pieces = re.findall(r"\\.|[^\\]|\\$", _pattern(escape, pattern), re.DOTALL)
+    regex = "".join(_WILD.get(piece) or re.escape(piece[-1]) for piece in pieces)
+    return re.compile(regex, flags | re.DOTALL)
+
+
+def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Value:
+    """Match against a pattern of ``%`` and ``_``."""
+    if isinstance(pattern, pa.Scalar):
+        match = with_constant(
+            lambda v, p: pc.match_like(v, _pattern(escape, p), ignore_case=ignore_case)
+        )
+        return match(value, pattern)
+    flags = re.IGNORECASE if ignore_case else re.NOFLAG
+
+    def one(text: str, form: str) -> bool:
+        return _regex_of_like(form, escape, flags).fullmatch(text) is not None
+
+    return per_value(one, pa.bool_())(value, pattern)
+
+
+def _inline(flags: Value | None) -> str:
+    letters = "" if flags is None else constant_of(flags)
+    return f"(?{letters})" if letters else ""
+
+
+def _search(text: str, pattern: str) -> bool:
+    return re.search(pattern, text) is not None
+
+
+def _regexp(value: Value, pattern: Value, flags: Value | None = None) -> Value:
+    inline = _inline(flags)
+    if not isinstance(pattern, pa.Scalar):
+        return per_value(lambda v, p: _search(v, inline + p), pa.bool_())(value, pattern)
+    return with_constant(lambda v, p: pc.match_substring_regex(v, inline + p))(value, pattern)
+
+
+def _regexp_match(value: Value, pattern: Value, flags: Value | None = None) -> Value:
+    """Give null where there is no match: the reference returns what matched, read as true."""
+    found = _regexp(value, pattern, flags)
+    return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+
+
+def _regexp_replace(value: Value, pattern: Value, new: Value, flags: Value | None = None) -> Value:
+    letters = "" if flags is None else constant_of(flags)
+    inline = letters.replace("g", "")
+    return pc.replace_substring_regex(
+        value,
+        pattern=(f"(?{inline})" if inline else "") + constant_of(pattern),
+        replacement=constant_of(new),
+        max_replacements=None if "g" in letters else 1,
+    )
+
+
+def _regexp_count(value: Value, pattern: Value) -> Value:
+    return pc.cast(pc.count_substring_regex(value, pattern=constant_of(pattern)), pa.int64())
+
+
+def _place_of_match(text: str, pattern: str) -> int:
+    found = re.search(pattern, text)
+    return found.start() + 1 if found else 0
+
+
+# ---- parts of text
+
+
+def _left(text: str, count: int) -> str:
+    return text[:count]
+
+
+def _right(text: str, count: int) -> str:
+    return text[-count:] if count > 0 else text[-count:] if count else ""
+
+
+def _split_part(text: str, delimiter: str, place: int) -> str:
+    if place == 0:
+        raise ValueError("split_part counts from 1, or from -1 backwards")
+    parts = text.split(delimiter) if delimiter else [text]
+    at = place - 1 if place > 0 else len(parts) + place
+    return parts[at] if 0 <= at < len(parts) else ""
+
+
+def _substr_index(text: str, delimiter: str, count: int) -> str:
+    parts = text.split(delimiter)
+    return delimiter.join(parts[:count] if count > 0 else parts[len(parts) + count :])
+
+
+def _padded(text: str, length: int, fill: str, *, left: bool) -> str:
+    missing = length - len(text)
+    if missing <= 0:
+        return text[: max(0, length)]
+    padding = (fill * (missing // len(fill) + 1))[:missing] if fill else ""
+    return padding + text if left else text + padding
+
+
+def _pad(*, left: bool) -> Function:
+    def call(value: Value, length: Value, fill: Value | None = None) -> Value:
+        filling = pa.scalar(" ") if fill is None else fill
+        kernel = per_value(lambda *a: _padded(*a, left=left), pa.string())
+        return kernel(value, length, filling)
+
+    return Function(call, ("text", "number", "text"), 2, 3)
+
+
+def _trim(kernel: Callable[..., Value]) -> Function:
+    def call(value: Value, wanted: Value | None = None) -> Value:
+        # without an argument only spaces go, other white space stays
+        return kernel(value, " " if wanted is None else constant_of(wanted))
+
+    return Function(call, ("text",), 1, 2)
+
+
+def _translate(text: str, old: str, new: str) -> str:
+    table = {ord(o): new[i] if i < len(new) else None for i, o in reversed([*enumerate(old)])}
+    return text.translate(table)
+
+
+def _initcap(text: str) -> str:
+    return re.sub(r"[^\W_]+", lambda m: m[0][:1].upper() + m[0][1:].lower(), text)
+
+
+def _levenshtein(left: str, right: str) -> int:
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        before, row[0] = row[0], i
+        for j, b in enumerate(right, 1):
+            before, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, before + (a != b))
+    return row[-1]
+
+
+def _strpos(value: Value, wanted: Value) -> Value:
+    return per_value(lambda text, part: text.find(part) + 1, pa.int32())(value, wanted)
+
+
+def _find_in_set(text: str, words: str) -> int:
+    return words.split(",").index(text) + 1 if text in words.split(",") else 0
+
+
+def _concat(*values: Value) -> Value:
+    return concat(*(pc.coalesce(pc.cast(value, pa.string()), "") for value in values))
+
+
+def _concat_ws(separator: Value, *values: Value) -> Value:
+    texts = [pc.cast(value, pa.string()) for value in values]
+    joined = pc.binary_join_element_wise(*texts, pc.coalesce(separator, ""), null_handling="skip")
+    return pc.if_else(pc.is_valid(separator), joined, pa.scalar(None, pa.string()))
+
+
+# ---- bytes
+
+
+def _as_bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def _digest(name: str) -> Function:
+    def call(value: Any) -> bytes:
+        return hashlib.new(name, _as_bytes(value)).digest()
+
+    return unary(per_value(call, pa.binary()), "")
+
+
+def _md5(value: Any) -> str:
+    return hashlib.md5(_as_bytes(value), usedforsecurity=False).hexdigest()
+
+
+def _hex(number: int) -> str:
+    return f"{number & ((1 << 64) - 1):x}"
+
+
+def _compare_with(kernel: Callable[..., Value], test: Callable[[str, str], bool]) -> Function:
+    """Make a function of a text and a pattern, which is a constant in nearly all uses."""
+    constant = with_constant(kernel)
+    other = per_value(test, pa.bool_())
+
+    def call(value: Value, pattern: Value) -> Value:
+        return (constant if isinstance(pattern, pa.Scalar) else other)(value, pattern)
+
+    return Function(call, ("text",), 2, 2)
+
+
+_LENGTH = unary(pc.utf8_length, "text")
+_INSTR = Function(_strpos, ("text",), 2, 2)
+_SUBSTR_INDEX = Function(per_value(_substr_index, pa.string()), ("text", "text", "number"), 3, 3)
+
+TEXT_FUNCTIONS: Mapping[str, Function] = {
+    "lower": unary(pc.utf8_lower, "text"),
+    "upper": unary(pc.utf8_upper, "text"),
+    "initcap": unary(per_value(_initcap, pa.string()), "text"),
+    "length": _LENGTH,
+    "char_length": _LENGTH,
+    "character_length": _LENGTH,
+    "octet_length": unary(pc.binary_length, "text"),
+    "bit_length": unary(lambda v: pc.multiply(pc.binary_length(v), pa.scalar(8, "int32")), "text"),
+    "ascii": unary(per_value(lambda t: ord(t[0]) if t else 0, pa.int32()), "text"),
+    "chr": unary(per_value(chr, pa.string()), "number"),
+    "to_hex": unary(per_value(_hex, pa.string()), "number"),
+    "reverse": unary(pc.utf8_reverse, "text"),
+    "btrim": _trim(pc.utf8_trim),
+    "trim": _trim(pc.utf8_trim),
+    "ltrim": _trim(pc.utf8_ltrim),
+    "rtrim": _trim(pc.utf8_rtrim),
+    "lpad": _pad(left=True),
+    "rpad": _pad(left=False),
+    "left": Function(per_value(_left, pa.string()), ("text", "number"), 2, 2),
+    "right": Function(per_value(_right, pa.string()), ("text", "number"), 2, 2),
+    "split_part": Function(per_value(_split_part, pa.string()), ("text", "text", "number"), 3, 3),
+    "substr_index": _SUBSTR_INDEX,
+    "substring_index": _SUBSTR_INDEX,
+    "repeat": Function(pc.binary_repeat, ("text", "number"), 2, 2),
+    "replace": Function(
+        lambda v, old, new: pc.replace_substring(
+            v, pattern=constant_of(old), replacement=constant_of(new)
+        ),
+        ("text",),
+        3,
+        3,
+    ),
+    "translate": Function(per_value(_translate, pa.string()), ("text",), 3, 3),
+    "concat": Function(_concat, ("",), 1, ANY_NUMBER),
+    "concat_ws": Function(_concat_ws, ("text", ""), 2, ANY_NUMBER),
+    "starts_with": _compare_with(pc.starts_with, str.startswith),
+    "ends_with": _compare_with(pc.ends_with, str.endswith),
+    "contains": _compare_with(pc.match_substring, str.__contains__),
+    "strpos": _INSTR,
+    "instr": _INSTR,
+    "find_in_set": Function(per_value(_find_in_set, pa.int32()), ("text",), 2, 2),
+    "levenshtein": Function(per_value(_levenshtein, pa.int32()), ("text",), 2, 2),
+    "regexp_like": Function(_regexp, ("text",), 2, 3),
+    "regexp_match": Function(_regexp_match, ("text",), 2, 3),
+    "regexp_replace": Function(_regexp_replace, ("text",), 3, 4),
+    "regexp_count": Function(_regexp_count, ("text",), 2, 2),
+    "regexp_instr": Function(per_value(_place_of_match, pa.int64()), ("text",), 2, 2),
+    "md5": unary(per_value(_md5, pa.string()), ""),
+    **{name: _digest(name) for name in ("sha224", "sha256", "sha384", "sha512")},
+}
