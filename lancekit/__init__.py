@@ -34,6 +34,7 @@ from lancekit.scan.order import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.spark import session_info, spark_session, stop_spark
+from lancekit.streams import stream_sink
 from lancekit.udf import BatchUDF, batch_udf
 
 if _TYPE_CHECKING:
@@ -83,6 +84,7 @@ __all__ = [
     "session_info",
     "spark_session",
     "stop_spark",
+    "stream_sink",
     "write_dataset",
 ]
 

@@ -42,6 +42,7 @@ FLOORS = [
         "facts",
         "reading",
         "spark_reading",
+        "streams",
         "replacing",
         "explained_scan",
         "explaining",

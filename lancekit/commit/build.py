@@ -51,6 +51,7 @@ def build_manifest(
     indices: tuple[IndexMetadata, ...] = (),
     restored: Built | None = None,
     storage_version: str | None = None,
+    marks: Mapping[str, str] | None = None,
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
 
@@ -65,6 +66,8 @@ def build_manifest(
         The version that a `Restore` names.
     storage_version
         That of the files of an `Overwrite`.
+    marks
+        Entries to add to the config, whatever the operation.
 
     Raises
     ------
@@ -88,6 +91,8 @@ def build_manifest(
         storage_version=storage_version,
     )
     manifest, kept = build(draft, operation)
+    if marks:
+        manifest = replace(manifest, config={**manifest.config, **marks})
     _check_unique(manifest.fragments)
     reader, writer = _feature_flags(latest, manifest)
     finished = replace(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
+from lancekit.commit.once import Mark
 from lancekit.format.transaction import Operation
 
 __all__ = ["Pending"]
@@ -20,7 +21,8 @@ class Pending:
     or moves.  It never reaches the wire; with it, two writers that changed different rows of one
     fragment can both land.  `uuid` lets a writer recognise its own commit.
 
-    `doing` is what the user called, where the operation's name does not say it.
+    `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
+    lands at most once.
     """
 
     operation: Operation
@@ -28,3 +30,4 @@ class Pending:
     affected_rows: Mapping[int, BitMap] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     doing: str = ""
+    mark: Mark | None = None

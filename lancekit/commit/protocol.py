@@ -282,13 +282,15 @@ def _attempt(
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)
     # what was merged with newer deletions is based on them
     based_on = latest.version if moves else read.version
-    built = _build(base, latest, rebased.operation)
+    if pending.mark is not None:
+        pending.mark.check_first(latest.manifest.config, latest.version)
+    built = _build(base, latest, rebased)
     return put_version(latest.line, built, naming, _transaction(based_on, rebased))
 
 
 def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     read = base.read
-    built = _build(base, read, pending.operation)
+    built = _build(base, read, pending)
     number = base.clock.random.getrandbits(63) | 1 << 63
     built = Built(replace(built.manifest, version=number), built.indices)
     transaction = _transaction(read.version, pending)
@@ -298,15 +300,21 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     return landed
 
 
-def _build(base: _Base, latest: Snapshot, operation: ops.Operation) -> Built:
+def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
     return build_manifest(
         latest.manifest,
-        operation,
+        pending.operation,
         timestamp_ns=base.clock.now_ns(),
         indices=latest.indices,
-        restored=_restored(latest, operation),
+        restored=_restored(latest, pending.operation),
         storage_version=base.storage_version,
+        marks=_marks(pending),
     )
+
+
+def _marks(pending: Pending) -> dict[str, str]:
+    mark = pending.mark
+    return {} if mark is None else {mark.key: mark.text}
 
 
 def _transaction(read_version: int, pending: Pending) -> Transaction:
@@ -345,7 +353,11 @@ def create_first_version(
     clock = clock or Clock()
     empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
     built = build_manifest(
-        empty, operation, timestamp_ns=clock.now_ns(), storage_version=storage_version
+        empty,
+        operation,
+        timestamp_ns=clock.now_ns(),
+        storage_version=storage_version,
+        marks=_marks(pending),
     )
     return put_first_manifest(line, built, _transaction(0, pending), naming)
 

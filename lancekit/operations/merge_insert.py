@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 
+from lancekit.commit.once import Mark
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
@@ -83,7 +84,13 @@ def _key_paths(
 
 
 def merge_insert(
-    snapshot: Snapshot, source: Source, clauses: MergeClauses, policy: RetryPolicy
+    snapshot: Snapshot,
+    source: Source,
+    clauses: MergeClauses,
+    policy: RetryPolicy,
+    *,
+    properties: Mapping[str, str] | None = None,
+    mark: Mark | None = None,
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows into a version.
 
@@ -97,6 +104,10 @@ def merge_insert(
         What to do, checked by `check_clauses`.
     policy
         How often to do it again when other writers land meanwhile.
+    properties
+        Those of the transaction.
+    mark
+        With one, the merge lands at most once.
 
     Raises
     ------
@@ -119,6 +130,8 @@ def merge_insert(
                 uuid=str(uuid.uuid4()),
                 affected_rows={m.fragment_id: m.rows for m in work.marked},
                 doing="merge-insert",
+                properties=properties or {},
+                mark=mark,
             )
             return commit(current, pending), work, operation
 

@@ -10,6 +10,7 @@ from typing import cast
 import pyarrow as pa
 
 from lancekit.commit.line import Line
+from lancekit.commit.once import Mark
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable, create_first_version
 from lancekit.commit.snapshot import Snapshot
@@ -62,6 +63,7 @@ class WriteSettings:
     external_blobs: bool = False
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    mark: Mark | None = None
     #: config of a dataset that is created; one that is there keeps its own
     config: Mapping[str, str] = field(default_factory=dict)
 
@@ -154,7 +156,10 @@ def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:
     """Commit rows that are written; if they do not land, their files are removed."""
     operation, version = staged.operation, staged.storage_version
     pending = Pending(
-        operation=operation, uuid=str(uuid.uuid4()), properties=settings.all_properties()
+        operation=operation,
+        uuid=str(uuid.uuid4()),
+        properties=settings.all_properties(),
+        mark=settings.mark,
     )
     with removed_unless_landed(staged.line.store, operation.fragments):
         if staged.current is not None:
