@@ -21,6 +21,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.explaining import Explainer
 from lancekit.format.names import ManifestNaming
+from lancekit.format.paths import find_field
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.inventory import Inventory
 from lancekit.merge import MergeInsertBuilder
@@ -197,6 +198,8 @@ class LanceDataset(
     def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
         """Start a merge-insert on key columns, the primary key by default.
 
+        A path such as ``s.id`` is a key inside a struct.
+
         Raises
         ------
         ColumnNotFoundError
@@ -213,7 +216,7 @@ class LanceDataset(
                 hint='Name them: merge_insert(["id"]).',
             )
         for name in names:
-            schema.field(name)
+            find_field(schema, name)
         return MergeInsertBuilder(self._move, names)
 
 

@@ -15,6 +15,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
+from lancekit.format.paths import find_field, top_of
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
 from lancekit.format.transaction import Transaction, Update
 from lancekit.operations.auto_cleanup import commit
@@ -27,7 +28,7 @@ from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
 from lancekit.scan.sources import fragment_sources
 
-__all__ = ["check_clauses", "merge_insert", "prepare_merge"]
+__all__ = ["check_clauses", "dry_merge", "merge_insert", "prepare_merge"]
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
@@ -48,7 +49,8 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
             hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
         )
     for name in on:
-        check_key_type(schema.field(name))
+        check_key_type(find_field(schema, name)[-1])
+    _check_dedupe(schema, clauses)
     nothing = clauses.matched == "keep" and not clauses.insert and clauses.delete_by_source is None
     if nothing:
         raise InvalidArgumentError(
@@ -56,6 +58,29 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
             hint="Add when_matched_update_all(), when_not_matched_insert_all() or another clause.",
         )
     return replace(clauses, on=on)
+
+
+def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
+    if clauses.dedupe not in {None, "first", "last"}:
+        raise InvalidArgumentError(
+            f"dedupe is {clauses.dedupe!r}.",
+            hint="Choose 'first' or 'last', or name a column with dedupe_by.",
+            dedupe=clauses.dedupe,
+        )
+    if clauses.dedupe_by is None:
+        return
+    if clauses.dedupe is not None:
+        raise InvalidArgumentError(
+            "dedupe and dedupe_by both say which row of a key to keep.",
+            hint="Leave one of them out.",
+        )
+    field = schema.field(clauses.dedupe_by)
+    if field.children:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} of type {field.to_arrow().type} has no largest value.",
+            hint="Use a column with plain values.",
+            column=field.name,
+        )
 
 
 def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
@@ -141,6 +166,8 @@ def merge_insert(
         num_inserted_rows=work.inserted,
         num_updated_rows=work.updated,
         num_deleted_rows=work.deleted,
+        num_skipped_rows=work.skipped,
+        match=work.match,
         on=clauses.on,
         version=landed.version,
         read_version=snapshot.version,
@@ -159,8 +186,8 @@ def merge_insert(
 def _plan(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Plan the casts to the columns that the source has; it may lack others than the key."""
     present = [f for f in target if f.name in source.names]
-    for name in clauses.on:
-        if name not in source.names:
+    for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
+        if name not in source.names and top_of(name) not in source.names:
             raise column_not_found(name, source.names)
     if clauses.insert:
         lacking = [f.name for f in target if f.name not in source.names and not f.nullable]
@@ -191,8 +218,23 @@ def prepare_merge(
     }
 
 
+def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MergeWork:
+    """Work out what a merge would do, and write nothing.
+
+    The result has the numbers of rows, the rows that would go (`marked`), a few of those that
+    would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
+    `merge_insert` can follow with the same rows.
+
+    Raises
+    ------
+    SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+        As in `merge_insert`.
+    """
+    return _prepare(snapshot, source, clauses, dry=True)(snapshot)
+
+
 def _prepare(
-    snapshot: Snapshot, source: Source, clauses: MergeClauses
+    snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
 ) -> Callable[[Snapshot], MergeWork]:
     """Check a merge against a version; return what works it out, on this version or a newer."""
     schema = snapshot.manifest.schema
@@ -210,7 +252,8 @@ def _prepare(
         # over a rename or a cast that landed meanwhile, the rows may not fit any more
         casts = plan if newest == schema else _plan(newest.to_arrow(), source.schema, clauses)
         guarded = _guarded(newest, clauses, casts)
-        return source.merge(casts, fragment_sources(current), guarded, write_task(current))
+        task = write_task(current)
+        return source.merge(casts, fragment_sources(current), guarded, task, dry=dry)
 
     return work
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lancekit.display import Displayed
+from lancekit.pipeline.match import MatchPlan
 
 __all__ = ["CompactionMetrics", "DeleteResult", "MergeResult", "UpdateResult"]
 
@@ -53,14 +54,18 @@ class DeleteResult(_Counts):
 class MergeResult(_Counts):
     """What a merge-insert did.
 
-    `key_guard` says how inserted keys are guarded against a concurrent merge: ``"bloom"``,
-    ``"exact"``, or ``None`` where no new key can come in.
+    `num_skipped_rows` are those of the source that were left out because another had their key
+    (``None`` where Spark's join left them out, which does not tell), and `match` tells how the keys
+    were found.  `key_guard` says how inserted keys are guarded against a concurrent merge:
+    ``"bloom"``, ``"exact"``, or ``None`` where no new key can come in.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
     num_inserted_rows: int
     num_updated_rows: int
     num_deleted_rows: int
+    num_skipped_rows: int | None = 0
+    match: MatchPlan | None = None
     on: tuple[str, ...]
     version: int
     read_version: int

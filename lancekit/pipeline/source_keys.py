@@ -141,8 +141,9 @@ def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:
     values = _whole(order).take(pa.array(rows))
     if pa.types.is_floating(values.type):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, values.type), values)
-    ranks = pc.rank(values, sort_keys="ascending", null_placement="at_start", tiebreaker="dense")
-    return np.asarray(ranks.to_numpy(zero_copy_only=False), np.int64)
+    ranks = pc.rank(values, tiebreaker="dense").to_numpy(zero_copy_only=False)
+    known = values.is_valid().to_numpy(zero_copy_only=False)
+    return np.where(known, ranks, 0).astype(np.int64)
 
 
 def _values(
