@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import socket
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -150,7 +151,6 @@ def join_server(remote: str) -> SparkSession:
     SessionError
         The server cannot be reached, gives no answer, or is of a Spark that this one cannot use.
     """
-    from pyspark.errors import PySparkException
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as ConnectSession
 
@@ -164,13 +164,15 @@ def join_server(remote: str) -> SparkSession:
         patient = session.client.get_retry_policies()
         # By default it would ask for ten minutes; a server that listens answers at once.
         session.client.set_retry_policies([DefaultPolicy(max_retries=2)])
-        _check_version(session.version, place)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what it warns of becomes the error
+            _check_version(session.version, place)
         session.client.set_retry_policies(patient)
     except BaseException as error:
         if session is not None:
             release(session, alive=False)
         leave_connect_mode()
-        if isinstance(error, SessionError) or not isinstance(error, PySparkException):
+        if isinstance(error, SessionError) or not isinstance(error, Exception):
             raise
         raise SessionError(
             f"What listens at {place} does not answer as a Spark Connect server: "

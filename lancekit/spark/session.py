@@ -27,8 +27,17 @@ from lancekit.spark.connect import (
     remote_of,
 )
 from lancekit.spark.java import Java, find_java
-from lancekit.spark.jvm import end_jvm, environment, last_words, new_log_file, start_jvm
+from lancekit.spark.jvm import (
+    END_SECONDS,
+    end_jvm,
+    environment,
+    last_words,
+    new_log_file,
+    start_jvm,
+)
+from lancekit.spark.preflight import check_machine, check_workers
 from lancekit.spark.settings import SETTINGS, default_master, local_settings, parse_config
+from lancekit.spark.warmup import with_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,6 +128,11 @@ def spark_session(
         session = active_session()
         if session is None:
             session = _start(wanted)
+            try:
+                check_workers(session, wanted)
+            except BaseException:
+                stop_spark()
+                raise
         else:
             _check_kind(session, wanted)
             _apply(session, wanted)
@@ -126,11 +140,16 @@ def spark_session(
         return session
 
 
-def stop_spark() -> bool:
+def stop_spark(*, wait: float = END_SECONDS) -> bool:
     """Stop the session that lancekit started, and its Java process.
 
     A session that somebody else started is left alone; of a server elsewhere, only the session on
     it ends.
+
+    Parameters
+    ----------
+    wait
+        How many seconds the Java process gets to end by itself.
 
     Returns
     -------
@@ -147,7 +166,7 @@ def stop_spark() -> bool:
             owned.session.stop()
         if owned.process is not None:
             _forget_context()
-            end_jvm()
+            end_jvm(wait)
         owned.forget_log()
         return True
 
@@ -222,13 +241,17 @@ def _start_here(wanted: Mapping[str, str], remote: str | None) -> SparkSession:
 
     java = find_java()
     master = remote or wanted.get("spark.master") or default_master()
-    settings = {**local_settings(master=master, memory=None), **wanted}
+    local = master.startswith("local")
+    settings = with_archive({**local_settings(master=master, memory=None), **wanted}, java)
     token = None
     if remote is not None:
         settings, token = {**SERVER_SETTINGS, **settings}, str(uuid.uuid4())
+    check_machine(settings, local=local)
     log_file = new_log_file()
     try:
-        with environment(java, local=master.startswith("local"), token=token):
+        with environment(
+            java, local=local, python=settings.get("spark.pyspark.python"), token=token
+        ):
             gateway = start_jvm(settings, log_file)
             conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
             context = SparkContext(conf=conf, gateway=gateway)

@@ -6,11 +6,19 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.spark.connect import parse_remote
 
-__all__ = ["SETTINGS", "Setting", "default_master", "local_settings", "parse_config"]
+__all__ = [
+    "SETTINGS",
+    "Setting",
+    "default_master",
+    "local_settings",
+    "parse_config",
+    "total_memory",
+]
 
 DEFAULT_MEMORY_GIB = 3
 TASK_FAILURES = 4
@@ -143,11 +151,21 @@ def _check_remote(wanted: Mapping[str, str]) -> None:
         )
 
 
+def total_memory() -> int:
+    """Return how many bytes of memory this machine, or the container around it, has."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        allowed = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")
+    except OSError:
+        return machine
+    return min(machine, int(allowed)) if allowed.strip().isdigit() else machine
+
+
 def _cores() -> int:
     # A container or a batch system may allow fewer than the machine has.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_memory() -> str:
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    machine = total_memory() >> 30
     return f"{max(1, min(DEFAULT_MEMORY_GIB, machine // 2))}g"

@@ -1,0 +1,161 @@
+"""What is wrong with a machine, a server or the workers is said in a sentence, and at once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from lancekit.errors import SessionError
+from lancekit.spark.preflight import check_machine
+from lancekit.spark.settings import total_memory
+from tests.spark.programs import run
+
+pytestmark = pytest.mark.classic
+
+
+def refused(program: str, *arguments: str) -> str:
+    """Return what a session is refused with; neither Spark nor PySpark says a word."""
+    started = time.monotonic()
+    done = run(
+        "import sys, lancekit as lk\n"
+        "from lancekit.errors import SessionError\n"
+        f"try: {program}\n"
+        "except SessionError as error: print(error)\n"
+        "assert lk.session_info().state == 'none'\n",
+        *arguments,
+    )
+    assert done.stderr == ""
+    assert time.monotonic() - started < 90
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"spark.driver.memory": "900g"}, "memory 900g is more than this machine has"),
+        ({"spark.driver.memory": "9000000m"}, "memory 9000000m is more than"),
+        ({"spark.driver.memory": "300m"}, "memory 300m is less than Spark starts with. Ask for"),
+        (
+            {"spark.driver.bindAddress": "192.0.2.1"},
+            "cannot listen at the address 192.0.2.1: Cannot assign requested address. Set SPARK_",
+        ),
+        ({"spark.driver.host": "no-such-host.invalid"}, "cannot listen at the address no-such-"),
+    ],
+)
+def test_what_this_machine_cannot_give(settings, said) -> None:
+    with pytest.raises(SessionError) as caught:
+        check_machine(settings, local=True)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_it_can_give() -> None:
+    check_machine({"spark.driver.memory": "1g"}, local=True)
+    check_machine({"spark.driver.memory": "whatever Spark makes of it"}, local=True)
+    assert total_memory() > 1 << 30
+
+
+def test_a_port_that_is_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        settings = {"spark.connect.grpc.binding.port": str(port)}
+        with pytest.raises(SessionError, match=f"port {port}: Address already in use. Leave"):
+            check_machine(settings, local=True)
+
+
+def test_connect_without_its_packages() -> None:
+    said = refused("sys.modules['grpc_status'] = None; lk.spark_session(remote='local[1]')")
+    assert said == (
+        "Spark Connect needs grpcio-status, and this Python has not got it. "
+        'Install them with `pip install "lancekit[connect]"`.'
+    )
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port where something listens that is no Connect server."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def hang_up() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                connection.sendall(b"220 mail ready\r\n")
+                connection.close()
+
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(hang_up)
+            yield listener.getsockname()[1]
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def test_servers_that_are_none(silent_port: int) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        closed = unused.getsockname()[1]
+        said = refused(f"lk.spark_session(remote='sc://localhost:{closed}')")
+    assert said.startswith(f"No Spark Connect server can be reached at sc://localhost:{closed}: ")
+    said = refused(f"lk.spark_session(remote='sc://localhost:{silent_port}/')")
+    assert said.startswith(f"What listens at sc://localhost:{silent_port} does not answer as a")
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("version", ["3.5.1", "4.0.2", "5.0.0"])
+def test_a_server_of_another_spark(version: str) -> None:
+    grpc = pytest.importorskip("grpc")
+    from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
+
+    class Old(base_pb2_grpc.SparkConnectServiceServicer):
+        def AnalyzePlan(self, request, context):
+            answer = base_pb2.AnalyzePlanResponse(
+                session_id=request.session_id, server_side_session_id="1"
+            )
+            answer.spark_version.version = version
+            return answer
+
+    server = grpc.server(ThreadPoolExecutor(2))
+    base_pb2_grpc.add_SparkConnectServiceServicer_to_server(Old(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        said = refused(f"lk.spark_session(remote='sc://localhost:{port}')")
+    finally:
+        server.stop(None).wait()
+    assert f"The server at sc://localhost:{port} runs Spark {version}, and this Python" in said
+    assert said.endswith(f'pip install "pyspark[connect]=={version}".')
+
+
+OTHER_PYTHON = """\
+#!{python}
+import collections, runpy, sys
+sys.version_info = collections.namedtuple("V", "major minor micro releaselevel serial")(
+    3, 9, 18, "final", 0
+)
+sys.argv = sys.argv[2:]
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.spark
+def test_workers_of_another_python(tmp_path) -> None:
+    other = tmp_path / "python3.9"
+    other.write_text(OTHER_PYTHON.format(python=sys.executable))
+    other.chmod(0o755)
+    said = refused(
+        "lk.spark_session(master='local[1]', memory='1g', "
+        "config={'spark.pyspark.python': sys.argv[1]})",
+        str(other),
+    )
+    ours = f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert said.startswith(f"Spark's workers run Python 3.9, and this is Python {ours}. Set PYSP")
