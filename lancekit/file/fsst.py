@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -14,10 +15,11 @@ from lancekit.file.faults import require
 from lancekit.file.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.raw import Variable
 
-__all__ = ["SymbolTable", "symbol_table"]
+__all__ = ["SymbolTable", "decode_by_page", "symbol_table"]
 
 _ESCAPE = 255
 _MAGIC = 0x46535354
+_EVERY_BYTE = bytes(range(256))
 _CROSSES = "an FSST escape crosses a value"
 
 #: A length that no symbol has.
@@ -53,19 +55,20 @@ class SymbolTable:
             return
         count = header & 0xFF
         require(len(table) >= 8 + 9 * count, "an FSST symbol table is too short")
-        symbols = [table[8 + 8 * i : 16 + 8 * i] for i in range(count)]
-        lengths = table[8 + 8 * count : 8 + 9 * count]
-        require(all(1 <= n <= 8 for n in lengths), "an FSST symbol is not 1 to 8 bytes long")
-        entries = [symbol[:n] for symbol, n in zip(symbols, lengths, strict=True)]
-        entries += [b""] * (256 - count)
-        entries += [bytes([byte]) for byte in range(256)]
+        symbols = np.frombuffer(table, np.uint8, 8 * count, 8).reshape(count, 8)
+        sizes = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
+        require(
+            bool(((sizes >= 1) & (sizes <= 8)).all()), "an FSST symbol is not 1 to 8 bytes long"
+        )
         self._count = count
         # what single codes stand for: symbols, then what stands behind an escape
-        borders = np.zeros(len(entries) + 1, np.int32)
-        np.cumsum([len(entry) for entry in entries], out=borders[1:])
-        buffers = [None, pa.py_buffer(borders), pa.py_buffer(b"".join(entries))]
-        self._entries = pa.Array.from_buffers(pa.binary(), len(entries), buffers)
-        self._lengths = np.array([len(entry) for entry in entries], np.uint8)
+        self._lengths = np.ones(512, np.uint8)
+        self._lengths[:count], self._lengths[count:256] = sizes, 0
+        data = symbols[np.arange(8) < sizes[:, None]].tobytes() + _EVERY_BYTE
+        borders = np.zeros(513, np.int32)
+        np.cumsum(self._lengths, out=borders[1:])
+        buffers = [None, pa.py_buffer(borders), pa.py_buffer(data)]
+        self._entries = pa.Array.from_buffers(pa.binary(), 512, buffers)
 
     @cached_property
     def _pairs(self) -> pa.Array:
@@ -150,6 +153,29 @@ class SymbolTable:
         literal = (pairs >> 16 > second) & (offsets < size)
         require(not ((before == _NEVER) | literal).any(), _CROSSES)
         return part, borders.take(pair) + before
+
+
+def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Variable:
+    """Return the strings of several pages, each of which has so many and a table of its own."""
+    parts = []
+    first = 0
+    for table, count in zip(tables, counts.tolist(), strict=True):
+        if count:
+            part = Variable(codes.offsets[first : first + count + 1], codes.data)
+            parts.append(symbol_table(table).decode(part))
+        first += count
+    sizes = [int(part.offsets[-1]) - int(part.offsets[0]) for part in parts]
+    total = sum(sizes)
+    offsets = np.zeros(first + 1, np.int32 if total < 1 << 31 else np.int64)
+    at = place = 0
+    data = []
+    for part, size in zip(parts, sizes, strict=True):
+        begin = int(part.offsets[0])
+        target = offsets[at + 1 : at + part.count + 1]
+        np.add(part.offsets[1:], place - begin, out=target, casting="same_kind")
+        data.append(part.data[begin : begin + size])
+        at, place = at + part.count, place + size
+    return Variable(offsets, _join(data, total) if data else np.empty(0, np.uint8))
 
 
 def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:

@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import raw
-from lancekit.file.faults import require
+from lancekit.file.faults import Unsupported, require
+from lancekit.file.fsst import decode_by_page
 from lancekit.file.levels import Layers, Levels, pick, rows_of
 from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, fetch, gather, starts_of, view
 from lancekit.file.minivalues import decode_values
@@ -40,6 +41,8 @@ class _Chunks:
     rows: Ints
     #: rows that have ended at the end of each chunk
     ended: Ints
+    #: the page of each chunk
+    pages: Ints
 
     def cover(self, rows: Selection) -> Ints:
         """Return the chunks that hold any of the rows."""
@@ -62,8 +65,9 @@ class _Chunks:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """A single chunk: its bytes in the file, how many values it has, and those wanted."""
+    """A single chunk: its page, its bytes in the file, how many values it has, those wanted."""
 
+    page: int
     start: int
     size: int
     values: int
@@ -86,14 +90,16 @@ def _align(sizes: Ints) -> Ints:
 
 
 class MiniBlockPages:
-    """Decoder of one mini-block page, or of several that are alike but for their number of items.
+    """Decoder of one mini-block page, or of several that are alike.
 
-    Only a single page may have a dictionary.
+    They may differ in their number of items, and in their symbol tables of FSST.  Only a single
+    page may have a dictionary.
     """
 
     def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
         self._pages = [page for page, _ in pages]
         self._counts = [int(layout.num_items) for _, layout in pages]
+        self._layouts = [layout for _, layout in pages]
         self._layout = layout = pages[0][1]
         self._kind = kind
         self._layers = Layers.of(layout.layers)
@@ -136,10 +142,9 @@ class MiniBlockPages:
         )
         places = places[:-1] + np.repeat([page.positions[1] for page in pages] - before, each)
         values = starts_of(counts)
-        if not self._layers.lists:
-            return _Chunks(places, places + sizes, values, values, values[1:])
-        rows, ended = self._rows(firsts)
-        return _Chunks(places, places + sizes, values, rows, ended)
+        rows, ended = self._rows(firsts) if self._layers.lists else (values, values[1:])
+        owners = np.repeat(np.arange(len(pages)), each)
+        return _Chunks(places, places + sizes, values, rows, ended, owners)
 
     def _rows(self, firsts: Ints) -> tuple[Ints, Ints]:
         """Return what the repetition index says: rows that start and that end in the chunks."""
@@ -206,18 +211,20 @@ class MiniBlockPages:
         """Return the chunk that holds all of the rows, if there is one."""
         start, size, values = self._first
         if len(rows) and rows.stop <= values:
-            return _Chunk(start, size, values, rows)
+            return _Chunk(0, start, size, values, rows)
         chunks = self._chunks
         at = int(np.searchsorted(chunks.rows, rows.start, "right")) - 1
         if len(rows) == 0 or rows.stop > chunks.rows[at + 1]:
             return None
         first, start = int(chunks.rows[at]), int(chunks.starts[at])
         size, values = int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first
-        return _Chunk(start, size, values, Span(rows.start - first, rows.stop - first))
+        wanted = Span(rows.start - first, rows.stop - first)
+        return _Chunk(int(chunks.pages[at]), start, size, values, wanted)
 
     def _of_one(self, chunk: _Chunk) -> Leaf:
         data = as_bytes(self._pages[0].source.read(chunk.start, chunk.size))
-        decoded, definition = decode_chunk(self._layout, data, chunk.values, chunk.wanted)
+        layout = self._layouts[chunk.page]
+        decoded, definition = decode_chunk(layout, data, chunk.values, chunk.wanted)
         return self._leaf(decoded, Levels(len(chunk.wanted), None, definition))
 
     def _of_many(self, rows: Selection) -> Leaf:
@@ -237,7 +244,7 @@ class MiniBlockPages:
             before = int(first[0] - cut[0])
             local: Selection = Span(rows.start - before, rows.stop - before)
             if local == Span(0, int(starting[-1])):
-                return self._decode(parts, counts, levels, None)
+                return self._decode(parts, counts, levels, None, chunks.pages[wanted])
         else:
             chunk = np.searchsorted(first, rows, "right") - 1
             local = rows + (starting[:-1] + cut - first)[chunk]
@@ -245,7 +252,7 @@ class MiniBlockPages:
         if self._layers.lists:
             entries = self._row_starts(levels, parts.counts, cut, starting)
         levels, keep = pick(levels, self._layers, entries, local)
-        return self._decode(parts, counts, levels, keep)
+        return self._decode(parts, counts, levels, keep, chunks.pages[wanted])
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
         """Return at which entry every row starts; the index must be right about each chunk."""
@@ -270,16 +277,31 @@ class MiniBlockPages:
         return Levels(int(parts.counts.sum()), repetition, definition)
 
     def _decode(
-        self, parts: _Parts, counts: Ints, levels: Levels, keep: slice | Ints | None
+        self, parts: _Parts, counts: Ints, levels: Levels, keep: slice | Ints | None, owners: Ints
     ) -> Leaf:
         positions = keep if isinstance(keep, np.ndarray) else None
         if positions is not None and len(positions):
             require(positions[-1] < counts.sum(), "more entries than values")
-        decoded = decode_values(self._layout.value_compression, parts.values, counts, positions)
+        decoded = self._values(parts, counts, positions, owners)
         if isinstance(keep, slice):
             require(keep.stop <= decoded.count, "more entries than values")
             decoded = raw.select(decoded, keep)
         return self._leaf(decoded, levels)
+
+    def _values(self, parts: _Parts, counts: Ints, rows: Ints | None, owners: Ints) -> raw.Raw:
+        """Decode the values of chunks, each of which belongs to a page."""
+        encoding = self._layout.value_compression
+        if len(self._pages) == 1 or not encoding.HasField("fsst"):
+            return decode_values(encoding, parts.values, counts, rows)
+        codes = decode_values(encoding.fsst.values, parts.values, counts, rows)
+        if not isinstance(codes, raw.Variable):
+            raise Unsupported("FSST over another encoding")
+        sizes = np.bincount(owners, counts, len(self._pages)).astype(np.int64)
+        borders = starts_of(sizes)
+        if rows is not None:
+            borders = np.searchsorted(rows, borders)
+        tables = [layout.value_compression.fsst.symbol_table for layout in self._layouts]
+        return decode_by_page(codes, tables, np.diff(borders))
 
     def _leaf(self, decoded: raw.Raw, levels: Levels) -> Leaf:
         if self._layout.HasField("dictionary"):

@@ -95,4 +95,6 @@ def _kind_of(stored: StoredPage) -> bytes | None:
     common = pb.MiniBlockLayout()
     common.CopyFrom(encoding.mini_block)
     common.ClearField("num_items")
+    if common.value_compression.HasField("fsst"):
+        common.value_compression.fsst.ClearField("symbol_table")
     return common.SerializeToString(deterministic=True)

@@ -31,6 +31,7 @@ __all__ = [
     "BlobPlace",
     "blob_view",
     "find_blobs",
+    "holds_blobs",
     "read_blobs",
     "resolve_blobs",
     "stored_blobs",
@@ -94,6 +95,11 @@ def _as_bytes(field: LanceField) -> LanceField:
 def _is_resolved(field: LanceField) -> bool:
     """Tell whether a field asks for what the descriptors of 2.2 stand for."""
     return is_blob_v2(field) or (field.logical_type == "large_binary" and bool(field.children))
+
+
+def holds_blobs(schema: LanceSchema) -> bool:
+    """Tell whether there are blobs in a schema, in whichever form it shows them."""
+    return any(is_blob(field) or _is_resolved(field) for field in schema.walk())
 
 
 def stored_blobs(field: LanceField) -> LanceField:

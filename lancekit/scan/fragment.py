@@ -85,6 +85,11 @@ class FragmentReader:
             return range(start, stop)
         return self.live[first:last]
 
+    def offsets_at(self, positions: Offsets) -> Offsets:
+        """Return the offsets of live rows by their positions in the whole dataset."""
+        rows = positions - self.source.first_row
+        return rows if self.live is None else self.live[rows]
+
     def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
         """Read columns of the given ascending offsets; hidden columns by their names.
 
@@ -269,11 +274,11 @@ class FragmentReader:
 
 #: the columns that are not stored, in the order in which a scan appends them
 META_COLUMNS: Mapping[str, Callable[[FragmentReader, Offsets], npt.NDArray[np.uint64]]] = {
-    "_rowid": FragmentReader.row_ids,
-    "_rowaddr": FragmentReader.addresses,
-    "_rowoffset": FragmentReader.row_positions,
-    "_row_last_updated_at_version": FragmentReader.last_updated_at,
-    "_row_created_at_version": FragmentReader.created_at,
+    "_rowid": lambda reader, rows: reader.row_ids(rows),
+    "_rowaddr": lambda reader, rows: reader.addresses(rows),
+    "_rowoffset": lambda reader, rows: reader.row_positions(rows),
+    "_row_last_updated_at_version": lambda reader, rows: reader.last_updated_at(rows),
+    "_row_created_at_version": lambda reader, rows: reader.created_at(rows),
 }
 
 

@@ -15,12 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import canonical
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
 from lancekit.scan.sources import FragmentSource
+from lancekit.scan.together import open_together, together
 
 __all__ = [
     "Output",
@@ -31,6 +32,7 @@ __all__ = [
     "row_bytes",
     "scan_fragment",
     "scan_open_fragment",
+    "scan_together",
 ]
 
 #: rows of a batch, as in the reference
@@ -39,6 +41,10 @@ BATCH_ROWS = 8192
 _BLOCK_BYTES = 64 << 20
 #: the same, for a scan that may stop early
 _LIMITED_BLOCK_BYTES = 4 << 20
+#: fragments read ahead
+_THREADS = min(os.cpu_count() or 1, 8)
+#: fewer rows than this are not worth a thread
+_THREAD_ROWS = 1 << 16
 #: assumed bytes of a value of variable length
 _VARIABLE_BYTES = 64
 #: assumed items of a list or map
@@ -144,9 +150,28 @@ def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.T
 
 def scan_open_fragment(reader: FragmentReader, request: ScanRequest) -> Iterator[pa.Table]:
     """Do the same with a fragment that is open already."""
-    step = max(request.block_bytes // row_bytes(reader.source.schema, request), request.batch_rows)
+    step = _block_rows(reader.source.schema, request)
     for start in range(0, reader.physical_rows, step):
         yield read_block(reader, request, start, min(start + step, reader.physical_rows))
+
+
+def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
+    """Do the same with fragments that `together` has put together: one block for all of them."""
+    if len(sources) > 1:
+        try:
+            reader = open_together(sources)
+            block = read_block(reader, request, 0, reader.physical_rows)
+        except FormatError:
+            pass  # the next time the error names the file
+        else:
+            yield block
+            return
+    for source in sources:
+        yield from scan_fragment(source, request)
+
+
+def _block_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    return max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
 
 
 def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
@@ -229,11 +254,11 @@ class Scan:
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the result in blocks, fragments being read ahead in threads."""
-        if self.request.predicate is None:
+        if self.request.predicate is None and (self.offset or self.limit is not None):
             yield from self._read_all(list(self._windows()))
             return
         skip, left = self.offset, self.limit
-        blocks = self._read_all([_Job(source) for source in self.sources])
+        blocks = self._read_all(list(self._whole()))
         for block in blocks:
             part = block.slice(skip, left)
             skip = max(skip - block.num_rows, 0)
@@ -271,6 +296,17 @@ class Scan:
             return rows if self.limit is None else min(rows, self.limit)
         return sum(table.num_rows for table in self.tables())
 
+    def _whole(self) -> Iterator[_Job]:
+        """Small fragments are read together, if all of them are read, and by several threads."""
+        if not self.sources:
+            return
+        most_rows = 0
+        if self.limit is None:
+            rows = sum(source.fragment.physical_rows for source in self.sources)
+            most_rows = max(-(-rows // _THREADS), _THREAD_ROWS)
+            most_rows = min(most_rows, _block_rows(self.sources[0].schema, self.request))
+        yield from map(_Job, together(self.sources, most_rows))
+
     def _windows(self) -> Iterator[_Job]:
         """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
         before = 0  # rows of this scan's fragments, which need not be the dataset's first
@@ -281,7 +317,8 @@ class Scan:
             if self.limit is not None:
                 stop = min(rows, self.offset + self.limit - before)
             if start < stop:
-                yield _Job(source, None if (start, stop) == (0, rows) else range(start, stop))
+                whole = (start, stop) == (0, rows)
+                yield _Job((source,), None if whole else range(start, stop))
             before += rows
 
     def _read_all(self, jobs: Sequence[_Job]) -> Generator[pa.Table]:
@@ -298,29 +335,28 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """A fragment, and the live rows wanted of it (``None``: all)."""
+    """Fragments that are read together, or one and the live rows wanted of it."""
 
-    source: FragmentSource
+    sources: tuple[FragmentSource, ...]
     live_rows: range | None = None
 
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
         if self.live_rows is None:
-            yield from scan_fragment(self.source, request)
+            yield from scan_together(self.sources, request)
             return
-        reader = FragmentReader(self.source)
+        reader = FragmentReader(self.sources[0])
         window = self.live_rows
         rows = window if reader.live is None else reader.live[window.start : window.stop]
         yield project(reader, request.outputs, rows)
 
 
 def _read_ahead(jobs: Sequence[_Job], request: ScanRequest) -> Generator[pa.Table]:
-    threads = min(os.cpu_count() or 1, 8)
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="lancekit-scan")
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
     running: deque[Future[list[pa.Table]]] = deque()
     try:
         for job in jobs:
             running.append(pool.submit(_run, job, request))
-            if len(running) > threads:
+            if len(running) > _THREADS:
                 yield from running.popleft().result()
         while running:
             yield from running.popleft().result()

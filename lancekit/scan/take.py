@@ -9,14 +9,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.errors import InvalidTypeError, RowOutOfRangeError
+from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceSchema
-from lancekit.scan.fragment import FragmentReader, rows_without_columns
+from lancekit.scan.fragment import rows_without_columns
 from lancekit.scan.scanner import Output, plan_columns, project
 from lancekit.scan.sources import FragmentSource
+from lancekit.scan.together import open_together, together
 
 __all__ = ["parse_positions", "take_rows"]
+
+#: rows of fragments that are read together, of which few are wanted
+_MOST_ROWS = 1 << 31
 
 
 def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
@@ -98,17 +102,33 @@ def _take(
         return rows_without_columns(len(positions))
     wanted, inverse = np.unique(positions, return_inverse=True)
     owners = np.searchsorted(ends, wanted, side="right")
+    found_in = [replace(sources[at], schema=seen_as) for at in np.unique(owners).tolist()]
     parts = []
-    for owner in np.unique(owners).tolist():
-        source = replace(sources[owner], schema=seen_as)
-        reader = FragmentReader(source)
-        rows = wanted[owners == owner] - source.first_row
-        if reader.live is not None:
-            rows = reader.live[rows]
-        parts.append(project(reader, outputs, rows))
+    for group in together(found_in, _MOST_ROWS):
+        last = group[-1].first_row + group[-1].fragment.num_rows
+        mine = wanted[(wanted >= group[0].first_row) & (wanted < last)]
+        parts.append(_read(group, outputs, mine))
     if not parts:
         return schema.empty_table()
     found = pa.concat_tables(parts)
     if np.array_equal(inverse, np.arange(len(wanted))):
         return found
     return found.take(pa.array(inverse))
+
+
+def _read(
+    group: Sequence[FragmentSource], outputs: Sequence[Output], positions: npt.NDArray[np.int64]
+) -> pa.Table:
+    """Read rows of fragments that `together` has put together."""
+    try:
+        reader = open_together(group)
+        return project(reader, outputs, reader.offsets_at(positions))
+    except FormatError:
+        if len(group) == 1:
+            raise
+        # one by one, the error names the file
+        ends = [source.first_row + source.fragment.num_rows for source in group]
+        mine = np.split(positions, np.searchsorted(positions, ends[:-1]))
+        return pa.concat_tables(
+            _read([source], outputs, part) for source, part in zip(group, mine, strict=True)
+        )
