@@ -33,7 +33,7 @@ from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
 from lancekit.scanner import LanceScanner, ScannerBuilder
-from lancekit.spark import session_info, spark_session, stop_spark
+from lancekit.spark import session_info, spark_session, stop_spark, warm_up
 from lancekit.streams import stream_sink
 from lancekit.udf import BatchUDF, batch_udf
 
@@ -85,6 +85,7 @@ __all__ = [
     "spark_session",
     "stop_spark",
     "stream_sink",
+    "warm_up",
     "write_dataset",
 ]
 

@@ -1,7 +1,9 @@
 """Spark: finding Java, the session, and (elsewhere nowhere) everything that imports PySpark.
 
-``java`` finds a runtime, ``jvm`` starts and ends its process, ``session`` attaches to a session or
-starts one with ``settings``, ``info`` describes it, ``client`` knows the two kinds there are.
+``java`` finds a runtime, ``jvm`` starts and ends its process, ``warmup`` makes that quicker.
+``session`` attaches to a session or starts one with ``settings``, over Spark Connect by way of
+``connect``; ``preflight`` names what is in the way, ``info`` describes what is there, and
+``client`` knows the two kinds of session in which the rest differs.
 
 ``jobs`` is the only way in which lancekit runs an action; ``worker`` is what runs first on the
 workers, ``failures`` what an error there becomes.  On it stand ``runner`` (work on tasks),
@@ -19,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from lancekit.spark.info import SessionInfo, SettingDifference, session_info
 from lancekit.spark.session import spark_session, stop_spark
+from lancekit.spark.warmup import warm_up
 from lancekit.spark.worker import freeze_worker
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ __all__ = [
     "session_info",
     "spark_session",
     "stop_spark",
+    "warm_up",
 ]
 
 
