@@ -36,6 +36,11 @@ class _Spark:
 
         return scan_frame(scan, condition)
 
+    def query(self, sql: str, name: str, table: Any) -> Any:
+        from lancekit.spark.views import query_frame
+
+        return query_frame(sql, name, table)
+
 
 def _text(value: object) -> str:
     from lancekit.notebook import show_text

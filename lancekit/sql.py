@@ -1,18 +1,23 @@
-"""SQL over one version of a dataset, run by DataFusion, as in the reference."""
+"""SQL over one version of a dataset, run by DataFusion, as in the reference, or by Spark."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.errors import NotOfferedError, PredicateError
+from lancekit.pipeline.runner import spark_engine
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading
 
 __all__ = ["SqlQuery", "SqlQueryBuilder"]
+
+#: what reads columns without naming them
+_ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
 
 
 class SqlQueryBuilder:
@@ -116,13 +121,34 @@ class SqlQuery:
         schema = batches[0].schema if batches else pa.schema([])
         return pa.RecordBatchReader.from_batches(schema, batches)
 
+    def to_spark(self) -> Any:
+        """Return the result as a Spark DataFrame: Spark's SQL, over the columns that it names.
+
+        The text is in Spark's dialect, where it differs from DataFusion's.  Other tables and
+        views of the session can be joined.
+
+        Examples
+        --------
+        >>> query = ds.sql("SELECT origin, count(*) AS n FROM dataset GROUP BY origin")
+        ... # doctest: +SKIP
+        >>> query.build().to_spark().show()  # doctest: +SKIP
+        """
+        columns = [*self._columns(), *self._hidden]
+        table = self._dataset.to_spark(columns, blob_handling=self._blobs)
+        return spark_engine().query(self._sql, self._table, table)
+
     def _columns(self) -> list[str]:
         """Return the columns that the query may read: those whose names occur in it."""
-        names = self._dataset._snapshot.manifest.schema.names
+        names: list[str] = self._dataset.schema.names
+        if _ALL_COLUMNS.search(self._sql):
+            return names
         text = self._sql.lower()
-        if "*" in text:
-            return list(names)
-        return [name for name in names if name.lower() in text]
+        return [name for name in names if any(form in text for form in _forms(name.lower()))]
+
+
+def _forms(name: str) -> set[str]:
+    """Return how a name may be written: in quotes, these are doubled."""
+    return {name, name.replace('"', '""'), name.replace("`", "``")}
 
 
 def _session(batch_rows: int | None) -> Any:

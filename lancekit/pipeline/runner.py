@@ -92,6 +92,9 @@ class Engine(Protocol):
     def frame(self, scan: Any, condition: Any = None) -> Any:
         """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
 
+    def query(self, sql: str, name: str, table: Any) -> Any:
+        """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
+
 
 _spark: list[Engine] = []
 

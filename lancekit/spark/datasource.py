@@ -19,13 +19,9 @@ import pyarrow as pa
 from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import Options
-from lancekit.scan.blobs import blob_view
-from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
-from lancekit.scan.sources import fragment_sources, sources_for
+from lancekit.scan.scanner import Scan
 from lancekit.spark.frame import (
     Piece,
     cut_pieces,
@@ -34,7 +30,9 @@ from lancekit.spark.frame import (
     scan_ranges,
     scan_wire,
 )
+from lancekit.spark.plan import plan_scan
 from lancekit.spark.source_options import SourceOptions
+from lancekit.spark.streaming import LanceStreamReader
 from lancekit.spark.types import spark_schema
 from lancekit.spark.worker import enter_worker
 from lancekit.spark.writer import LanceWriter, plan_writer
@@ -91,33 +89,25 @@ class LanceDataSource(DataSource):  # type: ignore[misc]  # pyspark is untyped h
 
     def reader(self, schema: StructType) -> LanceReader:
         """Return what reads the rows."""
+        self._options.check_use("read")
         return LanceReader(_narrowed(self._planned(), schema), self._options.in_force())
 
     def writer(self, schema: StructType, overwrite: bool) -> LanceWriter:
         """Return what writes rows."""
         return plan_writer(self._options, schema, "overwrite" if overwrite else "append")
 
+    def streamReader(self, schema: StructType) -> LanceStreamReader:  # noqa: N802
+        """Return what reads changes."""
+        self._options.check_use("stream")
+        scan = _narrowed(self._planned(), schema)
+        return LanceStreamReader(self._options, scan_wire(scan.request))
+
     def _planned(self) -> Scan:
         if self._scan is None:
             asked = self._options
-            asked.check_use("read")
             with asked.on_this():
                 self._scan = plan_scan(asked, asked.snapshot())
         return self._scan
-
-
-def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
-    """Return the scan of a version that the options ask for."""
-    schema = blob_view(snapshot.manifest.schema)
-    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
-    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
-    request = ScanRequest(
-        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
-        predicate=predicate,
-        batch_rows=asked.batch_size or BATCH_ROWS,
-    )
-    sources = sources_for(fragment_sources(snapshot, schema), predicate)
-    return Scan(sources=tuple(sources), request=request)
 
 
 def _narrowed(scan: Scan, schema: StructType) -> Scan:

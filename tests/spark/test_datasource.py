@@ -99,7 +99,7 @@ def test_columns(ds):
 )
 def test_bad_options_are_named(ds, options, kind, said):
     with pytest.raises(kind, match=re.escape(said)):
-        plan(ds, **options).schema()
+        plan(ds, **options).reader(plan(ds, **options).schema())
 
 
 # ---- through Spark

@@ -1,0 +1,44 @@
+"""Spark's SQL over a DataFrame that the text knows by a name of its own."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["query_frame"]
+
+#: white space and comments before a query, and the words that begin its own tables
+_HEAD = re.compile(r"((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)(with\b(?:\s+recursive\b)?)?", re.S | re.I)
+
+
+def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
+    """Return what a query makes of a DataFrame.
+
+    The name is known within the query alone: a view of it would be the session's, and two
+    queries over two versions, worked out later, would read the same one.
+
+    Parameters
+    ----------
+    sql
+        The text, in Spark's dialect.
+    name
+        How it calls the DataFrame.
+    table
+        The DataFrame.
+    """
+    return table.sparkSession.sql(_with_table(sql, name, "{lancekit}"), lancekit=table)
+
+
+def _with_table(sql: str, name: str, place: str) -> str:
+    """Return a query that begins with a table of its own; braces are for the place alone."""
+    text = sql.replace("{", "{{").replace("}", "}}")
+    quoted = "`" + name.replace("`", "``").replace("{", "{{").replace("}", "}}") + "`"
+    head = _HEAD.match(text)
+    before, own = (head[1], head[2]) if head else ("", None)
+    rest = text[len(before) + len(own or "") :]
+    between = "," if own else " "
+    whole = f"{quoted} as (select * from {place})"  # noqa: S608  # the user's own query
+    return f"{before}{own or 'with'} {whole}{between}{rest}"
