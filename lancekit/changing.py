@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.handle import Handle
-from lancekit.operations.add_columns import NewColumns, add_columns, merge_table
+from lancekit.operations.add_columns import NewColumns, add_columns, merge_rows
 from lancekit.operations.cleanup import CleanupExplanation, clean_up, explain_cleanup
 from lancekit.operations.cleanup_plan import CleanupStats, cleanup_request
 from lancekit.operations.compact_plan import check_file_version
@@ -19,7 +19,6 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.schema import alter_columns, check_alterations, drop_columns
 from lancekit.operations.update import check_updates, check_where, update_columns
 from lancekit.optimize import DatasetOptimizer
-from lancekit.pipeline.inputs import as_reader
 
 __all__ = ["Changing"]
 
@@ -89,6 +88,8 @@ class Changing(Handle):
         read_columns: list[str] | None = None,
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
+        *,
+        on: str | None = None,
     ) -> None:
         """Add columns, and move the handle; the files that are there stay.
 
@@ -105,6 +106,9 @@ class Changing(Handle):
             The types of the new columns, if rows or a function do not say.
         batch_size
             The most rows that a function gets at a time, 8192 by default.
+        on
+            A key column of the dataset and of the rows: they are found by it, whatever their
+            order, as in `merge`.  Rows may be a Spark DataFrame then.
 
         Raises
         ------
@@ -122,6 +126,9 @@ class Changing(Handle):
         >>> ds.to_table().to_pylist()
         [{'x': 1, 'double': 2, 'note': None}, {'x': 2, 'double': 4, 'note': None}]
         """
+        if on is not None:
+            self.merge(transforms, on, schema=reader_schema)
+            return
         rows = None if batch_size is None else check_count("batch_size", batch_size, least=1)
         new = NewColumns(
             transforms=transforms, read_columns=read_columns, schema=reader_schema, batch_size=rows
@@ -136,15 +143,18 @@ class Changing(Handle):
         Parameters
         ----------
         data_obj
-            The table, which is held in memory; of several rows with one key the last counts.
+            Rows as in `write_dataset`.  Of several with one key the last counts; those of a Spark
+            DataFrame have no order, and need a key each.
         left_on
             The dataset's key column, or a hidden one such as ``_rowid``.
         right_on
-            The table's key column, of the same type and by default of the same name.
+            Their key column, of the same type and by default of the same name.
         schema
             The schema of ``data_obj``, if it does not say.
 
-        Rows without a match get nulls; a null key matches nothing.
+        Rows without a match get nulls; a null key matches nothing.  With a Spark DataFrame, or a
+        dataset of ``lk.options.spark_threshold_rows`` while a session is active, Spark joins and
+        writes.
 
         Raises
         ------
@@ -152,9 +162,20 @@ class Changing(Handle):
             A key column is not there.
         InvalidArgumentError
             The keys are of different types, or a column is there already.
+        DuplicateKeysError
+            A key occurs more than once in a Spark DataFrame.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://merge-columns-example")
+        >>> ds.merge({"id": [2], "name": ["bob"]}, "id")
+        >>> ds.to_table().to_pylist()
+        [{'id': 1, 'name': None}, {'id': 2, 'name': 'bob'}]
         """
-        table = as_reader(data_obj, schema).read_all()
-        self._move(lambda snapshot: (merge_table(snapshot, table, left_on, right_on), None))
+        self._move(
+            lambda snapshot: (merge_rows(snapshot, data_obj, schema, left_on, right_on), None)
+        )
 
     def drop_columns(self, columns: list[str]) -> None:
         """Take columns out of the schema, and move the handle; the files stay as they are.

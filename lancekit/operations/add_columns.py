@@ -14,11 +14,14 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.operations.schema import merge_columns, next_field_id, write_to_all
+from lancekit.operations.schema import columns_task, merge_columns, next_field_id, write_to_all
+from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
 from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed
-from lancekit.pipeline.inputs import as_reader
-from lancekit.pipeline.source import cast_all
+from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit.pipeline.probe import KeyTable
+from lancekit.pipeline.runner import choose_engine, spark_engine
+from lancekit.pipeline.source import Source, cast_all, open_source
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
 from lancekit.scan.predicate import Expr, compile_expression
@@ -32,7 +35,7 @@ __all__ = [
     "add_columns",
     "function_results",
     "is_stream",
-    "merge_table",
+    "merge_rows",
     "plan_addition",
     "plan_join",
 ]
@@ -86,24 +89,54 @@ def add_columns(snapshot: Snapshot, new: NewColumns) -> Snapshot:
     return retried(snapshot, attempt, policy)[0]
 
 
-def merge_table(
-    snapshot: Snapshot, table: pa.Table, left_on: str, right_on: str | None
+def merge_rows(
+    snapshot: Snapshot, data: Any, schema: pa.Schema | None, left_on: str, right_on: str | None
 ) -> Snapshot:
-    """Add the columns of another table, found by a key.
+    """Add the columns of other rows, found by a key.
 
     Raises
     ------
     ColumnNotFoundError
         A key column is not there.
+    SchemaMismatchError
+        The keys are of different types.
     InvalidArgumentError
-        The keys are of different types, or a column is there already.
+        A column is there already.
+    DuplicateKeysError
+        Rows on Spark, of which none is the last, have the same key.
     """
+    on = right_on or left_on
+    source = _join_source(snapshot, data, schema, on)
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        return _land(current, plan_join(current, table, left_on, right_on or left_on))
+        # Spark has no unsigned numbers, so its keys are cast
+        exact = not is_spark_dataframe(data)
+        kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=exact)
+        others = pa.schema([f.with_nullable(True) for f in source.schema if f.name != on])
+        schema, stored = _added(current, others)
+        plan = plan_cast(source.schema, pa.schema([pa.field(on, kind), *stored.to_arrow()]))
+        nothing = Streamed(iter(()), stored.to_arrow())  # the source makes the columns
+        tasks = [columns_task(current, s, stored, nothing) for s in fragment_sources(current)]
+        fragments = source.join_columns(plan, tasks, left_on, on)
+        return merge_columns(current, fragments, schema, preserves=True)
 
-    return retried(snapshot, attempt, RetryPolicy())[0]
+    with source:
+        return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+def _join_source(snapshot: Snapshot, data: Any, schema: pa.Schema | None, on: str) -> Source:
+    """Return rows where they are to be joined: with a large dataset this is on Spark."""
+    if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
+        with options(engine="auto"):
+            return open_source(data, schema)
+    table = as_reader(data, schema).read_all()
+    if on in table.column_names:
+        backwards = table.column(on).combine_chunks()[::-1]
+        last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows
+        table = table.take(pa.array(np.sort(last)))
+    source: Source = spark_engine().source(table, None)
+    return source
 
 
 def _land(current: Snapshot, addition: Addition) -> Snapshot:
@@ -216,6 +249,11 @@ def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
 
 
 def _streamed(current: Snapshot, new: NewColumns) -> Addition:
+    if is_spark_dataframe(new.transforms):
+        raise InvalidTypeError(
+            "The rows of a Spark DataFrame have no order, so they have no place in the dataset.",
+            hint='Name a key column that both have: add_columns(df, on="id").',
+        )
     reader = as_reader(new.transforms, new.schema)
     schema, stored = _added(current, reader.schema)
     plan = plan_cast(reader.schema, stored.to_arrow())
@@ -278,7 +316,7 @@ def _sampled(
 
 def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -> Addition:
     """Work out which columns another table adds, and how its rows are found."""
-    check_join_keys(current.manifest.schema, table, left_on, right_on)
+    check_join_keys(current.manifest.schema, table.schema, left_on, right_on)
     others = pa.schema([f.with_nullable(True) for f in table.schema if f.name != right_on])
     schema, stored = _added(current, others)
     plan = plan_cast(others, stored.to_arrow())
@@ -289,20 +327,23 @@ def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -
     return Addition(schema=schema, stored=stored, maker=Joined.by(keyed, left_on, "\0key"))
 
 
-def check_join_keys(schema: LanceSchema, table: pa.Table, left_on: str, right_on: str) -> None:
-    """Raise if a table's rows cannot be found by these columns."""
-    if right_on not in table.column_names:
-        raise column_not_found(right_on, table.column_names)
+def check_join_keys(
+    schema: LanceSchema, rows: pa.Schema, left_on: str, right_on: str, *, exact: bool = True
+) -> pa.DataType:
+    """Return the type of the key by which rows are found; raise if it cannot be one."""
+    if right_on not in rows.names:
+        raise column_not_found(right_on, rows.names)
     if left_on in META_COLUMNS:
         kind = pa.uint64()
     else:
         field = schema.field(left_on)
         check_key_type(field)
         kind = field.to_arrow().type
-    found = table.schema.field(right_on).type
-    if not found.equals(kind):
+    found = rows.field(right_on).type
+    if exact and not found.equals(kind):
         raise SchemaMismatchError(
             f"Key column {right_on!r} is {found}, and {left_on!r} of the dataset is {kind}.",
-            hint="Cast the table's column.",
+            hint="Cast the rows' column.",
             column=right_on,
         )
+    return kind

@@ -73,7 +73,7 @@ def update_in_fragment(
         and the offsets of the rows that have a match.
     """
     schema = snapshot.manifest.schema
-    check_join_keys(schema, table, left_on, right_on)
+    check_join_keys(schema, table.schema, left_on, right_on)
     names = [name for name in table.column_names if name != right_on]
     if not names:
         raise InvalidArgumentError(

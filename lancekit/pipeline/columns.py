@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA, data_file_name
@@ -20,7 +20,8 @@ from lancekit.pipeline.blank import blank
 from lancekit.pipeline.conversions import Conversion, convert
 from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.probe import KeyTable
-from lancekit.pipeline.write import data_file
+from lancekit.pipeline.runner import Runner
+from lancekit.pipeline.write import data_file, delete_fragments
 from lancekit.scan.fragment import FragmentReader, Offsets
 from lancekit.scan.predicate import Expr
 from lancekit.scan.scanner import ScanRequest, plan_columns, row_bytes, scan_fragment
@@ -37,6 +38,7 @@ __all__ = [
     "NullsTask",
     "Streamed",
     "count_nulls",
+    "write_beside",
     "write_columns",
 ]
 
@@ -86,6 +88,25 @@ def write_columns(task: ColumnsTask) -> Fragment:
         raise
     fragment = task.source.fragment
     return replace(fragment, files=(*fragment.files, data_file(name, summary)))
+
+
+def write_beside(tasks: Sequence[ColumnsTask], runner: Runner) -> list[Fragment]:
+    """Write the new columns of several fragments; if one fails, the files of the others go."""
+    found = runner.map(_try_columns, tasks)
+    failed = next((result for result in found if isinstance(result, LancekitError)), None)
+    written = [result for result in found if isinstance(result, Fragment)]
+    if failed is not None:
+        added = (replace(fragment, files=fragment.files[-1:]) for fragment in written)
+        delete_fragments(tasks[0].store, added)
+        raise failed
+    return written
+
+
+def _try_columns(task: ColumnsTask) -> Fragment | LancekitError:
+    try:
+        return write_columns(task)
+    except LancekitError as error:
+        return error
 
 
 def _blocks(task: ColumnsTask) -> Iterator[pa.RecordBatch]:

@@ -7,6 +7,7 @@ work out a merge; both give metadata, never rows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -18,6 +19,7 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, plan_cast
+from lancekit.pipeline.columns import ColumnsTask, Joined, write_beside
 from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe
 from lancekit.pipeline.kept import KeptRows, keep_rows
 from lancekit.pipeline.match import MatchPlan, choose_match
@@ -73,6 +75,21 @@ class Source(Protocol):
         """Work out a merge of the cast rows; may be called again on a newer target.
 
         A dry one writes nothing: its counts, marked rows and examples are those of the real one.
+        """
+
+    def join_columns(
+        self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
+    ) -> list[Fragment]:
+        """Write columns of the cast rows beside the fragments whose rows have their keys.
+
+        Parameters
+        ----------
+        plan
+            Casts the key ``right_on`` and the new columns.
+        tasks
+            What to write beside each fragment; their makers are not used.
+        left_on
+            The dataset's key column.
         """
 
     def close(self) -> None:
@@ -147,6 +164,13 @@ class LocalSource:
         rows, keys = self._rows(plan), self._keys_of(plan, clauses)
         match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
         return merge_locally(rows, keys, target, clauses, task, LocalRunner().map, match, dry=dry)
+
+    def join_columns(
+        self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
+    ) -> list[Fragment]:
+        """Write columns beside the fragments; of several rows with one key the last counts."""
+        maker = Joined.by(self._rows(plan), left_on, right_on)
+        return write_beside([replace(task, maker=maker) for task in tasks], LocalRunner())
 
     def close(self) -> None:
         """Let go of the rows that were kept."""

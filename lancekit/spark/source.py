@@ -11,6 +11,7 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts import CastPlan
+from lancekit.pipeline.columns import ColumnsTask
 from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.merge import MergeClauses, MergeWork
@@ -18,6 +19,7 @@ from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import SourceKeys
 from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
 from lancekit.scan.sources import FragmentSource
+from lancekit.spark.columns import write_joined
 from lancekit.spark.jobs import collect
 from lancekit.spark.join import check_by_grouping
 from lancekit.spark.merge import merge_by_join, merge_by_pairs
@@ -151,6 +153,13 @@ class SparkSource:
             return merge_by_join(held, plan, target, clauses, task, match, dry=dry)
         found, keys = self._survey(plan, clauses), self._keys_of(plan, clauses)
         return merge_by_pairs(held, found, keys, plan, target, clauses, task, match, dry=dry)
+
+    def join_columns(
+        self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
+    ) -> list[Fragment]:
+        """Write columns beside the fragments; a key that several rows have is an error."""
+        held = self._hold(plan)
+        return write_joined(held.frame, held.schema, plan, tasks, left_on, right_on)
 
     def close(self) -> None:
         """Have Spark let go of the rows."""

@@ -43,13 +43,14 @@ DIFFERENCES: dict[str, str] = {
         "an `UpdateResult`, which answers to the dictionary's key; all assignments see the old row"
     ),
     "LanceDataset.add_columns": (
-        "columns of SQL expressions are nullable; functions see live rows alone; no checkpoints"
+        "columns of SQL expressions are nullable; functions see live rows alone; no checkpoints; "
+        "`on=` finds rows by a key"
     ),
     "LanceDataset.cleanup_old_versions": (
         "detached versions, and the start of a branch that is being made, stay too; files aside "
         "of tags and branches go too"
     ),
-    "LanceDataset.merge": "a null key matches nothing",
+    "LanceDataset.merge": "a null key matches nothing; Spark DataFrames too",
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
     "LanceDataset.add_bases": "any iterable of base paths",
     "LanceDataset.commit": "checked before anything is written; `properties` of the transaction",
@@ -95,6 +96,7 @@ DIFFERENCES: dict[str, str] = {
 #: members whose signature is not pylance's, on purpose (see DIFFERENCES)
 OTHER_SIGNATURE = frozenset(
     {
+        "LanceDataset.add_columns",
         "LanceDataset.commit",
         "DatasetOptimizer.compact_files",
         "LanceDataset.head",
