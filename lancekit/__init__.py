@@ -22,6 +22,7 @@ from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.explanation import Explanation
+from lancekit.operations.preview import CellChange, MergePlan
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -46,6 +47,7 @@ __all__ = [
     "BlobFile",
     "BlobType",
     "Branches",
+    "CellChange",
     "CleanupExplanation",
     "CleanupStats",
     "ColumnOrdering",
@@ -63,6 +65,7 @@ __all__ = [
     "LanceOperation",
     "LanceScanner",
     "MergeInsertBuilder",
+    "MergePlan",
     "MergeResult",
     "ScanStatistics",
     "ScannerBuilder",

@@ -217,7 +217,7 @@ class LanceDataset(
             )
         for name in names:
             find_field(schema, name)
-        return MergeInsertBuilder(self._move, names)
+        return MergeInsertBuilder(self, names)
 
 
 def dataset(

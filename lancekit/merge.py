@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import refuse
+from lancekit.arguments import check_names, refuse
 from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
+from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
+from lancekit.operations.explain_merge import explain_merge, explain_unknown_merge
+from lancekit.operations.explanation import Explanation
 from lancekit.operations.merge_insert import check_clauses, merge_insert, prepare_merge
+from lancekit.operations.preview import MergePlan, preview_merge
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy
+from lancekit.pipeline.inputs import is_spark_dataframe
 from lancekit.pipeline.merge import MergeClauses
+from lancekit.pipeline.runner import Choice, choose_source
 from lancekit.pipeline.source import open_source
 
 __all__ = ["MergeInsertBuilder"]
 
-#: hands the builder the version that its handle is at, and takes the one that came of it
-Land = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
+#: how updated rows are written, in pylance's words
+_WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
+#: which of several source rows of one key to keep
+_DEDUPE = ("first", "last")
 
 
 class MergeInsertBuilder(PartOfPylance):
@@ -39,8 +48,8 @@ class MergeInsertBuilder(PartOfPylance):
     {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
     """
 
-    def __init__(self, land: Land, on: tuple[str, ...]) -> None:
-        self._land = land
+    def __init__(self, handle: Handle, on: tuple[str, ...]) -> None:
+        self._handle = handle
         self._clauses = MergeClauses(on=on)
         self._policy = RetryPolicy()
 
@@ -48,21 +57,23 @@ class MergeInsertBuilder(PartOfPylance):
         self._clauses = replace(self._clauses, **changes)
         return self
 
+    # ---- what to do
+
     def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
         """Replace matched rows by the source's.
 
         ``condition`` is SQL over ``source.`` and ``target.`` columns; rows for which it is not
         true stay as they are, and are not inserted either.
         """
-        return self._with(matched="update", condition=condition)
+        return self._with(matched="update", condition=_sql("condition", condition))
 
     def when_matched_delete(self) -> MergeInsertBuilder:
         """Delete matched rows; the source may consist of the key columns alone."""
-        return self._with(matched="delete")
+        return self._with(matched="delete", condition=None)
 
     def when_matched_fail(self) -> MergeInsertBuilder:
         """Raise ``MatchedRowsError`` if a row matches; nothing is written then."""
-        return self._with(matched="fail")
+        return self._with(matched="fail", condition=None)
 
     def when_not_matched_insert_all(self) -> MergeInsertBuilder:
         """Insert source rows without a match."""
@@ -70,7 +81,71 @@ class MergeInsertBuilder(PartOfPylance):
 
     def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
         """Delete target rows without a match, of those that ``expr`` selects."""
-        return self._with(delete_by_source=expr or "")
+        return self._with(delete_by_source=_sql("expr", expr) or "")
+
+    # ---- how to do it
+
+    def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
+        """Keep one of several source rows of one key; without this they are refused.
+
+        Parameters
+        ----------
+        keep
+            ``"first"`` or ``"last"``, in the order of the source's rows; a Spark DataFrame has
+            none.
+        by
+            Instead: a column of the source; the row with its largest value is kept, of equals the
+            first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither was given, or another word.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://dedupe-example")
+        >>> rows = [{"id": 1, "v": 5}, {"id": 1, "v": 4}]
+        >>> _ = ds.merge_insert("id").when_matched_update_all().dedupe(by="v").execute(rows)
+        >>> ds.to_table()["v"].to_pylist()
+        [5]
+        """
+        if (keep is None) == (by is None) or keep not in (None, *_DEDUPE):
+            raise InvalidArgumentError(
+                f"dedupe({keep!r}, by={by!r}) does not say which row to keep.",
+                hint="Pass 'first' or 'last', or by= and a column whose largest value counts.",
+                dedupe=keep,
+                by=by,
+            )
+        if by is not None:
+            (by,) = check_names("by", by) or (None,)
+        return self._with(dedupe=keep, dedupe_by=by)
+
+    def write_mode(self, mode: str) -> MergeInsertBuilder:
+        """Say how updated rows are written.
+
+        Parameters
+        ----------
+        mode
+            ``"rewrite_rows"``: the rows, whole, in new files.  ``"rewrite_columns"``: the source's
+            columns, for all rows of each fragment that has a match; the rows stay where they are,
+            and the dataset's other columns are neither read nor written.  It is for merges that
+            only update matched rows, of sources with some of the columns, and pays where many rows
+            of a fragment match or rows are wide.  ``"auto"``, the default, rewrites rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such mode.
+        """
+        if mode not in _WRITE_MODES:
+            raise InvalidArgumentError(
+                f"write_mode is {mode!r}.",
+                hint="Choose " + ", ".join(map(repr, _WRITE_MODES)) + ".",
+                write_mode=mode,
+            )
+        return self._with(rewrite_columns=mode == "rewrite_columns")
 
     def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
         """Set how often the merge is worked out anew when other writers land; 10 by default."""
@@ -91,13 +166,94 @@ class MergeInsertBuilder(PartOfPylance):
         refuse("merge_insert", data_storage_version=version)
         return self
 
+    # ---- telling
+
+    def explain(self, data_obj: Any = None, *, schema: pa.Schema | None = None) -> Explanation:
+        """Tell where the merge would run, how keys would be matched, what is read and written.
+
+        Parameters
+        ----------
+        data_obj
+            The rows, whose keys are looked at; a reader is read to its end.  Without them it is
+            told what can be without knowing their number.
+        schema
+            The schema of ``data_obj``, if it does not say.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError
+            As in `execute`.
+        """
+        snapshot = self._handle._snapshot
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        if data_obj is None:
+            return explain_unknown_merge(snapshot, clauses, schema, _choice(None))
+        with open_source(data_obj, schema) as source:
+            return explain_merge(snapshot, source, clauses, _choice(data_obj))
+
+    def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
+        """Work the merge out without writing anything: what it would change, with samples.
+
+        The rows are read once, and kept for `MergePlan.apply`.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        MergePlan
+            Counts of rows, changed cells, what would be read and written; `MergePlan.apply` does
+            it.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://preview-example")
+        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> plan = merge.preview({"id": [2, 3], "v": ["B", "C"]})
+        >>> plan.num_inserted_rows, plan.changes[0].old, plan.changes[0].new, ds.version
+        (1, 'b', 'B', 1)
+        >>> plan.apply().version
+        2
+        """
+        snapshot = self._handle._snapshot
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        source = open_source(data_obj, schema)
+        choice = _choice(data_obj)
+        return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""
+        del verbose
+        return str(self.explain(schema=schema))
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Work the merge out without writing anything; return what it found and took, as text."""
+        started = time.monotonic()
+        with self.preview(data_obj, schema=schema) as plan:
+            return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
+
+    def analyze_plan_batches(self, /, new_data: Any) -> str:
+        """Do the same with batches, as `analyze_plan` does with a reader."""
+        return self.analyze_plan(new_data)
+
+    # ---- doing
+
     def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
         """Run the merge; the dataset's handle moves to the new version.
 
         Parameters
         ----------
         data_obj
-            pandas, Arrow (table, batches, reader), Polars, or a Spark DataFrame (runs on Spark).
+            pandas, Arrow (table, batches, reader), Polars, another dataset, or a Spark DataFrame
+            (runs on Spark).
         schema
             The schema of ``data_obj``, if it does not say.
 
@@ -114,6 +270,8 @@ class MergeInsertBuilder(PartOfPylance):
             A key occurs more than once in the source.
         MatchedRowsError
             `when_matched_fail` met a match.
+        InvalidArgumentError
+            No clause was given, or columns cannot be rewritten for this merge.
         RetriesExhaustedError
             Other writers landed before every attempt.
         """
@@ -123,8 +281,7 @@ class MergeInsertBuilder(PartOfPylance):
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
                 return merge_insert(snapshot, source, clauses, self._policy)
 
-            result: MergeResult = self._land(run)
-        return result
+            return self._handle._move(run)
 
     def execute_uncommitted(
         self, data_obj: Any, *, schema: pa.Schema | None = None
@@ -155,8 +312,7 @@ class MergeInsertBuilder(PartOfPylance):
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
                 return snapshot, prepare_merge(snapshot, source, clauses)
 
-            prepared: tuple[Transaction, dict[str, int]] = self._land(run)
-        return prepared
+            return self._handle._move(run)
 
     def execute_batches(self, /, new_data: Any) -> MergeResult:
         """Run the merge of batches, as `execute` does with a reader."""
@@ -165,3 +321,17 @@ class MergeInsertBuilder(PartOfPylance):
     def execute_uncommitted_batches(self, /, new_data: Any) -> tuple[Transaction, dict[str, int]]:
         """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
         return self.execute_uncommitted(new_data)
+
+
+def _choice(data: Any) -> Choice:
+    return choose_source(data, is_frame=is_spark_dataframe(data))
+
+
+def _sql(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidTypeError(
+            f"{name} of a merge-insert is {value!r:.80}.",
+            hint="Pass SQL text, such as 'source.version > target.version'.",
+            argument=name,
+        )
+    return value

@@ -84,14 +84,9 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "partition_expression": _NEVER,
     },
     "MergeInsertBuilder": {
-        **dict.fromkeys(
-            ["analyze_plan", "analyze_plan_batches", "explain_plan"],
-            "comes with the later release on row operations",
-        ),
         "mark_sstables_as_compacted": _MEMWAL,
         "target_all_bases": _BASES,
         "target_bases": _BASES,
-        "write_mode": "rows are rewritten, as in pylance's own default",
     },
     "DatasetOptimizer": {
         "optimize_indices": _INDEX,

@@ -14,6 +14,7 @@ from lancekit.history import History, Version
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._explanations import explanation_card
+from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
     cleanup_card,
@@ -30,6 +31,7 @@ from lancekit.notebook.models import Card
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
 from lancekit.operations.explanation import Explanation
+from lancekit.operations.preview import MergePlan
 from lancekit.operations.results import (
     CompactionMetrics,
     DeleteResult,
@@ -56,6 +58,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     CleanupStats: cleanup_card,
     CleanupExplanation: cleanup_plan_card,
     Explanation: explanation_card,
+    MergePlan: merge_plan_card,
     SessionInfo: session_card,
     CommitConflictError: conflict_card,
 }

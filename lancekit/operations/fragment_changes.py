@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
@@ -11,7 +9,7 @@ from pyroaring import BitMap
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.deletions import to_bitmap
-from lancekit.format.fragment import TOMBSTONE, Fragment
+from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.add_columns import (
     Addition,
@@ -23,6 +21,7 @@ from lancekit.operations.add_columns import (
 from lancekit.operations.schema import columns_task
 from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.columns import Joined, Streamed, write_columns
+from lancekit.pipeline.patch import superseded
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource
@@ -91,16 +90,7 @@ def update_in_fragment(
     # the old values are written again, so blobs are read as what they are
     written = write_columns(columns_task(snapshot, source, stored, maker, view=schema))
     ids = [f.id for f in stored.walk()]
-    return _superseded(written, frozenset(ids)), ids, _matched(source, maker)
-
-
-def _superseded(fragment: Fragment, ids: frozenset[int]) -> Fragment:
-    """Take fields out of all files but the last."""
-    older = tuple(
-        replace(file, fields=tuple(TOMBSTONE if id_ in ids else id_ for id_ in file.fields))
-        for file in fragment.files[:-1]
-    )
-    return replace(fragment, files=(*older, fragment.files[-1]))
+    return superseded(written, frozenset(ids)), ids, _matched(source, maker)
 
 
 def _matched(source: FragmentSource, maker: Joined) -> BitMap:

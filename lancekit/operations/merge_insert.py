@@ -23,12 +23,13 @@ from lancekit.operations.delete import apply_deletions
 from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy, retried
+from lancekit.operations.rewrite_columns import check_rewrite, rewrite_operation
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
 from lancekit.scan.sources import fragment_sources
 
-__all__ = ["check_clauses", "dry_merge", "merge_insert", "prepare_merge"]
+__all__ = ["check_clauses", "dry_merge", "merge_insert", "plan_merge", "prepare_merge"]
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
@@ -148,12 +149,15 @@ def merge_insert(
 
     def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
         work = prepare(current)
-        with removed_unless_landed(current.store, work.new_fragments):
-            operation = _operation(current, work)
+        with removed_unless_landed(current.store, work.written):
+            operation = _operation(current, work, clauses)
             pending = Pending(
                 operation=operation,
                 uuid=str(uuid.uuid4()),
-                affected_rows={m.fragment_id: m.rows for m in work.marked},
+                # of columns that are written anew, any change of the fragment is in the way
+                affected_rows=None
+                if clauses.rewrite_columns
+                else {m.fragment_id: m.rows for m in work.marked},
                 doing="merge-insert",
                 properties=properties or {},
                 mark=mark,
@@ -179,7 +183,7 @@ def merge_insert(
         fragments_added=len(operation.new_fragments),
         fragments_changed=len(operation.updated_fragments),
         fragments_removed=len(operation.removed_fragment_ids),
-        bytes_written=sum(file.size_bytes for f in operation.new_fragments for file in f.files),
+        bytes_written=sum(file.size_bytes for f in work.written for file in f.files),
     )
 
 
@@ -210,7 +214,8 @@ def prepare_merge(
     merges that land before it is committed.  Its files stay, whether it is committed or not.
     """
     work = _prepare(snapshot, source, clauses)(snapshot)
-    transaction = Transaction(read_version=snapshot.version, operation=_operation(snapshot, work))
+    operation = _operation(snapshot, work, clauses)
+    transaction = Transaction(read_version=snapshot.version, operation=operation)
     return transaction, {
         "num_inserted_rows": work.inserted,
         "num_updated_rows": work.updated,
@@ -233,18 +238,35 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
     return _prepare(snapshot, source, clauses, dry=True)(snapshot)
 
 
-def _prepare(
-    snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
-) -> Callable[[Snapshot], MergeWork]:
-    """Check a merge against a version; return what works it out, on this version or a newer."""
+def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
+    """Check a merge against a version, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The rows do not fit the dataset, or the clauses.
+    DuplicateKeysError
+        A key occurs more than once in the source.
+    """
     schema = snapshot.manifest.schema
     plan = _plan(schema.to_arrow(), source.schema, clauses)
+    if clauses.rewrite_columns:
+        check_rewrite(schema, clauses, plan.target.names)
     source.check_keys(plan, clauses)
     guard = _guarded(schema, clauses, plan).guard
     key = tuple(path[0] for path in guard if len(path) == 1)
     if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
         # else two rows of the source, which differ in what they are merged on, have one key
         source.check_keys(plan, clauses, key)
+    return plan
+
+
+def _prepare(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
+) -> Callable[[Snapshot], MergeWork]:
+    """Check a merge against a version; return what works it out, on this version or a newer."""
+    schema = snapshot.manifest.schema
+    plan = plan_merge(snapshot, source, clauses)
 
     def work(current: Snapshot) -> MergeWork:
         check_writable(current)
@@ -258,8 +280,10 @@ def _prepare(
     return work
 
 
-def _operation(current: Snapshot, work: MergeWork) -> Update:
+def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
     schema = current.manifest.schema
+    if clauses.rewrite_columns:
+        return rewrite_operation(current, work, _key_filter(schema, work))
     updated, removed = apply_deletions(current, work.marked)
     return Update(
         removed_fragment_ids=removed,

@@ -9,10 +9,10 @@ from typing import ClassVar
 from lancekit.display import Displayed
 from lancekit.pipeline.match import MatchPlan
 
-__all__ = ["CompactionMetrics", "DeleteResult", "MergeResult", "UpdateResult"]
+__all__ = ["CompactionMetrics", "Counts", "DeleteResult", "MergeResult", "UpdateResult"]
 
 
-class _Counts(Displayed, Mapping[str, int]):
+class Counts(Displayed, Mapping[str, int]):
     """A result that can be read like the dictionary of counts that pylance returns."""
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class _Counts(Displayed, Mapping[str, int]):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class DeleteResult(_Counts):
+class DeleteResult(Counts):
     """What a delete did: rows, the version that came of it, and how.
 
     `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
@@ -51,7 +51,7 @@ class DeleteResult(_Counts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class MergeResult(_Counts):
+class MergeResult(Counts):
     """What a merge-insert did.
 
     `num_skipped_rows` are those of the source that were left out because another had their key
@@ -81,7 +81,7 @@ class MergeResult(_Counts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class UpdateResult(_Counts):
+class UpdateResult(Counts):
     """What an update did; fields as in `DeleteResult`."""
 
     _keys = ("num_rows_updated",)

@@ -22,6 +22,7 @@ from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.match import MatchPlan
+from lancekit.pipeline.patch import Patched, added_files
 from lancekit.pipeline.probe import show_keys
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
@@ -70,6 +71,9 @@ class MergeClauses:
         refuses them.
     dedupe_by
         The column of which the row with the largest value is kept instead; of equals the first.
+    rewrite_columns
+        Whether updated rows stay where they are, and the source's columns of their fragments are
+        written anew; else the rows are, whole.
     """
 
     on: tuple[str, ...]
@@ -81,6 +85,7 @@ class MergeClauses:
     delete_by_source: str | None = None
     guard: tuple[tuple[str, ...], ...] = ()
     guard_updates: bool = False
+    rewrite_columns: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +98,8 @@ class MergeWork:
         By fragment, the rows that are replaced or deleted.
     new_fragments
         The new rows; empty if the merge was dry.
+    patched
+        Instead of both, the fragments whose columns were written anew.
     inserted, updated, deleted
         Numbers of rows; of a dry merge those that there would be.
     skipped
@@ -105,10 +112,15 @@ class MergeWork:
     examples
         Of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the address
         of the row that each replaces, null for one that is inserted.
+    matched, alone
+        Rows of the target that have a match, and rows of the source that have none.
+    left_out
+        The addresses of the first few rows that are deleted, ascending.
     """
 
     marked: tuple[Marked, ...] = ()
     new_fragments: tuple[Fragment, ...] = ()
+    patched: tuple[Patched, ...] = ()
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -116,6 +128,14 @@ class MergeWork:
     inserted_hashes: Hashes | None = None
     match: MatchPlan | None = None
     examples: pa.Table | None = None
+    matched: int = 0
+    alone: int = 0
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> tuple[Fragment, ...]:
+        """The files that were written, as fragments of nothing else."""
+        return (*self.new_fragments, *added_files(self.patched))
 
 
 #: new rows of each kind that a dry merge shows
@@ -196,6 +216,7 @@ class _RemoveTask:
     gone: BitMap
     matched: BitMap
     delete_by_source: str | None
+    deletes: bool
 
 
 def mark_fragments(
@@ -204,8 +225,8 @@ def mark_fragments(
     gone: Mapping[int, BitMap],
     clauses: MergeClauses,
     map_tasks: Callable[..., list[Any]],
-) -> tuple[tuple[Marked, ...], int]:
-    """Return the rows to delete of each fragment, and how many of them had no match.
+) -> tuple[tuple[Marked, ...], int, tuple[int, ...]]:
+    """Return the rows that go of each fragment, how many had no match, and some of the deleted.
 
     Parameters
     ----------
@@ -226,20 +247,25 @@ def mark_fragments(
             gone=gone.get(s.fragment.id, BitMap()),
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
+            deletes=clauses.matched == "delete",
         )
         for s in sources
         if by_source is not None or s.fragment.id in gone
     ]
-    found: list[tuple[Marked, int]] = map_tasks(_mark_removed, tasks)
-    return tuple(m for m, _ in found if m.rows), sum(rows for _, rows in found)
+    found: list[tuple[Marked, int, list[int]]] = map_tasks(_mark_removed, tasks)
+    examples = [address for _, _, some in found for address in some]
+    marked = tuple(m for m, _, _ in found if m.rows)
+    return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
 
 
-def _mark_removed(task: _RemoveTask) -> tuple[Marked, int]:
+def _mark_removed(task: _RemoveTask) -> tuple[Marked, int, list[int]]:
     reader = FragmentReader(task.source)
     unmatched = _live(task, reader) - task.matched
     rows = task.gone | unmatched
     id_ = task.source.fragment.id
-    return Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted), len(unmatched)
+    deleted = (rows if task.deletes else unmatched)[:EXAMPLES]
+    marked = Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
+    return marked, len(unmatched), [id_ << 32 | offset for offset in deleted]
 
 
 def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:

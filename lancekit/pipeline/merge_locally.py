@@ -84,7 +84,9 @@ def merge_locally(
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out = mark_fragments(target, _offsets(touched), _offsets(gone), clauses, map_tasks)
+    marked, left_out, deleted = mark_fragments(
+        target, _offsets(touched), _offsets(gone), clauses, map_tasks
+    )
     changed_rows = sum(len(m.offsets) for m in gone)
     hashes = new.guard(updates, inserted) if clauses.guard else None
     return MergeWork(
@@ -97,6 +99,9 @@ def merge_locally(
         inserted_hashes=hashes,
         match=match,
         examples=new.examples(updates, inserted) if dry else None,
+        matched=sum(len(m.offsets) for m in touched),
+        alone=int(unmatched.sum()),
+        left_out=deleted,
     )
 
 

@@ -25,6 +25,7 @@ from lancekit.pipeline.kept import KeptRows, keep_rows
 from lancekit.pipeline.match import MatchPlan, choose_match
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.merge_locally import merge_locally
+from lancekit.pipeline.rewrite_columns import rewrite_locally
 from lancekit.pipeline.runner import LocalRunner, make_spark_source
 from lancekit.pipeline.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
@@ -163,6 +164,8 @@ class LocalSource:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
         rows, keys = self._rows(plan), self._keys_of(plan, clauses)
         match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
+        if clauses.rewrite_columns and not dry:
+            return rewrite_locally(rows, keys, target, clauses, task, LocalRunner().map, match)
         return merge_locally(rows, keys, target, clauses, task, LocalRunner().map, match, dry=dry)
 
     def join_columns(

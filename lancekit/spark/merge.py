@@ -41,6 +41,7 @@ from lancekit.spark.join import join_frame
 from lancekit.spark.ordered import ordered_frame
 from lancekit.spark.pairs import find_pairs, orders, send_orders
 from lancekit.spark.prepare import pick
+from lancekit.spark.rewrite import rewrite_fragments
 from lancekit.spark.runner import SparkRunner
 from lancekit.spark.survey import Held, Survey
 from lancekit.spark.work import ADDRESS, Found, Joined, Work, concatenated, lent_columns
@@ -99,11 +100,14 @@ def merge_by_pairs(
     if replaces or inserts:
         told = orders(matches, keys, found.starts, found.sums)
         with send_orders(told, task.store) as sent:
-            sort = _keeps_ids(target, clauses)
+            sort = _keeps_ids(target, clauses) and not work.patches
             frame, read = ordered_frame(held, plan, told, sent, target, work, sort=sort)
+            if work.patches:
+                return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
     gone = _addresses(matches) if clauses.matched == "delete" else None
-    return _finish(parts, _addresses(matches), gone, target, work, match, keys.skipped)
+    alone = int(keys.unmatched([rows]).sum())
+    return _finish(parts, _addresses(matches), gone, target, work, match, keys.skipped, alone)
 
 
 def merge_by_join(
@@ -126,6 +130,9 @@ def merge_by_join(
     work = _work(plan, clauses, task, dry=dry)
     broadcast = match.strategy == "broadcast"
     frame, read = join_frame(held, plan, target, work, broadcast=broadcast)
+    skipped = None if clauses.dedupe_by else 0
+    if work.patches:
+        return rewrite_fragments(frame, read, work, target, match, skipped)
     if _keeps_ids(target, clauses):
         # moved rows come first in their fragments: they have ids, the inserted ones get theirs
         frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
@@ -135,7 +142,7 @@ def merge_by_join(
     if error is not None:
         delete_fragments(task.store, _fragments(parts))
         raise error
-    return _finish(parts, matches, None, target, work, match, None if clauses.dedupe_by else 0)
+    return _finish(parts, matches, None, target, work, match, skipped)
 
 
 def _refusal(
@@ -160,7 +167,7 @@ def _work(plan: CastPlan, clauses: MergeClauses, task: WriteTask, *, dry: bool) 
     names = [n for n in plan.target.names if writes_rows(clauses) or n in needed]
     return Work(
         source=pick(plan.target, names),
-        lent=pick(task.schema.to_arrow(), lent_columns(plan.target, clauses, task)),
+        lent=pick(task.schema.to_arrow(), lent_columns(plan.target, clauses, task, dry=dry)),
         clauses=clauses,
         task=task,
         dry=dry,
@@ -193,8 +200,9 @@ def _finish(
     work: Work,
     match: MatchPlan,
     skipped: int | None,
+    alone: int | None = None,
 ) -> MergeWork:
-    """Put together what the tasks found; ``gone`` is known if no task was asked for it."""
+    """Put together what the tasks found; what no task was asked for is known."""
     clauses, task = work.clauses, work.task
     new = _fragments(parts)
     try:
@@ -205,7 +213,7 @@ def _finish(
         by_source = clauses.delete_by_source is not None
         on_spark = by_source and match.strategy != "driver"
         by_fragment = _by_fragment(gone)
-        marked, left_out = mark_fragments(
+        marked, left_out, deleted = mark_fragments(
             target,
             _by_fragment(matches) if by_source else {},
             by_fragment,
@@ -225,6 +233,9 @@ def _finish(
             ),
             match=match,
             examples=_examples(parts, task) if work.dry else None,
+            matched=len(matches),
+            alone=sum(part.alone for part in parts) if alone is None else alone,
+            left_out=deleted,
         )
     except BaseException:
         delete_fragments(task.store, new)

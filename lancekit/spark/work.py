@@ -13,6 +13,7 @@ import pyarrow as pa
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.merge import EXAMPLES, MergeClauses, condition_holds, guard_hashes
 from lancekit.pipeline.probe import key_values
+from lancekit.pipeline.rewrite_columns import condition_columns
 from lancekit.pipeline.source_keys import key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
 
@@ -47,6 +48,7 @@ class Found:
     matches: npt.NDArray[np.int64]
     gone: npt.NDArray[np.int64]
     inserted: int
+    alone: int
     hashes: npt.NDArray[np.uint64]
     keys: list[tuple[object, ...]]
     examples: bytes | None
@@ -60,6 +62,7 @@ class _Tally:
     gone: list[npt.NDArray[np.int64]] = field(default_factory=list)
     hashes: list[npt.NDArray[np.uint64]] = field(default_factory=list)
     inserted: int = 0
+    alone: int = 0
     keys: list[tuple[object, ...]] = field(default_factory=list)
 
 
@@ -85,6 +88,11 @@ class Work:
     task: WriteTask
     dry: bool = False
 
+    @property
+    def patches(self) -> bool:
+        """Whether columns are written anew, and no rows."""
+        return self.clauses.rewrite_columns and not self.dry
+
     def __call__(self, rows: Iterable[Joined]) -> Found:
         """Write what is new of the rows of a partition."""
         tally = _Tally()
@@ -99,6 +107,7 @@ class Work:
             matches=concatenated(tally.matches, np.int64),
             gone=concatenated(tally.gone, np.int64),
             inserted=tally.inserted,
+            alone=tally.alone,
             hashes=concatenated(tally.hashes, np.uint64),
             keys=tally.keys,
             examples=examples,
@@ -114,6 +123,7 @@ class Work:
             pairs, alone = np.flatnonzero(matched), np.flatnonzero(~matched)
             addresses = address.fill_null(0).to_numpy()
             tally.matches.append(addresses[pairs])
+            tally.alone += len(alone)
             if clauses.matched == "fail" and len(pairs) and not tally.keys:
                 named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
                 tally.keys = key_values(named, clauses.on, pairs)
@@ -193,13 +203,12 @@ def concatenated(parts: Sequence[npt.NDArray[Number]], kind: type[Number]) -> np
     return np.concatenate(parts) if parts else np.empty(0, kind)
 
 
-def lent_columns(source: pa.Schema, clauses: MergeClauses, task: WriteTask) -> list[str]:
+def lent_columns(
+    source: pa.Schema, clauses: MergeClauses, task: WriteTask, *, dry: bool
+) -> list[str]:
     """Return the target columns that an updated row needs besides its key."""
     if clauses.matched != "update":
         return []
-    text = (clauses.condition or "").casefold()
-    # a name that the condition's text does not hold, it cannot mean
-    named = {
-        n for n in task.schema.names if text and (not n.isidentifier() or n.casefold() in text)
-    }
-    return [n for n in task.schema.names if n in named or n not in source.names]
+    named = condition_columns(clauses.condition, task.schema.names)
+    whole = dry or not clauses.rewrite_columns
+    return [n for n in task.schema.names if n in named or (whole and n not in source.names)]

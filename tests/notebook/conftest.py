@@ -65,6 +65,7 @@ def shown(ds):
         "merge": merge.execute(rows(1, 7)),
         "delete": branch.delete("id < 3"),
         "conflict": conflict(),
+        "merge plan": merge.when_not_matched_by_source_delete().preview(rows(1, 8)),
         "explanation": ds.explain.update({"name": "upper(name)"}, where="id > 1"),
         "explained restore": ds.explain.restore(),
         "no session": SessionInfo(state="none"),
