@@ -120,6 +120,7 @@ def test_rows(spark, ds):
     assert frame.toArrow().to_pylist() == expected.to_pylist()
 
 
+@pytest.mark.classic  # over Connect it is looked up at each use
 @pytest.mark.spark
 def test_it_stays_at_its_version(spark, tmp_path):
     ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
@@ -158,6 +159,7 @@ def test_no_rows(spark, tmp_path):
     assert load(spark, ds).count() == 0
 
 
+@pytest.mark.classic  # over Connect it is looked up at each use
 @pytest.mark.spark
 def test_a_bad_option_is_named_by_spark_too(spark, ds):
     with pytest.raises(AnalysisException, match="TagNotFoundError: "):

@@ -22,6 +22,7 @@ from lancekit.errors import (
     PredicateError,
     SchemaMismatchError,
 )
+from lancekit.spark.client import client_of
 
 pytestmark = pytest.mark.spark
 
@@ -207,7 +208,7 @@ def test_frames_of_sparks_own(spark, tmp_path):
     }
     assert ds.count_rows() == 1100
     assert ds.count_rows("s = 'NEW'") == 200
-    assert result.fragments_added <= 2 * spark.sparkContext.defaultParallelism
+    assert result.fragments_added <= 2 * client_of(spark).parallelism()
     assert lance.dataset(ds.uri).count_rows("s = 'NEW'") == 200
 
 

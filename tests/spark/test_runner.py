@@ -140,6 +140,7 @@ print(list(left), lk.dataset(sys.argv[1]).version, spark.range(3).count())
 """
 
 
+@pytest.mark.classic
 def test_an_interrupt_cancels_the_job_and_commits_nothing(tmp_path):
     started = time.monotonic()
     done = subprocess.run(

@@ -19,6 +19,7 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 from lancekit.pipeline.casts import normalise_new_schema
+from lancekit.spark.client import client_of
 from tests.spark.test_types import ROWS
 
 pytestmark = pytest.mark.spark
@@ -123,10 +124,10 @@ def test_a_session_in_another_zone(spark, tmp_path):
 def test_many_small_partitions_make_few_files(spark, tmp_path):
     frame = spark.range(0, 1000, 1, 200)
     ds = lk.write_dataset(frame, tmp_path / "d")
-    assert len(ds.get_fragments()) <= 2 * spark.sparkContext.defaultParallelism
+    assert len(ds.get_fragments()) <= 2 * client_of(spark).parallelism()
     assert ds.to_table()["id"].to_pylist() == list(range(1000))  # in the partitions' order
     shuffled = lk.write_dataset(frame.repartition(200), tmp_path / "s")
-    assert len(shuffled.get_fragments()) <= 2 * spark.sparkContext.defaultParallelism
+    assert len(shuffled.get_fragments()) <= 2 * client_of(spark).parallelism()
     assert shuffled.count_rows() == 1000
 
 
