@@ -5,14 +5,13 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancekit.format.extensions import text_batch, text_schema
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
-from lancekit.scan.scanner import Scan, ScanRequest, read_block, row_bytes
+from lancekit.scan.scanner import Scan, ScanRequest, plan_columns, read_block, row_bytes
 from lancekit.scan.sources import FragmentSource
 from lancekit.spark.client import client_of
 from lancekit.spark.jobs import map_batches
@@ -38,6 +37,8 @@ __all__ = [
 
 #: decoded bytes that are worth a task of their own: about as long as it takes to start one
 _LEAST_BYTES = 16 << 20
+#: to open a file takes about as long as to decode so many bytes
+_FILE_BYTES = 128 << 10
 #: more than this is too much to read again when a task fails
 _MOST_BYTES = 1 << 30
 
@@ -69,23 +70,50 @@ def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) 
     """
     if not ranges:
         return []
-    stops = list(accumulate(stop - start for _, start, stop in ranges))
-    size = stops[-1] * row_bytes(ranges[0][0].schema, request)
-    count = min(size // _LEAST_BYTES, TASKS_PER_CORE * parallelism)
-    count = max(min(max(count, size // _MOST_BYTES), stops[-1]), 1)
-    cuts = [stops[-1] * n // count for n in range(count + 1)]
+    weights = [
+        (stop - start) * _row_width(source, request) + _FILE_BYTES * len(source.files)
+        for source, start, stop in ranges
+    ]
+    total, rows = sum(weights), sum(stop - start for _, start, stop in ranges)
+    count = min(total // _LEAST_BYTES, TASKS_PER_CORE * parallelism)
+    count = max(min(max(count, total // _MOST_BYTES), rows), 1)
+    cuts = [total * n // count for n in range(1, count + 1)]
     found: list[list[Range]] = [[] for _ in range(count)]
-    piece = 0
-    for (source, start, end), stop in zip(ranges, stops, strict=True):
-        before = stop - end  # rows before this range, less its own start
-        at = stop - (end - start)
+    piece = before = 0
+    for (source, start, stop), weight in zip(ranges, weights, strict=True):
+        at = start
         while at < stop:
-            until = min(stop, cuts[piece + 1])
-            found[piece].append((source, at - before, until - before))
-            at = until
-            if at == cuts[piece + 1]:
-                piece += 1
-    return [Piece(tuple(part)) for part in found]
+            ends_here = cuts[piece] < before + weight
+            until = start + (cuts[piece] - before) * (stop - start) // weight if ends_here else stop
+            if at < until:
+                found[piece].append((source, at, until))
+                at = until
+            piece += ends_here
+        before += weight
+    return [Piece(tuple(part)) for part in found if part]
+
+
+def _row_width(source: FragmentSource, request: ScanRequest) -> int:
+    """Estimate the bytes of a row, from the size of the files where the types do not tell it."""
+    fragment, schema = source.fragment, source.schema
+    assumed = row_bytes(schema, request)
+    names = {name.partition(".")[0] for output in request.outputs for name in output.inputs}
+    if request.predicate is not None:
+        names |= {name.partition(".")[0] for name in request.predicate.columns}
+    varying = {field.name for field in schema.to_arrow() if not _is_fixed(field.type)}
+    wanted = len(names & varying)
+    if not wanted or not fragment.physical_rows:
+        return assumed
+    stored = sum(file.file_size_bytes or 0 for file in fragment.files) // fragment.physical_rows
+    whole = ScanRequest(outputs=plan_columns(schema, None))
+    rest = max(stored - row_bytes(schema, whole), 0)
+    return assumed + rest * wanted // len(varying)
+
+
+def _is_fixed(kind: pa.DataType) -> bool:
+    if pa.types.is_fixed_size_list(kind):
+        return _is_fixed(kind.value_type)
+    return pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
 
 
 def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
@@ -123,7 +151,7 @@ def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     """Read the selected rows of a piece."""
     for source, start, stop in piece.ranges:
         reader = FragmentReader(source)
-        step = max(request.block_bytes // row_bytes(source.schema, request), request.batch_rows)
+        step = max(request.block_bytes // _row_width(source, request), 1)
         for at in range(start, stop, step):
             table = read_block(reader, request, at, min(at + step, stop))
             yield from table.combine_chunks().to_batches(max_chunksize=request.batch_rows)

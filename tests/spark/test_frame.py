@@ -56,10 +56,25 @@ def test_small_fragments_share_a_piece(dataset):
 
 def test_a_huge_fragment_is_many_pieces(dataset):
     whole = fragment_sources(dataset._snapshot)[0]
-    source = SimpleNamespace(schema=whole.schema)
+    source = SimpleNamespace(schema=whole.schema, fragment=whole.fragment, files=())
     pieces = cut_pieces([(source, 0, 10**9)], request_of(dataset), parallelism=2)
     assert len(pieces) == 80 * 10**9 >> 30
     assert pieces[0].ranges[0][1:] == (0, pieces[1].ranges[0][1])
+
+
+def test_many_small_files_are_many_pieces(dataset):
+    """To open a file is work too, however little is in it."""
+    ranges = whole_ranges(fragment_sources(dataset._snapshot)) * 300
+    request = request_of(dataset, ["id"])
+    assert len(cut_pieces(ranges, request, parallelism=2)) == 8
+
+
+def test_long_values_are_weighed_by_their_files(tmp_path):
+    noise = [np.random.default_rng(n).bytes(1 << 20) for n in range(50)]
+    ds = lk.write_dataset({"n": range(50), "raw": noise}, tmp_path / "d")
+    ranges = whole_ranges(fragment_sources(ds._snapshot))
+    assert len(cut_pieces(ranges, request_of(ds), parallelism=8)) == 3
+    assert len(cut_pieces(ranges, request_of(ds, ["n"]), parallelism=8)) == 1
 
 
 @pytest.mark.spark
