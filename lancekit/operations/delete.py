@@ -20,7 +20,7 @@ from lancekit.format.transaction import Delete
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.pipeline.mark import Marked, MarkTask, find_rows
+from lancekit.pipeline.mark import Marked, find_rows_together, mark_tasks
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.predicate import Predicate
@@ -56,8 +56,9 @@ def delete_rows(
         check_writable(current)
         schema = blob_view(current.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
-        tasks = [MarkTask(source=s, predicate=parsed) for s in fragment_sources(current, schema)]
-        marked = [found for found in runner.map(find_rows, tasks) if found.rows]
+        tasks = mark_tasks(fragment_sources(current, schema), parsed)
+        parts = runner.map(find_rows_together, tasks)
+        marked = [found for part in parts for found in part if found.rows]
         updated, removed = apply_deletions(current, marked)
         operation = Delete(
             updated_fragments=updated, deleted_fragment_ids=removed, predicate=str(predicate)

@@ -2,26 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pyroaring import BitMap
 
+from lancekit.errors import FormatError
 from lancekit.format.deletions import to_bitmap
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import ScanRequest, plan_columns, scan_open_fragment
+from lancekit.scan.scanner import (
+    ScanRequest,
+    plan_columns,
+    read_block,
+    read_together,
+    scan_open_fragment,
+)
 from lancekit.scan.sources import FragmentSource
+from lancekit.scan.together import JointReader
 
-__all__ = ["MarkTask", "Marked", "find_rows"]
+__all__ = ["MarkTask", "Marked", "find_rows", "find_rows_together", "mark_tasks"]
+
+_OFFSET_BITS = np.uint64(32)
+_OFFSETS = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkTask:
-    """A fragment and a predicate.  Can be sent to a worker."""
+    """A fragment and a predicate.  Can be sent to a worker.
+
+    `others` are fragments behind it that can be read together with it.
+    """
 
     source: FragmentSource
     predicate: Predicate
+    others: tuple[FragmentSource, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +51,57 @@ class Marked:
 
 def find_rows(task: MarkTask) -> Marked:
     """Return the offsets of the live rows that the predicate selects."""
-    request = ScanRequest(
-        outputs=plan_columns(task.source.schema, ["_rowaddr"]), predicate=task.predicate
-    )
+    request = _request(task)
     reader = FragmentReader(task.source)
     rows = BitMap()
     for block in scan_open_fragment(reader, request):
         addresses = block.column("_rowaddr").to_numpy()
-        rows |= to_bitmap(addresses & np.uint64(0xFFFFFFFF))
+        rows |= to_bitmap(addresses & _OFFSETS)
     return Marked(
         fragment_id=task.source.fragment.id,
         rows=rows,
         deleted_before=reader.deleted,
     )
+
+
+def mark_tasks(sources: Sequence[FragmentSource], predicate: Predicate) -> list[MarkTask]:
+    """Return a task for each fragment, or for several that are small."""
+    if not sources:
+        return []
+    request = _request(MarkTask(source=sources[0], predicate=predicate))
+    return [
+        MarkTask(source=first, predicate=predicate, others=tuple(others))
+        for first, *others in read_together(sources, request)
+    ]
+
+
+def find_rows_together(task: MarkTask) -> list[Marked]:
+    """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
+    alone = replace(task, others=())
+    if task.others:
+        try:
+            return _found_in_all(task)
+        except FormatError:
+            pass  # the next time the error names the file
+    return [find_rows(replace(alone, source=source)) for source in (task.source, *task.others)]
+
+
+def _found_in_all(task: MarkTask) -> list[Marked]:
+    reader = JointReader((task.source, *task.others))
+    block = read_block(reader, _request(task), 0, reader.physical_rows)
+    addresses = block.column("_rowaddr").to_numpy()
+    owners = addresses >> _OFFSET_BITS
+    by_id = {part.source.fragment.id: part for part in reader.readers}
+    return [
+        Marked(
+            fragment_id=owner,
+            rows=to_bitmap(addresses[owners == np.uint64(owner)] & _OFFSETS),
+            deleted_before=by_id[owner].deleted,
+        )
+        for owner in np.unique(owners).tolist()
+    ]
+
+
+def _request(task: MarkTask) -> ScanRequest:
+    outputs = plan_columns(task.source.schema, ["_rowaddr"])
+    return ScanRequest(outputs=outputs, predicate=task.predicate)

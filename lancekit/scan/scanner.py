@@ -29,6 +29,7 @@ __all__ = [
     "ScanRequest",
     "plan_columns",
     "read_block",
+    "read_together",
     "row_bytes",
     "scan_fragment",
     "scan_open_fragment",
@@ -170,6 +171,20 @@ def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> It
         yield from scan_fragment(source, request)
 
 
+def read_together(
+    sources: Sequence[FragmentSource], request: ScanRequest
+) -> Iterator[tuple[FragmentSource, ...]]:
+    """Yield all fragments, in order, those in one tuple that are to be read together.
+
+    They make a block at most, and there is one for each thread if there are rows enough.
+    """
+    if not sources:
+        return
+    rows = sum(source.fragment.physical_rows for source in sources)
+    most_rows = max(-(-rows // _THREADS), _THREAD_ROWS)
+    yield from together(sources, min(most_rows, _block_rows(sources[0].schema, request)))
+
+
 def _block_rows(schema: LanceSchema, request: ScanRequest) -> int:
     return max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
 
@@ -296,16 +311,19 @@ class Scan:
             return rows if self.limit is None else min(rows, self.limit)
         return sum(table.num_rows for table in self.tables())
 
-    def _whole(self) -> Iterator[_Job]:
-        """Small fragments are read together, if all of them are read, and by several threads."""
-        if not self.sources:
+    def _whole(self) -> Iterator[_Job | _Block]:
+        """Small fragments are read together, if all of them are read; large ones in blocks."""
+        if self.limit is not None:
+            yield from (_Job((source,)) for source in self.sources)
             return
-        most_rows = 0
-        if self.limit is None:
-            rows = sum(source.fragment.physical_rows for source in self.sources)
-            most_rows = max(-(-rows // _THREADS), _THREAD_ROWS)
-            most_rows = min(most_rows, _block_rows(self.sources[0].schema, self.request))
-        yield from map(_Job, together(self.sources, most_rows))
+        for group in read_together(self.sources, self.request):
+            step = _block_rows(group[0].schema, self.request)
+            if len(group) > 1 or group[0].fragment.physical_rows <= step:
+                yield _Job(group)
+                continue
+            reader = FragmentReader(group[0])
+            for start in range(0, reader.physical_rows, step):
+                yield _Block(reader, start, min(start + step, reader.physical_rows))
 
     def _windows(self) -> Iterator[_Job]:
         """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
@@ -321,7 +339,7 @@ class Scan:
                 yield _Job((source,), None if whole else range(start, stop))
             before += rows
 
-    def _read_all(self, jobs: Sequence[_Job]) -> Generator[pa.Table]:
+    def _read_all(self, jobs: Sequence[_Job | _Block]) -> Generator[pa.Table]:
         if self.limit is not None and self.request.predicate is not None:
             request = replace(self.request, block_bytes=_LIMITED_BLOCK_BYTES)
             for job in jobs:
@@ -350,7 +368,19 @@ class _Job:
         yield project(reader, request.outputs, rows)
 
 
-def _read_ahead(jobs: Sequence[_Job], request: ScanRequest) -> Generator[pa.Table]:
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Physical rows of an open fragment: no more of a large one is held than is read ahead."""
+
+    reader: FragmentReader
+    start: int
+    stop: int
+
+    def run(self, request: ScanRequest) -> Iterator[pa.Table]:
+        yield read_block(self.reader, request, self.start, self.stop)
+
+
+def _read_ahead(jobs: Sequence[_Job | _Block], request: ScanRequest) -> Generator[pa.Table]:
     pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
     running: deque[Future[list[pa.Table]]] = deque()
     try:
@@ -364,5 +394,5 @@ def _read_ahead(jobs: Sequence[_Job], request: ScanRequest) -> Generator[pa.Tabl
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _run(job: _Job, request: ScanRequest) -> list[pa.Table]:
+def _run(job: _Job | _Block, request: ScanRequest) -> list[pa.Table]:
     return list(job.run(request))

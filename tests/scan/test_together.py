@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,27 @@ def test_rows_by_position(path: Path, count: int) -> None:
     assert plain(found) == plain(everything.take(pa.array(some)))
     if count:
         assert plain(found) == plain(theirs.take(some))
+
+
+@pytest.mark.parametrize("where", ["id % 50 = 7", "name LIKE '%1'", "id < 3000", "id < 0"])
+def test_rows_are_deleted(path: Path, tmp_path: Path, where: str) -> None:
+    ours, theirs = (shutil.copytree(path, tmp_path / side) for side in ("ours", "theirs"))
+    found = lk.dataset(ours).delete(where)
+    assert found == lance.dataset(theirs).delete(where)
+    for module in (lk, lance):
+        assert plain(module.dataset(ours).to_table()) == plain(module.dataset(theirs).to_table())
+
+
+def test_a_large_fragment_is_read_in_blocks(path: Path) -> None:
+    sources = tuple(fragment_sources(lk.dataset(path)._snapshot))
+    outputs = plan_columns(sources[0].schema, ["id", "vector"], HIDDEN)
+    whole = Scan(sources=sources, request=ScanRequest(outputs=outputs))
+    small = Scan(
+        sources=sources, request=ScanRequest(outputs=outputs, block_bytes=1 << 12, batch_rows=100)
+    )
+    tables = list(small.tables())
+    assert max(table.num_rows for table in tables) == 100
+    assert pa.concat_tables(tables).equals(whole.to_table())
 
 
 def test_pages_with_symbol_tables_of_their_own(tmp_path: Path) -> None:
