@@ -8,11 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-
-from lancekit.arguments import refuse
 
 __all__ = ["BatchUDF", "batch_udf"]
 
@@ -23,6 +22,7 @@ class BatchUDF:
 
     func: Callable[[pa.RecordBatch], Any]
     output_schema: pa.Schema | None = None
+    checkpoint_file: str | None = None
 
     def __call__(self, batch: pa.RecordBatch) -> Any:
         """Return the new columns of a batch."""
@@ -40,10 +40,11 @@ def batch_udf(
     output_schema
         The columns that it returns; without it, it is called on one row to see.
 
-    Raises
-    ------
-    NotOfferedError
-        A `checkpoint_file` is given.
+    checkpoint_file
+        A file of this machine that keeps the results for each batch of rows.  If adding columns
+        fails, the next attempt with the same file calls the function only for batches that it has
+        no result for; when the columns are there, the file is removed.  The work runs in this
+        process then.
 
     Examples
     --------
@@ -56,5 +57,5 @@ def batch_udf(
     >>> ds.to_table()["twice"].to_pylist()
     [2, 4]
     """
-    refuse("batch_udf", checkpoint_file=checkpoint_file)
-    return lambda function: BatchUDF(function, output_schema)
+    file = None if checkpoint_file is None else str(Path(checkpoint_file).absolute())
+    return lambda function: BatchUDF(function, output_schema, file)

@@ -14,13 +14,20 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.operations.schema import columns_task, merge_columns, next_field_id, write_to_all
+from lancekit.operations.schema import (
+    columns_runner,
+    columns_task,
+    merge_columns,
+    next_field_id,
+    write_to_all,
+)
 from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
+from lancekit.pipeline.checkpoint import Remembered
 from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed
 from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.probe import KeyTable
-from lancekit.pipeline.runner import choose_engine, spark_engine
+from lancekit.pipeline.runner import LocalRunner, choose_engine, spark_engine
 from lancekit.pipeline.source import Source, cast_all, open_source
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
@@ -144,8 +151,14 @@ def _land(current: Snapshot, addition: Addition) -> Snapshot:
     preserves = addition.preserves_nullability
     if addition.maker is None:
         return merge_columns(current, fragments, addition.schema, preserves=True)
-    written = write_to_all(current, addition.stored, addition.maker)
-    return merge_columns(current, written, addition.schema, preserves=preserves)
+    kept = addition.maker if isinstance(addition.maker, Remembered) else None
+    # what is kept lies on this machine
+    runner = LocalRunner() if kept else columns_runner(current, addition.maker)
+    written = write_to_all(current, addition.stored, addition.maker, runner)
+    landed = merge_columns(current, written, addition.schema, preserves=preserves)
+    if kept is not None:
+        kept.forget()
+    return landed
 
 
 # ---- what is to be added
@@ -265,7 +278,9 @@ def _made(current: Snapshot, new: NewColumns) -> Addition:
     columns, arrow = function_results(current, new)
     schema, stored = _added(current, arrow)
     rows = BATCH_ROWS if new.batch_size is None else new.batch_size
-    maker = Made(new.transforms, tuple(columns), stored.to_arrow(), rows)
+    made = Made(new.transforms, tuple(columns), stored.to_arrow(), rows)
+    file = getattr(new.transforms, "checkpoint_file", None)
+    maker = made if file is None else Remembered(made, file)
     return Addition(schema=schema, stored=stored, maker=maker)
 
 

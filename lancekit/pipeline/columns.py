@@ -197,10 +197,11 @@ class Made:
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Call the function on one batch after the other."""
         batches = rows.combine_chunks().to_batches(max_chunksize=self.batch_rows)
-        made = [self._call(batch) for batch in batches]
+        made = [self.call(batch) for batch in batches]
         return list(pa.concat_tables(made).columns)
 
-    def _call(self, batch: pa.RecordBatch) -> pa.Table:
+    def call(self, batch: pa.RecordBatch) -> pa.Table:
+        """Call the function on one batch, and check what it returns."""
         made = as_reader(self.function(batch)).read_all()
         if made.num_rows != batch.num_rows:
             raise InvalidArgumentError(

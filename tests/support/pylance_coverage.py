@@ -43,7 +43,7 @@ DIFFERENCES: dict[str, str] = {
         "an `UpdateResult`, which answers to the dictionary's key; all assignments see the old row"
     ),
     "LanceDataset.add_columns": (
-        "columns of SQL expressions are nullable; functions see live rows alone; no checkpoints; "
+        "columns of SQL expressions are nullable; functions see live rows alone; "
         "`on=` finds rows by a key"
     ),
     "LanceDataset.cleanup_old_versions": (
@@ -140,8 +140,9 @@ EVERYWHERE = (
     "lists are tuples: compare with `list(...)`, change with `dataclasses.replace`.  Ids of "
     "operations and index segments are `UUID`s.",
     "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
-    "`batch_udf` takes no `checkpoint_file`; `add_columns` writes a file for an expression that "
-    "is null in every row.",
+    "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
+    "given, and no fragments; `add_columns` writes a file for an expression that is null in every "
+    "row.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "
     "there already: from then on any format is taken, and lancekit writes the table's own.",
     "Places in `memory://` are shared by a process, not by a handle.",
