@@ -13,6 +13,7 @@ from decimal import Decimal
 from functools import reduce
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -219,7 +220,8 @@ def _arithmetic(
 
 def _shift(label: str, kernel: Callable[[Value, Value], Value]) -> Callable[[Any, Scope], Node]:
     def rule(tree: Any, scope: Scope) -> Node:
-        args = [scope.compile(tree.this), scope.compile(tree.expression)]
+        left, right = scope.compile(tree.this), scope.compile(tree.expression)
+        args = scope.pair(left, right, plain=id(tree) in scope.plain)
         return scope.call(label, kernel, args, tree)
 
     return rule
@@ -274,11 +276,18 @@ def _in(tree: exp.In, scope: Scope) -> Node:
         left, right = align(value, found)
         if pt.is_floating(left.type):
             left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
-        hit = pc.is_in(left, value_set=right)
+        hit = _is_in(left, right)
         hit = pc.if_else(hit, True, missing)
         return pc.if_else(pc.is_valid(value), hit, pa.scalar(None, pa.bool_()))
 
     return scope.call("IN", run, [node], tree)
+
+
+def _is_in(left: Value, right: pa.Array) -> Value:
+    if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
+        return pc.is_in(left, value_set=right)
+    # NumPy looks whole numbers up in a table; what it finds for nulls does not matter
+    return pa.array(np.isin(pc.fill_null(left, 0).to_numpy(), right.to_numpy()))
 
 
 def _common(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.DataType:
@@ -291,7 +300,8 @@ def _common(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.DataType:
 
 
 def _between(tree: exp.Between, scope: Scope) -> Node:
-    node, plain = scope.compile(tree.this), id(tree) in scope.plain
+    node = scope.compile(tree.this)
+    plain = id(tree) in scope.plain and bool(node.field)
     low = _compare(scope, ">=", node, scope.compile(tree.args["low"]), plain=plain)
     high = _compare(scope, "<=", node, scope.compile(tree.args["high"]), plain=plain)
     return scope.call("BETWEEN", pc.and_kleene, [low, high], tree)

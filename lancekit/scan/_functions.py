@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,10 +18,22 @@ from lancekit.scan._time_functions import TIME_FUNCTIONS
 __all__ = ["CHOICES", "FUNCTIONS"]
 
 
-def _coalesce(*values: Value) -> Value:
-    if any(pt.is_floating(v.type) for v in values):
-        values = tuple(v if pt.is_floating(v.type) else pc.cast(v, "double", False) for v in values)
-    return pc.coalesce(*values)
+def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
+    """Bring numbers to one type that holds them all: Arrow's own ways refuse large ones."""
+    kinds = [value.type for value in values]
+    if any(map(pt.is_floating, kinds)):
+        return tuple(v if pt.is_floating(v.type) else pc.cast(v, "double", False) for v in values)
+    if not any(map(pt.is_decimal128, kinds)):
+        return values
+    values = tuple(pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in values)
+    scale = max(v.type.scale for v in values)
+    digits = max(v.type.precision - v.type.scale for v in values)
+    return tuple(pc.cast(v, pa.decimal128(min(38, digits + scale), scale)) for v in values)
+
+
+def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Function:
+    least = 2 if most == 2 else 1
+    return Function(lambda *values: kernel(*_alike(values)), ("",), least, most, same=True)
 
 
 def _nullif(value: Value, other: Value) -> Value:
@@ -33,16 +45,16 @@ def _nvl2(value: Value, given: Value, missing: Value) -> Value:
     return pc.if_else(pc.is_valid(value), given, missing)
 
 
-_COALESCE_TWO = Function(_coalesce, ("",), 2, 2, same=True)
+_COALESCE_TWO = _of_one_type(pc.coalesce, 2)
 
 CHOICES: Mapping[str, Function] = {
-    "coalesce": Function(_coalesce, ("",), 1, ANY_NUMBER, same=True),
+    "coalesce": _of_one_type(pc.coalesce),
     "ifnull": _COALESCE_TWO,
     "nvl": _COALESCE_TWO,
     "nvl2": Function(_nvl2, ("",), 3, 3),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
-    "greatest": Function(pc.max_element_wise, ("",), 1, ANY_NUMBER, same=True),
-    "least": Function(pc.min_element_wise, ("",), 1, ANY_NUMBER, same=True),
+    "greatest": _of_one_type(pc.max_element_wise),
+    "least": _of_one_type(pc.min_element_wise),
 }
 
 FUNCTIONS: Mapping[str, Function] = {

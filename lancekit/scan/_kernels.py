@@ -191,7 +191,18 @@ def _greater_equal(left: Value, right: Value) -> Value:
 
 
 def _compare(test: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
-    return test(*align(left, right))
+    left, right = align(left, right)
+    if pt.is_decimal128(left.type) and pt.is_decimal128(right.type):
+        left, right = _comparable(left, right)
+    return test(left, right)
+
+
+def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
+    """Give decimals room for the digits of both, before and after the point."""
+    kinds = left.type, right.type
+    if max(k.precision - k.scale for k in kinds) + max(k.scale for k in kinds) <= _DIGITS:
+        return left, right
+    return tuple(pc.cast(v, pa.decimal256(*_size(v.type))) for v in (left, right))
 
 
 def _distinct(left: Value, right: Value) -> Value:
@@ -218,8 +229,27 @@ COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {
 
 def divide(left: Value, right: Value) -> Value:
     """Divide integers toward zero (by zero: an error), floats as IEEE 754 does."""
-    floats = pt.is_floating(left.type) or pt.is_floating(right.type)
-    return pc.divide(left, right) if floats else pc.divide_checked(left, right)
+    if pt.is_floating(left.type) or pt.is_floating(right.type):
+        return pc.divide(left, right)
+    if pt.is_decimal128(left.type) and pt.is_decimal128(right.type):
+        return _divide_decimals(left, right)
+    return pc.divide_checked(left, right)
+
+
+def _divide_decimals(left: Value, right: Value) -> Value:
+    """Divide to four digits more than the left side has, the rest cut off."""
+    kinds = left.type, right.type
+    scale = min(_DIGITS, kinds[0].scale + 4)
+    precision = min(_DIGITS, kinds[0].precision - kinds[0].scale + kinds[1].scale + scale)
+    # Arrow gives as many digits as the right side has, and the left one's
+    right = pc.cast(right, pa.decimal256(max(4, kinds[1].precision), kinds[1].scale))
+    exact = pc.divide_checked(pc.cast(left, pa.decimal256(*_size(kinds[0]))), right)
+    cut = pc.round(exact, scale, round_mode="towards_zero")
+    return pc.cast(cut, pa.decimal128(precision, scale))
+
+
+def _size(kind: pa.DataType) -> tuple[int, int]:
+    return kind.precision, kind.scale
 
 
 def add(left: Value, right: Value) -> Value:
@@ -270,12 +300,25 @@ def _numpy(value: Value) -> Any:
     return value.to_numpy(zero_copy_only=False)
 
 
+def _decimal_rest(left: Value, right: Value) -> Value:
+    left, right = (
+        pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in (left, right)
+    )
+    one, two = left.type, right.type
+    scale = max(one.scale, two.scale)
+    kind = pa.decimal128(min(one.precision - one.scale, two.precision - two.scale) + scale, scale)
+    left, right = (pc.cast(v, pa.decimal256(*_size(v.type))) for v in (left, right))
+    times = pc.round(pc.divide_checked(left, right), 0, round_mode="towards_zero")
+    times = pc.cast(times, pa.decimal256(one.precision - one.scale + two.scale, 0))
+    return pc.cast(pc.subtract_checked(left, pc.multiply_checked(times, right)), kind)
+
+
 def modulo(left: Value, right: Value) -> Value:
     """Take the remainder with the sign of the left side."""
     kinds = pa.scalar(0, left.type), pa.scalar(0, right.type)
     kind = pc.add(*kinds).type
-    if pt.is_decimal(kind):
-        raise pa.ArrowNotImplementedError("there is no remainder of decimals")
+    if pt.is_decimal128(left.type) or pt.is_decimal128(right.type):
+        return _decimal_rest(left, right)
     left, right = pc.cast(left, kind), pc.cast(right, kind)
     if pt.is_integer(kind):
         whole = pc.multiply(pc.divide_checked(left, right), right)

@@ -41,7 +41,11 @@ def _round(value: Value, digits: Value | None = None, *, mode: str) -> Value:
     places = 0 if digits is None else constant_of(digits)
     if not isinstance(places, int):
         raise pa.ArrowNotImplementedError("the number of digits is a whole number")
-    return pc.round(value, places, round_mode=mode)
+    if pt.is_decimal128(value.type):
+        kind = pa.decimal128(value.type.precision, max(0, min(places, value.type.scale)))
+        wide = pc.cast(value, pa.decimal128(38, value.type.scale))
+        return pc.cast(pc.round(wide, places, round_mode=mode), kind)
+    return pc.round(_double(value), places, round_mode=mode)
 
 
 def _log(value: Value, other: Value | None = None) -> Value:

@@ -105,13 +105,30 @@ def _place_of_match(text: str, pattern: str) -> int:
 
 # ---- parts of text
 
-
-def _left(text: str, count: int) -> str:
-    return text[:count]
+_LONGEST = (1 << 31) - 1  # no text has more characters
 
 
-def _right(text: str, count: int) -> str:
-    return text[-count:] if count > 0 else text[-count:] if count else ""
+def _with_number(kernel: Callable[[Value, int], Value]) -> Callable[[Value, Value], Value]:
+    """Wrap a kernel whose second argument is a number as an option: null makes all null."""
+    null = pa.scalar(None, pa.string())
+
+    def call(text: Value, number: Value) -> Value:
+        count = constant_of(number)
+        return pc.if_else(pc.is_null(text), null, null) if count is None else kernel(text, count)
+
+    return call
+
+
+def _left(text: Value, count: Value) -> Value:
+    if not isinstance(count, pa.Scalar):
+        return per_value(lambda t, n: t[:n], pa.string())(text, count)
+    return _with_number(lambda v, n: pc.utf8_slice_codeunits(v, 0, n))(text, count)
+
+
+def _right(text: Value, count: Value) -> Value:
+    if not isinstance(count, pa.Scalar):
+        return per_value(lambda t, n: t[-n:] if n else "", pa.string())(text, count)
+    return _with_number(lambda v, n: pc.utf8_slice_codeunits(v, -n if n else _LONGEST))(text, count)
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:
@@ -183,9 +200,11 @@ def _concat(*values: Value) -> Value:
 
 
 def _concat_ws(separator: Value, *values: Value) -> Value:
-    texts = [pc.cast(value, pa.string()) for value in values]
-    joined = pc.binary_join_element_wise(*texts, pc.coalesce(separator, ""), null_handling="skip")
-    return pc.if_else(pc.is_valid(separator), joined, pa.scalar(None, pa.string()))
+    joined, *rest = (pc.cast(value, pa.string()) for value in values)
+    for text in rest:
+        both = pc.binary_join_element_wise(joined, text, separator)
+        joined = pc.coalesce(both, joined, text)
+    return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, ""), pa.scalar(None, "string"))
 
 
 # ---- bytes
@@ -244,8 +263,8 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "rtrim": _trim(pc.utf8_rtrim),
     "lpad": _pad(left=True),
     "rpad": _pad(left=False),
-    "left": Function(per_value(_left, pa.string()), ("text", "number"), 2, 2),
-    "right": Function(per_value(_right, pa.string()), ("text", "number"), 2, 2),
+    "left": Function(_left, ("text", "number"), 2, 2),
+    "right": Function(_right, ("text", "number"), 2, 2),
     "split_part": Function(per_value(_split_part, pa.string()), ("text", "text", "number"), 3, 3),
     "substr_index": _SUBSTR_INDEX,
     "substring_index": _SUBSTR_INDEX,

@@ -72,6 +72,8 @@ def _date_part(part: Value, value: Value) -> Value:
         value = pc.cast(value, pa.timestamp("ns"))
     if name == "epoch":
         return _epoch(value)
+    if pt.is_date(value.type):
+        value = pc.cast(value, pa.timestamp("ms"))
     return pc.cast(_PARTS[name](value), pa.int32())
 
 
@@ -83,6 +85,8 @@ def _date_trunc(part: Value, value: Value) -> Value:
     unit = constant_of(part).lower()
     if unit not in (*_UNITS, *_LONG_UNITS):
         raise ValueError(f"there is no unit {unit!r}")
+    if pt.is_date(value.type):
+        value = pc.cast(value, pa.timestamp("ns"))
     return pc.floor_temporal(value, unit=unit)
 
 
