@@ -279,5 +279,9 @@ class Predicate:
             found = pa.concat_arrays(parts or [pa.array([], pa.bool_())])
         else:
             table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
-            found = _project(self.source, table)
+            try:
+                found = _project(self.source, table)
+            except pa.ArrowException as error:
+                reason = str(error).splitlines()[0].rstrip(".")
+                raise PredicateError(f"{self.source} cannot be computed: {reason}.") from error
         return cast(pa.BooleanArray, found.fill_null(False))

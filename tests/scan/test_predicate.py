@@ -257,6 +257,10 @@ def test_arrow_expressions():
         Predicate.parse(pc.field("nosuch") > 1, ROWS.schema)
     with pytest.raises(PredicateError, match="gives int64"):
         Predicate.parse(i + 1, ROWS.schema)
+    with pytest.raises(PredicateError, match="cannot be computed: overflow"):
+        Predicate.parse(pc.field("i8") * pc.field("i8") * pc.field("i8") > 1, ROWS.schema).mask(
+            ROWS
+        )
     with pytest.raises(InvalidTypeError, match="not int"):
         Predicate.parse(3, ROWS.schema)
 
