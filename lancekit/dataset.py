@@ -21,10 +21,9 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.explaining import Explainer
 from lancekit.format.names import ManifestNaming
-from lancekit.format.paths import find_field
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.inventory import Inventory
-from lancekit.merge import MergeInsertBuilder
+from lancekit.merging import Merging
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.auto_cleanup import auto_cleanup_config
 from lancekit.operations.delete import delete_rows
@@ -53,6 +52,7 @@ class LanceDataset(
     Reading,
     Changing,
     Replacing,
+    Merging,
     Committing,
     Configuring,
     Inventory,
@@ -194,30 +194,6 @@ class LanceDataset(
         """
         policy = RetryPolicy(conflict_retries, retry_timeout)
         return self._move(lambda snapshot: delete_rows(snapshot, predicate, policy))
-
-    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
-        """Start a merge-insert on key columns, the primary key by default.
-
-        A path such as ``s.id`` is a key inside a struct.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            A key column is not in the schema.
-        InvalidArgumentError
-            No column was named, and the dataset has no primary key.
-        """
-        schema = self._snapshot.manifest.schema
-        names = check_names("on", on)
-        names = names or tuple(f.name for f in schema.primary_key)
-        if not names:
-            raise InvalidArgumentError(
-                "A merge-insert needs key columns, and the dataset has no primary key.",
-                hint='Name them: merge_insert(["id"]).',
-            )
-        for name in names:
-            find_field(schema, name)
-        return MergeInsertBuilder(self, names)
 
 
 def dataset(

@@ -22,6 +22,7 @@ from lancekit.operations.explain import (
     explain_count,
     explain_delete,
     explain_drop,
+    explain_join,
     explain_metadata,
     explain_replacement,
     explain_update,
@@ -76,6 +77,12 @@ def _new(given: Arguments) -> NewColumns:
     )
 
 
+def _add(ds: LanceDataset, given: Arguments) -> Explanation:
+    if given["on"] is not None:
+        return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns")
+    return explain_add(ds._snapshot, _new(given))
+
+
 def _compact(ds: LanceDataset, given: Arguments) -> Explanation:
     options = CompactionOptions.parse(given, ds._snapshot.manifest.config)
     return explain_compaction(ds._snapshot, options)
@@ -111,7 +118,10 @@ _EXPLAINED: Mapping[str, Explain] = {
     "update": lambda ds, given: explain_update(
         ds._snapshot, check_updates(given["updates"]), check_where(given["where"])
     ),
-    "add_columns": lambda ds, given: explain_add(ds._snapshot, _new(given)),
+    "add_columns": _add,
+    "merge": lambda ds, given: explain_join(
+        ds._snapshot, given["data_obj"], given["left_on"], "merge"
+    ),
     "replace_columns": lambda ds, given: explain_replacement(ds._snapshot, _new(given)),
     "alter_columns": lambda ds, given: explain_alter(
         ds._snapshot, check_alterations(given["alterations"])

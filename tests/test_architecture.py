@@ -44,6 +44,7 @@ FLOORS = [
         "spark_reading",
         "streams",
         "replacing",
+        "merging",
         "explained_scan",
         "explaining",
         "times",

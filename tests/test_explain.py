@@ -56,6 +56,7 @@ TOLD: dict[str, Change] = {
     "add_columns": (({"y": "x * 2"},), {}),
     "alter_columns": (({"path": "x", "data_type": pa.int64()},), {}),
     "drop_columns": ((["x"],), {}),
+    "merge": ((pa.table({"id": [1], "more": ["a"]}), "id"), {}),
     "restore": ((), {}),
     "create_branch": (("b",), {}),
     "cleanup_old_versions": ((timedelta(0),), {}),

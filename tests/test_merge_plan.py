@@ -20,6 +20,7 @@ from lancekit.errors import (
     SchemaMismatchError,
 )
 from lancekit.notebook import show_html, show_text
+from tests.support.merge_page import PAGE, page
 from tests.support.trees import tree_hash
 
 
@@ -127,6 +128,10 @@ def test_numbers_of_rows_that_stay(tmp_path: Path) -> None:
     assert (plan.num_updated_rows, plan.num_skipped_rows) == (8, 3)
     assert plan.num_ignored_rows == 5
     assert plan.num_duplicate_rows == 0
+    writes = plan.explanation.writes
+    assert writes is not None
+    assert (writes.rows, writes.exact) == (8, True)
+    assert not plan.guarded
     assert plan.rules == ("matched rows are updated, where source.id > 8",)
     plan.close()
 
@@ -144,7 +149,8 @@ def test_duplicates(tmp_path: Path, keep: str | None) -> None:
     made = ds.merge_insert("id").when_matched_update_all()
     with pytest.raises(DuplicateKeysError):
         made.preview(twice)
-    made = made.dedupe(keep) if keep else made.dedupe(by="v")
+    made = ds.merge_insert("id", dedupe=keep, dedupe_by=None if keep else "v")
+    made = made.when_matched_update_all()
     plan = made.preview(twice)
     assert plan.num_duplicate_rows == 4
     check(ds, tmp_path, made, twice)
@@ -255,3 +261,8 @@ def test_the_card(tmp_path: Path) -> None:
     html = show_html(plan)
     assert "<i>" not in html.replace("&lt;i&gt;", "")
     assert '<th scope="col">&lt;b&gt;</th>' in html
+
+
+def test_the_page_is_up_to_date() -> None:
+    text = PAGE.read_text()
+    assert text == page(text)

@@ -53,7 +53,8 @@ def written(writes: Writes | None) -> str:
         limits.append(plural(writes.rows, "row"))
     if writes.bytes is not None:
         limits.append(f"about {size(writes.bytes)}")
-    return clean(writes.what) + (f" (at most {', '.join(limits)})" if limits else "")
+    most = "" if writes.exact else "at most "
+    return clean(writes.what) + (f" ({most}{', '.join(limits)})" if limits else "")
 
 
 def notes(lines: Iterable[str]) -> tuple[Fact, ...]:

@@ -37,6 +37,12 @@ def merge_plan_card(plan: MergePlan, now: datetime) -> Card:  # noqa: ARG001  # 
             *facts(
                 ("on", listing(plan.on, options.display_columns)),
                 ("rules", clean("; ".join(plan.rules))),
+                (
+                    "key guard",
+                    "a concurrent merge that inserts one of these keys must start over"
+                    if plan.guarded
+                    else "",
+                ),
                 ("skipped", _rows(plan.num_skipped_rows, "matched row", "by the condition")),
                 ("ignored", _rows(plan.num_ignored_rows, "source row", "without a match")),
                 (

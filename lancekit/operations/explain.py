@@ -38,6 +38,7 @@ __all__ = [
     "explain_count",
     "explain_delete",
     "explain_drop",
+    "explain_join",
     "explain_metadata",
     "explain_replacement",
     "explain_scan",
@@ -170,6 +171,24 @@ def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
         note = "columns of nulls need no files"
         return explain_metadata(snapshot, "add_columns", ["Merge"], [note])
     return _columns(snapshot, "add_columns", addition.maker, addition.stored.names, "Merge")
+
+
+def explain_join(snapshot: Snapshot, data: Any, left_on: str, operation: str) -> Explanation:
+    """Explain columns of other rows that are found by a key."""
+    manifest = snapshot.manifest
+    frame = is_spark_dataframe(data)
+    return explanation(
+        snapshot,
+        operation,
+        choose_engine(manifest.num_rows, on_spark=frame),
+        reads=reads(snapshot, [left_on]),
+        writes=Writes(
+            what="a file with the new columns for each of the "
+            f"{len(manifest.fragments)} fragments; the files that are there stay",
+            rows=manifest.num_rows,
+        ),
+        commits=["Merge"],
+    )
 
 
 def explain_replacement(snapshot: Snapshot, new: NewColumns) -> Explanation:

@@ -92,7 +92,7 @@ def explained(
     rows
         How many new rows there are, or are at most.
     touched
-        The fragments that have a match, if that is known.
+        The fragments of which rows change, if the merge was worked out.
     """
     schema = snapshot.manifest.schema
     keys = [name if name in schema else top_of(name) for name in clauses.on]
@@ -106,6 +106,7 @@ def explained(
             "the rows stay where they are",
             rows=sum(s.fragment.num_rows for s in whole),
             bytes=stored_bytes(whole, schema, columns),
+            exact=touched is not None,
         )
     else:
         if clauses.matched == "update":
@@ -116,6 +117,7 @@ def explained(
             else "deletion files for rows that go; no data file",
             rows=rows,
             bytes=None if rows is None else _size_of(snapshot, rows),
+            exact=touched is not None,
         )
     others = [name for name in dict.fromkeys(lent) if name not in keys]
     return explanation(
@@ -127,7 +129,7 @@ def explained(
         commits=["Update"],
         notes=[
             *in_words(clauses),
-            f"of fragments that have a match {', '.join(others)} are read too" if others else "",
+            f"where rows match, also read: {', '.join(others)}" if others else "",
             "" if match else "how keys are matched is chosen when the number of rows is known",
         ],
     )

@@ -30,11 +30,15 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writes:
-    """What is written: in words, and how much at most where that can be told before."""
+    """What is written: in words, and how much where that can be told before.
+
+    If it is not `exact`, there are at most so many rows.
+    """
 
     what: str
     rows: int | None = None
     bytes: int | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -82,6 +82,8 @@ class MergePlan(Counts):
         How keys are found.
     explanation
         Where it would run and why, what would be read and written.
+    guarded
+        Whether a concurrent merge that inserts one of the same keys would have to start over.
     """
 
     _keys: ClassVar[tuple[str, ...]] = (
@@ -105,6 +107,7 @@ class MergePlan(Counts):
     deleted: pa.Table
     match: MatchPlan
     explanation: Explanation
+    guarded: bool
     _pending: _Pending = field(repr=False)
 
     def apply(self) -> MergeResult:
@@ -233,6 +236,7 @@ def _plan(
             rows=work.inserted + work.updated,
             touched=[sources[m.fragment_id] for m in work.marked],
         ),
+        guarded=work.inserted_hashes is not None,
         _pending=pending,
     )
 

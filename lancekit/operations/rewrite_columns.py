@@ -37,7 +37,7 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
         "matched rows are not to be updated": clauses.matched != "update",
         "the source has all columns of the dataset": set(source) >= set(schema.names),
         "the source has no column besides the key": not columns,
-        f"{', '.join(blobs)} of the source holds blobs": bool(blobs),
+        f"the source has a column of blobs, {', '.join(blobs)}": bool(blobs),
     }
     for reason, holds in reasons.items():
         if holds:

@@ -158,8 +158,8 @@ def duplicate_keys(
     """Return the error for a source in which keys occur more than once."""
     return DuplicateKeysError(
         f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
-        hint="Keep one row for each key, for example with "
-        f"drop_duplicates({list(on)!r}, keep='last').",
+        hint="Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column "
+        "of which the largest value counts.",
         keys=keys,
         on=on,
     )
