@@ -29,7 +29,7 @@ def session_card(info: SessionInfo, now: datetime) -> Card:  # noqa: ARG001  # h
         title=f"Spark {clean(info.spark_version or '')}".rstrip(),
         headline=(info.state, clean(info.master or ""), owner)
         if info.master
-        else (info.state, "Spark Connect" if info.connect else "", owner),
+        else (info.state, _connection(info), owner),
         facts=(
             *facts(
                 ("tasks at once", count(info.cores) if info.cores else ""),
@@ -42,3 +42,10 @@ def session_card(info: SessionInfo, now: datetime) -> Card:  # noqa: ARG001  # h
         ),
         tables=(table,) if differences else (),
     )
+
+
+def _connection(info: SessionInfo) -> str:
+    if not info.connect:
+        return ""
+    here = info.remote in {None, "local"}
+    return "Spark Connect" if here else f"Spark Connect at {clean(info.remote or '')}"
