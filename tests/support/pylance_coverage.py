@@ -35,6 +35,15 @@ CLASSES: dict[str, tuple[type, type | None]] = {
 
 #: how what works differs from pylance
 DIFFERENCES: dict[str, str] = {
+    "LanceScanner.explain_plan": "lancekit's own words, of what `explain()` tells",
+    "LanceScanner.analyze_plan": "lancekit's own words, with the rows, time and bytes of a run",
+    "MergeInsertBuilder.explain_plan": "lancekit's own words, of what `explain()` tells",
+    "MergeInsertBuilder.analyze_plan": (
+        "lancekit's own words, of what `preview()` tells; no file is written"
+    ),
+    "MergeInsertBuilder.write_mode": (
+        "`auto` always rewrites rows, also if the key has a scalar index"
+    ),
     "DatasetOptimizer.compact_files": (
         "fragments that an index covers are left alone and named, unless "
         "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
@@ -100,6 +109,7 @@ OTHER_SIGNATURE = frozenset(
         "LanceDataset.commit",
         "DatasetOptimizer.compact_files",
         "LanceDataset.head",
+        "LanceDataset.merge_insert",
         "LanceDataset.validate",
         "LanceFragment.validate",
         "LanceFragment.to_batches",
