@@ -8,11 +8,15 @@
 ``jobs`` is the only way in which lancekit runs an action; ``worker`` is what runs first on the
 workers, ``failures`` what an error there becomes.  On it stand ``runner`` (work on tasks),
 ``frame`` (a scan as a DataFrame), ``source`` (rows to be written or merged, by way of ``prepare``,
-``keys`` and ``merge``) and ``datasource`` (``spark.read.format("lance")``); ``types`` maps types
-both ways.
+``keys`` and ``merge``) and ``sink`` (the batches of a stream); ``views`` is its SQL, and ``types``
+maps types both ways.
+
+``datasource`` is ``format("lance")``, with ``source_options`` and ``plan`` for what is asked for,
+``writer`` for its writes and ``streaming`` for its changes.
 
 PySpark is imported inside of functions only, so that this package costs nothing until it is used;
-``datasource``, whose classes are Spark's, is imported there itself.
+``datasource``, ``writer`` and ``streaming``, whose classes are Spark's, are imported there
+themselves.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ def _row_width(source: FragmentSource, request: ScanRequest) -> int:
 def _is_fixed(kind: pa.DataType) -> bool:
     if pa.types.is_fixed_size_list(kind):
         return _is_fixed(kind.value_type)
-    return pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_fixed_size_binary(kind))
 
 
 def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
