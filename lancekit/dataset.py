@@ -345,6 +345,11 @@ def write_dataset(
         `DatasetOptimizer.enable_auto_cleanup`.
     commit_message, transaction_properties
         Kept in the transaction; the history shows the message.
+    initial_bases
+        For a dataset that is created: other places that its files may lie in.
+    target_bases, target_all_bases
+        The names or paths of base paths that the new files go to in turn, or all of them and the
+        dataset's own folder; by default only the latter.
     primary_key
         The columns that tell rows apart, in the key's order.  They are marked as such and made
         not nullable, after their values were checked.  A merge-insert on them guards the keys
@@ -388,9 +393,6 @@ def write_dataset(
         data_cache_bytes=data_cache_bytes,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
         base_store_params=base_store_params,
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
         blob_pack_file_size_threshold=blob_pack_file_size_threshold,
@@ -404,6 +406,9 @@ def write_dataset(
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
         data_storage_version=data_storage_version,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
         primary_key=check_names("primary_key", primary_key),
         stable_row_ids=enable_stable_row_ids,
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,

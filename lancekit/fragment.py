@@ -356,6 +356,11 @@ def write_fragments(
     mode
         ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
         ones of a new schema.
+    initial_bases
+        For a dataset that is created: other places that its files may lie in.
+    target_bases, target_all_bases
+        The names or paths of base paths that the new files go to in turn, or all of them and the
+        dataset's own folder; by default only the latter.
     enable_stable_row_ids
         Changes nothing: the commit gives out row ids.
 
@@ -379,9 +384,6 @@ def write_fragments(
         data_cache_bytes=data_cache_bytes,
         progress=progress,
         use_legacy_format=use_legacy_format or None,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        initial_bases=initial_bases,
         base_store_params=base_store_params,
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
         namespace_client=namespace_client,
@@ -395,6 +397,9 @@ def write_fragments(
         max_bytes_per_file=max_bytes_per_file,
         max_page_bytes=max_page_bytes,
         data_storage_version=data_storage_version,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
         external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, Handle):

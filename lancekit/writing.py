@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit.arguments import check_count
+from lancekit.arguments import check_count, check_list
 from lancekit.errors import InvalidArgumentError
 from lancekit.file import STORAGE_VERSIONS
 from lancekit.operations.write import WriteSettings
@@ -21,6 +21,9 @@ def write_settings(
     max_bytes_per_file: int,
     max_page_bytes: int | None,
     data_storage_version: str | None,
+    initial_bases: Any = None,
+    target_bases: Any = None,
+    target_all_bases: bool | None = None,
     **others: Any,
 ) -> WriteSettings:
     """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
@@ -40,6 +43,9 @@ def write_settings(
             else check_count("max_page_bytes", max_page_bytes, least=1)
         ),
         storage_version=_storage_version(data_storage_version),
+        new_bases=tuple(check_list("initial_bases", initial_bases or (), "DatasetBasePath")),
+        target_bases=tuple(check_list("target_bases", target_bases or (), "names or paths")),
+        target_all_bases=bool(target_all_bases),
         **others,
     )
 

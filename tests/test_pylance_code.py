@@ -207,8 +207,7 @@ def test_a_batch_udf_says_what_it_makes(tmp_path: Path) -> None:
     ds.add_columns(lk.batch_udf(output_schema=pa.schema({"double": pa.int64()}))(double))
     assert calls == [4]
     assert lance.dataset(tmp_path).to_table()["double"].to_pylist() == [0, 2, 4, 6]
-    with pytest.raises(NotImplementedError, match="checkpoint_file"):
-        lk.batch_udf(checkpoint_file=tmp_path / "cache")
+    assert lk.batch_udf(checkpoint_file=tmp_path / "cache")(double).checkpoint_file
 
 
 # ---- rows, messages, locks

@@ -9,7 +9,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.options import options
-from lancekit.pipeline.write import MAX_BYTES_PER_FILE, WriteTask, delete_fragments
+from lancekit.pipeline.write import MAX_BYTES_PER_FILE, Place, WriteTask, delete_fragments
 from lancekit.storage import Store
 
 __all__ = ["removed_unless_landed", "write_task"]
@@ -31,7 +31,9 @@ def write_task(
 
 
 @contextmanager
-def removed_unless_landed(store: Store, fragments: Iterable[Fragment]) -> Iterator[None]:
+def removed_unless_landed(
+    store: Store, fragments: Iterable[Fragment], places: Iterable[Place] = ()
+) -> Iterator[None]:
     """Remove the files of new fragments if the commit in the block is known not to have landed.
 
     Only an error of lancekit says so.  After an interrupt, as after a `CommitUnknownError`, the
@@ -42,5 +44,5 @@ def removed_unless_landed(store: Store, fragments: Iterable[Fragment]) -> Iterat
     except CommitUnknownError:
         raise
     except LancekitError:
-        delete_fragments(store, fragments)
+        delete_fragments(store, fragments, places)
         raise

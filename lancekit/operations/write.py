@@ -22,17 +22,20 @@ from lancekit.errors import (
 )
 from lancekit.file import DEFAULT_VERSION
 from lancekit.format.fragment import Fragment
+from lancekit.format.manifest import BasePath
 from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
+from lancekit.operations.write_places import bases_of, chosen_places
 from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
+    Place,
     WriteTask,
 )
 
@@ -66,6 +69,10 @@ class WriteSettings:
     mark: Mark | None = None
     #: config of a dataset that is created; one that is there keeps its own
     config: Mapping[str, str] = field(default_factory=dict)
+    #: base paths of a dataset that is created, and those (by name or path) that files go to
+    new_bases: tuple[BasePath, ...] = ()
+    target_bases: tuple[str, ...] = ()
+    target_all_bases: bool = False
 
     def all_properties(self) -> dict[str, str]:
         """Return the transaction's properties, the commit message among them."""
@@ -84,6 +91,7 @@ class Staged:
     current: Snapshot | None
     operation: Append | Overwrite
     storage_version: str
+    places: tuple[Place, ...] = ()
 
     def as_transaction(self, settings: WriteSettings) -> Transaction:
         """Return what would commit them."""
@@ -107,6 +115,7 @@ class WritePlan:
     task: WriteTask
     append: bool
     config: Mapping[str, str]
+    new_bases: tuple[BasePath, ...] = ()
 
     def staged(self, fragments: Iterable[Fragment]) -> Staged:
         """Return the rows as written to these fragments."""
@@ -114,13 +123,14 @@ class WritePlan:
         operation = (
             Append(new)
             if self.append
-            else Overwrite(self.task.schema, new, config_upsert_values=self.config)
+            else Overwrite(self.task.schema, new, self.new_bases, config_upsert_values=self.config)
         )
         return Staged(
             line=self.line,
             current=self.current,
             operation=operation,
             storage_version=self.task.storage_version,
+            places=self.task.places,
         )
 
 
@@ -161,7 +171,7 @@ def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:
         properties=settings.all_properties(),
         mark=settings.mark,
     )
-    with removed_unless_landed(staged.line.store, operation.fragments):
+    with removed_unless_landed(staged.line.store, operation.fragments, staged.places):
         if staged.current is not None:
             return commit(staged.current, pending, storage_version=version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there
@@ -209,9 +219,17 @@ def _new_schema(rows: pa.Schema, key: Sequence[str], version: str) -> LanceSchem
     return schema.with_primary_key(key) if key else schema
 
 
-def _task(store_of: Line, schema: LanceSchema, version: str, settings: WriteSettings) -> WriteTask:
+def _task(
+    line: Line,
+    schema: LanceSchema,
+    version: str,
+    settings: WriteSettings,
+    bases: Sequence[BasePath],
+) -> WriteTask:
+    every = settings.target_all_bases
     return WriteTask(
-        store=store_of.store,
+        store=line.store,
+        places=chosen_places(line, bases, settings.target_bases, every=every),
         schema=schema,
         storage_version=version,
         max_rows_per_file=settings.max_rows_per_file,
@@ -226,11 +244,12 @@ def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> Wr
     if settings.primary_key:
         _check_same_key(current, settings.primary_key)
     manifest = current.manifest
+    bases = bases_of(current, settings.new_bases)
     return WritePlan(
         line=current.line,
         current=current,
         casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
-        task=_task(current.line, manifest.schema, manifest.storage_version, settings),
+        task=_task(current.line, manifest.schema, manifest.storage_version, settings, bases),
         append=True,
         config={},
     )
@@ -242,13 +261,15 @@ def _overwrite(
     known = current.manifest.storage_version if current else DEFAULT_VERSION
     version = settings.storage_version or known
     schema = _new_schema(rows, settings.primary_key, version)
+    bases = bases_of(current, settings.new_bases)
     return WritePlan(
         line=line,
         current=current,
         casts=plan_cast(rows, schema.to_arrow(), allow_missing=False),
-        task=_task(line, schema, version, settings),
+        task=_task(line, schema, version, settings, bases),
         append=False,
         config=settings.config if current is None else {},
+        new_bases=bases if current is None else (),
     )
 
 

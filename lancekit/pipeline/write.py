@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, repeat
+from dataclasses import dataclass, replace
+from itertools import chain, cycle, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -18,18 +18,32 @@ from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
 from lancekit.storage import Store
 
-__all__ = ["WriteTask", "data_file", "delete_fragments", "write_fragments"]
+__all__ = ["Place", "WriteTask", "data_file", "delete_fragments", "write_fragments"]
 
 #: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
 MAX_BYTES_PER_FILE = 90 << 30
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder for new data files: the dataset's own, or that of a base path."""
+
+    store: Store
+    folder: str = DATA
+    base_id: int | None = None
+
+    def name(self, file: str) -> str:
+        """Return where in the store a data file lies."""
+        return f"{self.folder}/{file}" if self.folder else file
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteTask:
     """Where and how to write rows.  Can be sent to a worker.
 
-    `schema` is the dataset's; batches have exactly its Arrow form.
+    `schema` is the dataset's; batches have exactly its Arrow form.  Files go to `places` in turn,
+    and to `store` if there are none.
     """
 
     store: Store
@@ -40,6 +54,7 @@ class WriteTask:
     max_page_bytes: int | None = None
     checksums: bool = False
     external_blobs: bool = True
+    places: tuple[Place, ...] = ()
 
 
 def write_fragments(
@@ -51,26 +66,33 @@ def write_fragments(
     durable when this returns.  If it raises, it removes what it wrote.
     """
     limits = chain(sizes, repeat(task.max_rows_per_file))
+    places = cycle(task.places or (Place(task.store),))
     fragments: list[Fragment] = []
     rest = _NonEmpty(batches)
     try:
         while rest:
-            fragments.append(_write_file(rest, task, next(limits)))
+            fragments.append(_write_file(rest, task, next(limits), next(places)))
     except BaseException:
-        delete_fragments(task.store, fragments)
+        delete_fragments(task.store, fragments, task.places)
         raise
     return fragments
 
 
-def delete_fragments(store: Store, fragments: Iterable[Fragment]) -> None:
+def delete_fragments(
+    store: Store, fragments: Iterable[Fragment], places: Iterable[Place] = ()
+) -> None:
     """Remove the files of fragments that nothing refers to; best effort, never raises.
 
     Only for files whose commit is known not to have landed.
     """
+    known = {place.base_id: place for place in (Place(store), *places)}
     for fragment in fragments:
         for file in fragment.files:
+            place = known.get(file.base_id)
+            if place is None:
+                continue
             try:
-                store.delete(f"{DATA}/{file.path}")
+                place.store.delete(place.name(file.path))
             except OSError:  # an orphan that cleanup removes later
                 continue
 
@@ -98,9 +120,9 @@ class _NonEmpty:
         return batch.slice(0, most)
 
 
-def _write_file(rest: _NonEmpty, task: WriteTask, most: int) -> Fragment:
+def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place) -> Fragment:
     name = data_file_name(uuid.uuid4())
-    sink = task.store.create(f"{DATA}/{name}")
+    sink = place.store.create(place.name(name))
     try:
         settings: dict[str, Any] = {"checksums": True} if task.checksums else {}
         if task.max_page_bytes is not None:
@@ -117,7 +139,8 @@ def _write_file(rest: _NonEmpty, task: WriteTask, most: int) -> Fragment:
     except BaseException:
         sink.abort()
         raise
-    return Fragment(id=0, files=(data_file(name, summary),), physical_rows=summary.num_rows)
+    file = replace(data_file(name, summary), base_id=place.base_id)
+    return Fragment(id=0, files=(file,), physical_rows=summary.num_rows)
 
 
 def _refuse_external(batch: pa.RecordBatch) -> None:

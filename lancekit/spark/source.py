@@ -96,7 +96,7 @@ class SparkSource:
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
             return write_fragments(cast_all(plan, restore(batches, schema)), task)
 
-        discard = partial(delete_fragments, task.store)
+        discard = partial(delete_fragments, task.store, places=task.places)
         written = collect(gathered(self.frame), work, discard=discard)
         return [fragment for fragments in written for fragment in fragments]
 

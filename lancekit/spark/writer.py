@@ -84,7 +84,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         fragments = _fragments(messages)
         failures = [m.failure for m in messages if m is not None and m.failure is not None]
         if failures:
-            delete_fragments(self.task.store, fragments)
+            delete_fragments(self.task.store, fragments, self.task.places)
             raise failures[0]
         read = None if self.read_version is None else load_snapshot(self.line, self.read_version)
         plan = WritePlan(
@@ -105,7 +105,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         """
         enter_worker(self.options)
         if any(message is None for message in messages):
-            delete_fragments(self.task.store, _fragments(messages))
+            delete_fragments(self.task.store, _fragments(messages), self.task.places)
 
 
 def _fragments(messages: Sequence[Any]) -> list[Fragment]:
