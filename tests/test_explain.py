@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -121,12 +123,21 @@ def test_why_is_said(spark: Any, ds: lk.LanceDataset) -> None:
             assert (told.engine, told.why) == (engine, f"options.engine is {engine!r}")
 
 
-def test_without_a_session_large_work_stays_here(ds: lk.LanceDataset) -> None:
-    if lk.session_info().state == "none":
-        with lk.options(spark_threshold_rows=1):
-            told = ds.explain.delete("id = 1")
-            assert told.engine == "local"
-            assert "no Spark session is active" in told.why
+NO_SESSION = """
+import lancekit as lk
+ds = lk.write_dataset({"x": [1, 2]}, "memory://no-session")
+with lk.options(spark_threshold_rows=1):
+    told = ds.explain.delete("x = 1")
+    print(told.engine, ds.delete("x = 1").engine, told.why)
+"""
+
+
+def test_without_a_session_large_work_stays_here() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", NO_SESSION], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("local local 2 rows reach")
+    assert "no Spark session is active" in done.stdout
 
 
 def test_bytes_are_those_of_the_columns(ds: lk.LanceDataset) -> None:
