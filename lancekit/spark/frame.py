@@ -14,7 +14,7 @@ from lancekit.scan.fragment import META_COLUMNS, FragmentReader
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns, read_block, row_bytes
 from lancekit.scan.sources import FragmentSource
 from lancekit.spark.client import client_of
-from lancekit.spark.jobs import map_batches
+from lancekit.spark.jobs import map_batches, pack
 from lancekit.spark.runner import TASKS_PER_CORE
 from lancekit.spark.session import spark_session
 from lancekit.spark.types import spark_schema, to_spark_batch, wire_schema
@@ -192,7 +192,7 @@ def _ranges_frame(
 ) -> DataFrame:
     pieces = cut_pieces(ranges, request, client_of(session).parallelism())
     # Each piece is pickled by itself, so that a worker unpacks no more than its own.
-    packed = [pickle.dumps(piece) for piece in pieces]
+    packed = [pack(session, piece) for piece in pieces]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

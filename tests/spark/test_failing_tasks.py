@@ -1,0 +1,263 @@
+"""Tasks that fail, executors that are killed, cells that are cancelled: in processes of their own.
+
+Whatever happens: no version that is not whole, no row twice, and no file that cleanup cannot find.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from tests.spark.programs import run
+
+pytestmark = [pytest.mark.classic, pytest.mark.spark]
+
+COMMON = '''
+import json, os, signal, sys, threading, time
+from pathlib import Path
+
+import pyarrow as pa
+
+import lancekit as lk
+
+QUICK = {"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+place, marks = sys.argv[1], Path(sys.argv[2])
+ROWS = 4000
+
+
+def table(start, stop, value):
+    return pa.table({"id": pa.array(range(start, stop)), "v": [value] * (stop - start)})
+
+
+def base():
+    """Four fragments of rows with the value 0."""
+    return lk.write_dataset(
+        table(0, ROWS, 0), place, max_rows_per_file=ROWS // 4, primary_key=["id"]
+    )
+
+
+def source(spark, work, start, stop, value):
+    """Rows for a write or a merge, which pass through a function on the workers."""
+    rows = spark.range(start, stop, 1, 4).selectExpr("id", f"{value}L as v")
+    return rows.mapInArrow(work, "id long, v long")
+
+
+def upsert(ds, rows):
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return merge.execute(rows)
+'''
+
+RETRY = (
+    COMMON
+    + '''
+spark = lk.spark_session(master="local[2,4]", memory="1g", config=QUICK)
+ds = base()
+
+
+def fails_at_first(batches):
+    """Fail in one partition after its rows have been handed on, twice."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    yield from batches
+    if context.partitionId() == 1 and context.attemptNumber() < 2:
+        (marks / f"{name}-{context.attemptNumber()}").touch()
+        raise OSError("a disk that hiccups")
+
+
+name = "write"
+ds = lk.write_dataset(source(spark, fails_at_first, ROWS, 2 * ROWS, 1), ds, mode="append")
+print(ds.version, ds.count_rows(), ds.count_rows("v = 1"))
+name = "merge"
+result = upsert(ds, source(spark, fails_at_first, ROWS, 3 * ROWS, 2))
+print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), dict(result))
+print(sorted(path.name for path in marks.iterdir()))
+'''
+)
+
+
+def test_a_task_that_fails_is_tried_again(tmp_path) -> None:
+    place, marks = places(tmp_path)
+    written, merged, failed = run(RETRY, place, marks).stdout.splitlines()
+    assert written == "2 8000 4000"
+    assert merged.startswith("3 12000 8000 {'num_inserted_rows': 4000, 'num_updated_rows': 4000")
+    assert failed == "['merge-0', 'merge-1', 'write-0', 'write-1']"
+    ds = check_whole(place, 3)
+    assert ds.count_rows() == 12_000
+
+
+KILL = (
+    COMMON
+    + '''
+spark = lk.spark_session(master="local-cluster[2,1,1024]", memory="1g", config=QUICK)
+ds = base()
+
+
+def kills_its_executor(batches):
+    """Take the executor's Java process down in mid-partition, once for each operation."""
+    yield from batches
+    mark = marks / name
+    try:
+        mark.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    time.sleep(0.3)
+    executor = os.getppid()  # the daemon of the Python workers
+    java = int(Path(f"/proc/{executor}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(java, signal.SIGKILL)
+    time.sleep(60)
+
+
+name = "write"
+ds = lk.write_dataset(source(spark, kills_its_executor, ROWS, 2 * ROWS, 1), ds, mode="append")
+print(ds.version, ds.count_rows(), ds.count_rows("v = 1"), flush=True)
+name = "merge"
+upsert(ds, source(spark, kills_its_executor, ROWS, 3 * ROWS, 2))
+print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), flush=True)
+
+
+def kill_soon():
+    """Kill an executor from outside as soon as the first new file is there."""
+    before = set(Path(place, "data").iterdir())
+    while set(Path(place, "data").iterdir()) == before:
+        time.sleep(0.005)
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and b"CoarseGrainedExecutorBackend" in _command(entry):
+            os.kill(int(entry.name), signal.SIGKILL)
+            (marks / "compact").touch()
+            return
+
+
+def _command(entry):
+    try:
+        text = (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+    ours = os.environ["LANCEKIT_TEST_RUN"].encode() in _environment(entry)
+    # this program's own text is in its command line
+    return text if ours and int(entry.name) != os.getpid() else b""
+
+
+def _environment(entry):
+    try:
+        return (entry / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+threading.Thread(target=kill_soon, daemon=True).start()
+with lk.options(engine="spark"):
+    ds.optimize.compact_files(target_rows_per_fragment=ROWS)
+print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), flush=True)
+print(sorted(path.name for path in marks.iterdir()))
+'''
+)
+
+
+def test_an_executor_that_is_killed(tmp_path) -> None:
+    place, marks = places(tmp_path)
+    done = run(KILL, place, marks, LANCEKIT_TEST_RUN=str(tmp_path))
+    written, merged, compacted, killed = done.stdout.splitlines()
+    assert written == "2 8000 4000"
+    assert merged == "3 12000 8000"
+    version, *rows = compacted.split()
+    assert rows == ["12000", "8000"]
+    assert killed == "['compact', 'merge', 'write']"
+    check_whole(place, int(version))
+
+
+CANCEL = (
+    COMMON
+    + '''
+kind = sys.argv[3]
+session = {"remote": "local[2]"} if kind == "connect" else {"master": "local[2]"}
+spark = lk.spark_session(**session, memory="1g", config=QUICK)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's kernel
+ROWS = 3_200_000
+ds = lk.write_dataset(
+    pa.table({"id": range(ROWS), "v": pa.repeat(0, ROWS)}), place, max_rows_per_file=ROWS // 16
+)
+
+
+def slow(batches):
+    """Say that it has begun, hand the rows on, and then take its time."""
+    yield from batches
+    (marks / "begun").touch()
+    time.sleep(60)
+
+
+def slow_rows():
+    return source(spark, slow, ROWS - 1000, ROWS + 1000, 1)
+
+
+def interrupt():
+    files = Path(place, "data")
+    before = len(list(files.iterdir()))
+    while not (marks / "begun").exists() and len(list(files.iterdir())) == before:
+        time.sleep(0.005)
+    moment.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def cancelled(name, work):
+    moment.clear()
+    (marks / "begun").unlink(missing_ok=True)
+    threading.Thread(target=interrupt, daemon=True).start()
+    try:
+        work()
+        outcome = "finished"
+    except KeyboardInterrupt:
+        outcome = "cancelled"
+    print(json.dumps([name, outcome, time.monotonic() - moment[0], lk.dataset(place).version]))
+
+
+moment = []
+cancelled("write", lambda: lk.write_dataset(slow_rows(), ds, mode="append"))
+cancelled("merge", lambda: upsert(ds, slow_rows()))
+with lk.options(engine="spark"):
+    cancelled("update", lambda: ds.update({"v": "v + 1"}))
+    cancelled("compact", lambda: ds.optimize.compact_files(target_rows_per_fragment=ROWS // 8))
+    print(ds.count_rows("v = 0"), lk.dataset(place).count_rows(), spark.range(3).count())
+'''
+)
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+def test_a_cell_that_is_cancelled(kind: str, tmp_path) -> None:
+    place, marks = places(tmp_path)
+    *outcomes, after = run(CANCEL, place, marks, kind).stdout.splitlines()
+    assert len(outcomes) == 4
+    for outcome in outcomes:
+        name, how, seconds, version = json.loads(outcome)
+        assert (how, version) == ("cancelled", 1), name
+        assert seconds < 5, name  # the machine may be busy; on a quiet one it is well below 1
+    assert after == "3200000 3200000 3"
+    check_whole(place, 1)
+
+
+def places(tmp_path: Path) -> tuple[str, str]:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    return str(tmp_path / "d"), str(marks)
+
+
+def check_whole(place: str, version: int) -> lk.LanceDataset:
+    """Check that rows and versions are whole, and that cleanup finds every other file."""
+    ds = lk.dataset(place)
+    assert ds.version == version
+    ids = ds.to_table(columns=["id"]).column("id").to_pylist()
+    assert sorted(ids) == list(range(len(ids)))
+    ds.cleanup_old_versions(retain_versions=version, delete_unverified=True)
+    referred = {
+        file.path
+        for number in range(1, version + 1)
+        for fragment in lk.dataset(place, version=number).get_fragments()
+        for file in fragment.data_files()
+    }
+    assert {path.name for path in Path(place, "data").iterdir()} == referred
+    assert lance.dataset(place).to_table().num_rows == len(ids)
+    return ds

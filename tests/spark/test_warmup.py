@@ -1,0 +1,70 @@
+"""The archive of Java's classes: named after what it fits, and used when it is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lancekit.spark.java import Java
+from lancekit.spark.warmup import OPTIONS, archive_of, with_archive
+from tests.spark.programs import QUICK, run
+
+pytestmark = pytest.mark.classic
+
+JAVA = Java(home=Path("/usr/lib/jvm/java-17"), version="17.0.15", source="PATH")
+
+
+@pytest.fixture
+def archive(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = archive_of(JAVA)
+    path.parent.mkdir()
+    path.touch()
+    return path
+
+
+def test_it_is_named_after_what_it_fits(archive) -> None:
+    newer = Java(home=JAVA.home, version="17.0.16", source="PATH")
+    other = Java(home=Path("/opt/java"), version="17.0.15", source="PATH")
+    assert len({archive, archive_of(newer), archive_of(other)}) == 3
+    assert "java-17.0.15" in archive.name
+
+
+def test_a_session_uses_it(archive) -> None:
+    given = {OPTIONS: "-XX:+UseSerialGC", "spark.master": "local"}
+    with_it = with_archive(given, JAVA)
+    assert with_it[OPTIONS].startswith(f"-XX:+UseSerialGC -XX:SharedArchiveFile={archive}")
+    assert with_it["spark.master"] == "local"
+    assert str(archive) in with_archive({}, JAVA)[OPTIONS]
+
+
+@pytest.mark.parametrize("given", ["-Xshare:off", "-XX:SharedArchiveFile=/mine.jsa"])
+def test_who_has_another_in_mind_gets_that(archive, given) -> None:
+    assert with_archive({OPTIONS: given}, JAVA) == {OPTIONS: given}
+
+
+def test_without_one_nothing_changes(archive) -> None:
+    archive.unlink()
+    assert with_archive({"spark.master": "local"}, JAVA) == {"spark.master": "local"}
+
+
+@pytest.mark.spark
+def test_it_is_made_once_and_mapped_by_java(tmp_path) -> None:
+    program = f"""
+from pathlib import Path
+import lancekit as lk
+from lancekit.spark.session import owned_session
+
+archive = lk.warm_up()
+made = archive.stat().st_mtime_ns
+assert lk.warm_up() == archive and archive.stat().st_mtime_ns == made
+assert [path.name for path in archive.parent.glob("*.jsa")] == [archive.name]
+spark = lk.spark_session(master="local[1]", {QUICK})
+assert spark.range(3).count() == 3
+process = owned_session().process.pid
+if Path("/proc/self/maps").exists():
+    assert str(archive) in Path(f"/proc/{{process}}/maps").read_text()
+"""
+    done = run(program, XDG_CACHE_HOME=str(tmp_path))
+    assert (done.stdout, done.stderr) == ("", "")
