@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from lancekit.errors import InvalidArgumentError
@@ -44,11 +45,11 @@ def _limits() -> str:
 
     blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
     schema = LanceSchema.from_arrow(pa.schema([("k", pa.int64()), ("v", pa.int64()), blob]))
-    fine = {"on": ("k",), "matched": "update", "rewrite_columns": True}
+    fine = MergeClauses(on=("k",), matched="update", rewrite_columns=True)
     asked = [
-        ({**fine, "insert": True}, ["k", "v"]),
-        ({**fine, "delete_by_source": ""}, ["k", "v"]),
-        ({**fine, "matched": "delete"}, ["k", "v"]),
+        (replace(fine, insert=True), ["k", "v"]),
+        (replace(fine, delete_by_source=""), ["k", "v"]),
+        (replace(fine, matched="delete"), ["k", "v"]),
         (fine, ["k", "v", "b"]),
         (fine, ["k"]),
         (fine, ["k", "b"]),
@@ -56,7 +57,7 @@ def _limits() -> str:
     reasons = []
     for clauses, names in asked:
         try:
-            check_rewrite(schema, MergeClauses(**clauses), names)
+            check_rewrite(schema, clauses, names)
         except InvalidArgumentError as error:
             reasons.append(f"- {error.message.partition(': ')[2]}")
     return "\n".join(reasons)
