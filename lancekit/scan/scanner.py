@@ -44,6 +44,8 @@ _BLOCK_BYTES = 64 << 20
 _LIMITED_BLOCK_BYTES = 4 << 20
 #: fragments read ahead
 _THREADS = min(os.cpu_count() or 1, 8)
+#: more rows than this are not read together
+_JOINT_ROWS = 1 << 18
 #: fewer rows than this are not worth a thread
 _THREAD_ROWS = 1 << 16
 #: assumed bytes of a value of variable length
@@ -176,12 +178,13 @@ def read_together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments, in order, those in one tuple that are to be read together.
 
-    They make a block at most, and there is one for each thread if there are rows enough.
+    They make a block at most, and there is one for each thread if there are rows enough.  Large
+    fragments gain nothing by it: what is decoded of several would not stay in the cache.
     """
     if not sources:
         return
     rows = sum(source.fragment.physical_rows for source in sources)
-    most_rows = max(-(-rows // _THREADS), _THREAD_ROWS)
+    most_rows = min(max(-(-rows // _THREADS), _THREAD_ROWS), _JOINT_ROWS)
     yield from together(sources, min(most_rows, _block_rows(sources[0].schema, request)))
 
 
