@@ -212,7 +212,8 @@ class CompactionPlan:
     options: CompactionOptions = field(default_factory=CompactionOptions)
 
     def __repr__(self) -> str:
-        return f"CompactionPlan(read_version={self.read_version}, tasks={self.tasks!r})"
+        tasks = f"<{len(self.tasks)} compaction tasks>"
+        return f"CompactionPlan(read_version={self.read_version}, tasks={tasks})"
 
     def num_tasks(self) -> int:
         """Return the number of tasks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -184,3 +185,15 @@ def test_nothing_is_said_without_settings(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lk.write_dataset(ROWS, str(tmp_path / "t")).insert(ROWS)
+
+
+def test_no_operation_goes_around_the_settings() -> None:
+    operations = Path(lk.__file__).parent / "operations"
+    around = [
+        path.name
+        for path in operations.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "lancekit.commit.protocol"
+        if "commit" in [alias.name for alias in node.names]
+    ]
+    assert around == ["auto_cleanup.py"]
