@@ -1,0 +1,256 @@
+"""Where an operation does not do what pylance does, on purpose: `docs/differences.md`.
+
+``python -m tests.support.listed_differences`` writes the page.  A test shows each difference with
+both libraries, another compares the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+__all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
+
+PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
+
+REFUSED = "refused"
+Show = Callable[[ModuleType, str], Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs in words, and a program that shows it, with what it shows in each library."""
+
+    what: str
+    here: str
+    there: str
+    why: str
+    show: Show
+    shown_here: Any
+    shown_there: Any
+
+
+def _table(**columns: Any) -> pa.Table:
+    return pa.table(columns)
+
+
+def _rows(library: ModuleType, uri: str) -> list[tuple[Any, ...]]:
+    rows = library.dataset(uri).to_table().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
+
+
+def _tried(work: Callable[[], Any]) -> Any:
+    try:
+        return work()
+    except Exception:  # which error it is differs, too
+        return REFUSED
+
+
+def _merged(
+    library: ModuleType, uri: str, source: pa.Table, build: Callable[[Any], Any]
+) -> list[tuple[Any, ...]] | str:
+    builder = build(library.dataset(uri).merge_insert("k"))
+    if _tried(lambda: builder.execute(source)) == REFUSED:
+        return REFUSED
+    return _rows(library, uri)
+
+
+def _upsert(builder: Any) -> Any:
+    return builder.when_matched_update_all().when_not_matched_insert_all()
+
+
+def _duplicates(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], v=["a"]), uri)
+    return _merged(library, uri, _table(k=[2, 2], v=["b", "c"]), _upsert)
+
+
+def _identical_assignments(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(a=[1], b=[2]), uri)
+    library.dataset(uri).update({"a": "b", "b": "a"})
+    (row,) = _rows(library, uri)
+    return "swapped" if row == (2, 1) else "both the same" if len({*row}) == 1 else row
+
+
+def _null_key(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], v=["a"]), uri)
+    lance.dataset(uri).create_scalar_index("k", "BTREE")
+    source = _table(k=pa.array([None], pa.int64()), v=["b"])
+    return _merged(library, uri, source, _upsert)
+
+
+def _null_in_join(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1, None]), uri)
+    library.dataset(uri).merge(_table(k=[1, None], v=["a", "b"]), "k")
+    return _rows(library, uri)
+
+
+def _marks(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri, enable_stable_row_ids=True)
+    library.dataset(uri).add_columns({"v": "k + 1"})
+    return library.dataset(uri).delta(compared_against=1).get_updated_rows().read_all().num_rows
+
+
+def _nullability(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri)
+    library.dataset(uri).add_columns({"v": "k IS NULL"})
+    return library.dataset(uri).schema.field("v").nullable
+
+
+def _two_deletes(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1, 2, 3], v=["a", "b", "c"]), uri)
+
+    def build(builder: Any) -> Any:
+        return builder.when_matched_delete().when_not_matched_by_source_delete("v = 'c'")
+
+    return _merged(library, uri, _table(k=[1], v=["x"]), build)
+
+
+def _function_of_source(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], v=["a"]), uri)
+
+    def build(builder: Any) -> Any:
+        return builder.when_matched_update_all("length(source.v) > 1")
+
+    return _merged(library, uri, _table(k=[1], v=["long"]), build)
+
+
+def _other_type(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], v=["a"]), uri)
+    return _merged(library, uri, _table(k=pa.array([2], pa.int32()), v=["b"]), _upsert)
+
+
+def _delta_without_ids(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri)
+    library.write_dataset(_table(k=[2]), uri, mode="append")
+    delta = library.dataset(uri).delta(compared_against=1)
+    return _tried(lambda: delta.get_inserted_rows().read_all().num_rows)
+
+
+DIFFERENCES = (
+    Difference(
+        "`merge_insert`: a key that is twice in the source, and not in the table",
+        "an error that names the key, before anything is written",
+        "both rows are inserted, even on a primary key",
+        "the next merge could not tell the two rows apart, and a key that is in the table already "
+        "is an error in pylance, too",
+        _duplicates,
+        REFUSED,
+        [(1, "a"), (2, "b"), (2, "c")],
+    ),
+    Difference(
+        '`update({"a": "b", "b": "a"})`',
+        "swaps: all expressions see the old row",
+        "one column ends up in both: assignments are made one after the other, in any order",
+        "it is what SQL says, and the only reading that gives the same result each time",
+        _identical_assignments,
+        "swapped",
+        "both the same",
+    ),
+    Difference(
+        "`merge_insert`: a null key, when the key column has a scalar index",
+        "equals nothing, so the row is inserted, as without an index",
+        "the row is left out",
+        "an index is there to make things faster, and changes no result",
+        _null_key,
+        [(1, "a"), (None, "b")],
+        [(1, "a")],
+    ),
+    Difference(
+        "`merge` of a table by a key: a null key",
+        "matches nothing",
+        "matches another null",
+        "it is what `merge_insert` and SQL say",
+        _null_in_join,
+        [(1, "a"), (None, None)],
+        [(1, "a"), (None, "b")],
+    ),
+    Difference(
+        "`add_columns` with values: the rows, in a feed of changes",
+        "are no changed rows",
+        "all count as changed",
+        "who follows a table's changes has not to read all of it because it has one column more",
+        _marks,
+        0,
+        1,
+    ),
+    Difference(
+        "`add_columns` of an expression that is never null",
+        "the column takes nulls",
+        "the column takes none",
+        "rows that are written without it stay possible",
+        _nullability,
+        True,
+        False,
+    ),
+    Difference(
+        "`when_matched_delete` together with `when_not_matched_by_source_delete(condition)`",
+        "deletes both kinds of rows",
+        "an internal error",
+        "the two clauses do not touch each other",
+        _two_deletes,
+        [(2, "b")],
+        REFUSED,
+    ),
+    Difference(
+        "`when_matched_update_all`: a function of a column, such as `length(source.v)`",
+        "works",
+        "the column is not found",
+        "there is one filter language",
+        _function_of_source,
+        [(1, "long")],
+        REFUSED,
+    ),
+    Difference(
+        "`merge_insert`: a source whose types are others, such as `int32` for `int64`",
+        "cast, if no value changes; see [casts](casts.md)",
+        "an error",
+        "rows come from pandas, Spark and files, whose types are seldom exactly the table's",
+        _other_type,
+        [(1, "a"), (2, "b")],
+        REFUSED,
+    ),
+    Difference(
+        "`delta` of a table without stable row ids",
+        "an error",
+        "no rows",
+        "no rows would mean that nothing changed",
+        _delta_without_ids,
+        REFUSED,
+        0,
+    ),
+)
+
+_HEAD = """\
+# Where operations differ from pylance
+
+Every operation is compared with pylance 14.0.2 and with a plain model, alone and in random
+histories, in this process and on Spark: rows, row ids, versions of rows, schemas and counts are
+equal, except for these. What else pylance offers is in [its own list](pylance-coverage.md); how
+concurrent changes meet is in [conflicts](conflicts.md).
+
+This page is generated from `tests/support/listed_differences.py`; a test shows every line of it
+with both libraries.
+
+| what | lancekit | pylance | why |
+|---|---|---|---|
+"""
+
+
+def _lines() -> Iterable[str]:
+    for one in DIFFERENCES:
+        yield f"| {one.what} | {one.here} | {one.there} | {one.why} |\n"
+
+
+def document() -> str:
+    """Return the page."""
+    return _HEAD + "".join(_lines())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(document())
