@@ -10,7 +10,7 @@ from pathlib import Path
 
 import lance
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lancekit as lk
@@ -78,6 +78,7 @@ def runs(examples: int) -> settings:
         max_examples=examples,
         deadline=None,
         derandomize=True,
+        phases=[Phase.generate],  # to shrink takes minutes; the steps are told
         suppress_health_check=list(HealthCheck),
     )
 
@@ -97,16 +98,18 @@ def test_merges(whole: bool) -> None:
     runs(2000 if whole else 100)(given(st.data(), names)(alike))()
 
 
-def history(data: st.DataObject, ways: list[Way], length: int) -> None:
-    """Do the same sequence of operations in every way, from copies of one folder."""
+def history(data: st.DataObject, ways: list[Way], kinds: list[list[str]]) -> None:
+    """Do the same sequence of operations in every way, from copies of one folder.
+
+    Each operation is one of the names that stand in its place.
+    """
     with folder() as place:
         base = begin(data.draw, place)
         sides = [base.copy(way) for way in ways]
         steps: list[Step] = []
         with told(steps):
-            for _ in range(length):
-                kind = data.draw(st.sampled_from([OTHERS, sorted(MERGE_NAMES)]))
-                step = draw_step(data.draw, kind, sides[0].state, sides[0].past)
+            for names in kinds:
+                step = draw_step(data.draw, names, sides[0].state, sides[0].past)
                 if step is None or pylance_fails(step):
                     continue
                 steps.append(step)
@@ -118,7 +121,8 @@ def history(data: st.DataObject, ways: list[Way], length: int) -> None:
 
 @pytest.mark.torture
 def test_sequences(whole: bool) -> None:
-    length = st.integers(5, 15)
+    kind = st.sampled_from([OTHERS, sorted(MERGE_NAMES)])
+    kinds = st.lists(kind, min_size=5, max_size=15)
     runs(600 if whole else 12)(
-        given(st.data(), length)(lambda data, n: history(data, [LOCAL, PYLANCE], n))
+        given(st.data(), kinds)(lambda data, names: history(data, [LOCAL, PYLANCE], names))
     )()
