@@ -184,8 +184,10 @@ def _run(
     def run(batches: Iterable[pa.RecordBatch]) -> Found:
         return work(read(batches))
 
-    store = work.task.store
-    return collect(frame, run, discard=lambda part: delete_fragments(store, part.new))
+    def discard(part: Found) -> None:
+        delete_fragments(work.task.store, part.new)
+
+    return collect(frame, run, discard=discard, what="merging")
 
 
 def _fragments(parts: Sequence[Found]) -> tuple[Fragment, ...]:

@@ -112,7 +112,8 @@ def _on_workers(
                 found += probe_ranges(ranges, keys)
         return found
 
-    parts = collect(session.range(0, len(packed), 1, len(packed)), probe)
+    numbers = session.range(0, len(packed), 1, len(packed))
+    parts = collect(numbers, probe, what="matching keys")
     return [match for part in parts for match in part]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +26,7 @@ from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import key_columns, key_schema
 from lancekit.spark.jobs import collect, map_batches, run_action
 from lancekit.spark.prepare import gathered, pick, restore
+from lancekit.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,18 +63,25 @@ class Held:
 
 
 def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> Held:
-    """Have Spark keep some columns of a frame from the first time that they are worked out on.
-
-    In memory as far as there is room, and on the disks of the machines.
-    """
+    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk."""
     from pyspark import StorageLevel
 
     # by place, for Spark takes `a` and `A` for one
     places = [schema.get_field_index(name) for name in names]
     columns = [f"c{at}" for at in range(len(names))]
     every = frame.toDF(*(f"r{at}" for at in range(len(schema))))
-    chosen = every.select(*(f"r{at}" for at in places)).toDF(*columns)
-    return Held(gathered(chosen).persist(StorageLevel.MEMORY_AND_DISK), pick(schema, names))
+    chosen = gathered(every.select(*(f"r{at}" for at in places)).toDF(*columns))
+    level = StorageLevel.MEMORY_AND_DISK
+    if is_connect(frame.sparkSession):
+        # It sends the plan anew each time; one with rand() is another then, and finds no cache.
+        kept = run_action(
+            frame.sparkSession,
+            partial(chosen.localCheckpoint, storageLevel=level),
+            what="reading the source",
+        )
+    else:
+        kept = chosen.persist(level)
+    return Held(kept, pick(schema, names))
 
 
 @dataclass
@@ -211,7 +220,7 @@ def survey(held: Held, plan: CastPlan, clauses: MergeClauses) -> Survey:
         packed = _pack(few, maker.schema) if size <= _AT_ONCE else None
         return _Part(rows, size, key_sum.value, packed)
 
-    parts = collect(frame, work)
+    parts = collect(frame, work, what="reading the source")
     return Survey(
         starts=np.cumsum([0, *(part.rows for part in parts)]),
         sums=tuple(part.key_sum for part in parts),
@@ -264,7 +273,7 @@ def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
             yield pa.RecordBatch.from_arrays(columns, names=["partition", "place", "data"])
 
     sent = map_batches(frame, work, "partition int, place int, data binary")
-    rows = run_action(frame.sparkSession, sent.toArrow)
+    rows = run_action(frame.sparkSession, sent.toArrow, what="reading keys")
     found = rows.sort_by([("partition", "ascending"), ("place", "ascending")])
     return [value.as_buffer() for value in found.column("data")]
 
