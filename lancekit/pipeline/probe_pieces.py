@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.pipeline.probe import KeyTable, Matches
+from lancekit.pipeline.sorted_keys import SortedKeys
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource
 
@@ -25,7 +26,7 @@ Range = tuple[FragmentSource, int, int]
 _ROWS = 4 << 20
 
 
-def probe_ranges(ranges: Sequence[Range], keys: KeyTable) -> list[Matches]:
+def probe_ranges(ranges: Sequence[Range], keys: KeyTable | SortedKeys) -> list[Matches]:
     """Find the live rows in ranges of fragments whose key is in the source, in order."""
     found: list[Matches] = []
     for group in _groups(ranges):
@@ -51,7 +52,7 @@ def _groups(ranges: Iterable[Range]) -> Iterator[list[Range]]:
         yield group
 
 
-def _probe(group: Sequence[Range], keys: KeyTable) -> Iterator[Matches]:
+def _probe(group: Sequence[Range], keys: KeyTable | SortedKeys) -> Iterator[Matches]:
     readers = [FragmentReader(source) for source, _, _ in group]
     rows = [
         reader.live_between(start, stop)
@@ -69,7 +70,7 @@ def _probe(group: Sequence[Range], keys: KeyTable) -> Iterator[Matches]:
     found = zip(
         group,
         _by_owner(offsets, owners, len(group)),
-        _by_owner(keys.first_rows[codes], owners, len(group)),
+        _by_owner(keys.first_rows[codes].astype(np.int64), owners, len(group)),
         strict=True,
     )
     for (source, _, _), at, source_rows in found:

@@ -21,6 +21,7 @@ from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.probe import KeyTable, Matches, ProbeTask, probe_fragment
 from lancekit.pipeline.probe_pieces import probe_ranges
 from lancekit.pipeline.runner import LocalRunner
+from lancekit.pipeline.sorted_keys import SortedKeys, sorted_keys
 from lancekit.pipeline.source_keys import SourceKeys
 from lancekit.scan.scanner import ScanRequest, plan_columns
 from lancekit.scan.sources import FragmentSource
@@ -71,7 +72,12 @@ def find_pairs(
 
 
 def _packed(keys: KeyTable) -> list[bytes]:
-    table = pa.table(list(keys.columns), names=[f"k{at}" for at in range(len(keys.names))])
+    small = sorted_keys(keys)
+    if small is None:
+        names = [f"k{at}" for at in range(len(keys.names))]
+        table = pa.table(list(keys.columns), names=names)
+    else:
+        table = pa.table({"sorted": small.values, "rows": small.first_rows})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -79,10 +85,13 @@ def _packed(keys: KeyTable) -> list[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _unpacked(sent: Shipment, names: tuple[str, ...]) -> KeyTable:
+def _unpacked(sent: Shipment, names: tuple[str, ...]) -> KeyTable | SortedKeys:
     """Return the keys that were sent; a process that has several tasks unpacks them once."""
     table = pa.ipc.open_stream(sent.part(0)).read_all()
-    return KeyTable(names, tuple(column.combine_chunks() for column in table.columns))
+    columns = [column.combine_chunks() for column in table.columns]
+    if table.column_names[0] == "sorted":
+        return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
+    return KeyTable(names, tuple(columns))
 
 
 def forget_keys() -> None:
