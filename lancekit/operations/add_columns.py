@@ -117,9 +117,8 @@ def merge_rows(
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        # Spark has no unsigned numbers, so its keys are cast
-        exact = not is_spark_dataframe(data)
-        kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=exact)
+        # Spark has no unsigned numbers and pandas has large strings, so keys are cast
+        kind = check_join_keys(current.manifest.schema, source.schema, left_on, on, exact=False)
         others = pa.schema([f.with_nullable(True) for f in source.schema if f.name != on])
         schema, stored = _added(current, others)
         plan = plan_cast(source.schema, pa.schema([pa.field(on, kind), *stored.to_arrow()]))
@@ -342,6 +341,14 @@ def plan_join(current: Snapshot, table: pa.Table, left_on: str, right_on: str) -
     return Addition(schema=schema, stored=stored, maker=Joined.by(keyed, left_on, "\0key"))
 
 
+def _key_kind(kind: pa.DataType) -> str:
+    """Return what keys of a type are, whatever their width."""
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    if is_text or pa.types.is_string_view(kind):
+        return "text"
+    return "integer" if pa.types.is_integer(kind) else str(kind)
+
+
 def check_join_keys(
     schema: LanceSchema, rows: pa.Schema, left_on: str, right_on: str, *, exact: bool = True
 ) -> pa.DataType:
@@ -355,7 +362,7 @@ def check_join_keys(
         check_key_type(field)
         kind = field.to_arrow().type
     found = rows.field(right_on).type
-    if exact and not found.equals(kind):
+    if not found.equals(kind) and (exact or _key_kind(found) != _key_kind(kind)):
         raise SchemaMismatchError(
             f"Key column {right_on!r} is {found}, and {left_on!r} of the dataset is {kind}.",
             hint="Cast the rows' column.",
