@@ -28,8 +28,6 @@ REFUSED: Mapping[str, str] = {
     "progress": "progress is not reported by fragment",
     "use_legacy_format": "data files of format 0.1 are not written",
     "data_cache_bytes": "the writer's memory is bounded by pages",
-    "target_bases": "new data goes to the dataset's own folder",
-    "target_all_bases": "new data goes to the dataset's own folder",
     "base_store_params": "base paths use the dataset's own storage options",
     "external_blob_mode": "files outside of the dataset are referred to, not copied",
     "blob_pack_file_size_threshold": "blobs are written into the data file",
