@@ -17,7 +17,8 @@ from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import SourceKeys
-from lancekit.pipeline.write import WriteTask, delete_fragments, write_fragments
+from lancekit.pipeline.write import WriteTask, delete_fragments, tell_all, write_fragments
+from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.sources import FragmentSource
 from lancekit.spark.columns import write_joined
 from lancekit.spark.jobs import collect
@@ -81,15 +82,18 @@ class SparkSource:
         )
         # by place, for Spark takes `a` and `A` for one
         named = by_place("c", wire)
-        frame = spark_session().createDataFrame(
-            sent.rename_columns(named.names), spark_schema(named)
-        )
+        # PySpark takes no structs of an Arrow table without rows
+        rows = sent.rename_columns(named.names) if sent.num_rows else []
+        frame = spark_session().createDataFrame(rows, spark_schema(named))
         return cls(frame, table.schema, ordered=True)
 
-    def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
+    def write(
+        self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
+    ) -> list[Fragment]:
         """Cast the rows and write them, at least one file per partition that has rows.
 
         There are at most two partitions per core; the fragments come in the partitions' order.
+        ``progress`` is told of them when all are written.
         """
         schema = self.schema
 
@@ -98,7 +102,9 @@ class SparkSource:
 
         discard = partial(delete_fragments, task.store, places=task.places)
         written = collect(gathered(self.frame), work, discard=discard)
-        return [fragment for fragments in written for fragment in fragments]
+        new = [fragment for fragments in written for fragment in fragments]
+        tell_all(progress, new, task)
+        return new
 
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None

@@ -212,3 +212,10 @@ def test_on_an_object_store(spark, tmp_path, s3):
     settings = {f"storage.{name}": value for name, value in s3.storage_options.items()}
     assert spark.read.format("lance").options(**settings).load(uri).count() == 11
     assert "secret" not in repr(ds.to_spark())
+
+
+def test_no_rows_with_structs(spark, tmp_path):
+    schema = pa.schema([("s", pa.struct([("a", pa.int64())])), ("l", pa.list_(pa.int64()))])
+    local, there = both(schema.empty_table(), tmp_path)
+    assert there.schema == local.schema
+    assert there.count_rows() == 0
