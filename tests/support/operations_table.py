@@ -48,7 +48,9 @@ def append(draw: Draw, state: State, past: Past, *, shape: str) -> Step:
 def overwrite(draw: Draw, state: State, past: Past, *, shape: str) -> Step:
     flat = [f for f in SCHEMA if f not in _key_fields() and not pa.types.is_struct(f.type)]
     anew = pa.schema([*_key_fields(), *some(draw, flat)])
-    schema = state.schema if shape == "same" else anew
+    # what a Spark DataFrame overwrites takes nulls
+    same = pa.schema([field.with_nullable(True) for field in state.schema])
+    schema = same if shape == "same" else anew
     data = table(draw, schema)
     return Step(
         f"overwrite {shape}: {data.to_pylist()}",

@@ -24,6 +24,7 @@ __all__ += ["keyed_table", "pair_condition"]
 #: hypothesis's `draw`
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
+LIST = pa.list_(pa.field("element", pa.int32()))  # as Spark calls it
 STRUCT = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])
 DAY = dt.date(2024, 2, 29)
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 123456)
@@ -41,7 +42,7 @@ SCHEMA = pa.schema(
         pa.field("z", pa.timestamp("us", "UTC")),
         pa.field("d", pa.decimal128(9, 2)),
         pa.field("y", pa.binary()),
-        pa.field("l", pa.list_(pa.int32())),
+        pa.field("l", LIST),
         pa.field("st", STRUCT),
     ]
 )
@@ -61,7 +62,7 @@ POOLS: dict[pa.DataType, list[Any]] = {
     pa.timestamp("us", "UTC"): [None, NOON.replace(tzinfo=dt.UTC)],
     pa.decimal128(9, 2): [None, Decimal("0.00"), Decimal("1.50"), Decimal("-1234567.89")],
     pa.binary(): [None, b"", b"\0", b"b\xff"],
-    pa.list_(pa.int32()): [None, [], [1], [2, None, 3], [7] * 9],
+    LIST: [None, [], [1], [2, None, 3], [7] * 9],
     STRUCT: [None, {"a": None, "b": None}, {"a": 1, "b": "x"}, {"a": 5, "b": None}],
 }
 
