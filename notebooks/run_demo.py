@@ -70,6 +70,7 @@ def summary(folder: Path) -> str:
     branches = {name: ds.checkout_version((name, None)) for name in ds.branches.names()}
     tags = [f"{name} (version {tag['version']})" for name, tag in ds.tags.list().items()]
     shared = lk.dataset(folder / "shared.lance")
+    airport, board = (lk.dataset(folder / name) for name in ("airport.lance", "board.lance"))
     nested, old = (_megabytes(folder / name) for name in ("nested.lance", "old.lance"))
     lines = [
         ("dataset", f"{len(ds.versions())} versions, {ds.count_rows():,} rows at the newest"),
@@ -80,6 +81,11 @@ def summary(folder: Path) -> str:
         ),
         ("clone", f"{lk.dataset(folder / 'mine.lance').count_rows():,} rows of its own version"),
         ("shared", f"{shared.version} versions by several writers, {shared.count_rows():,} rows"),
+        (
+            "airport",
+            f"{airport.version} versions, {airport.count_rows():,} rows; "
+            f"{board.count_rows():,} changes of them on the board",
+        ),
         ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]
     width = max(len(label) for label, _ in lines)

@@ -13,7 +13,7 @@ import pytest
 import lancekit as lk
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = ["01_quickstart", "02_data_files", "03_transactions"]
+NAMES = ["01_quickstart", "02_data_files", "03_transactions", "04_pipeline"]
 MONTHS = [
     27004,
     51955,
@@ -61,6 +61,11 @@ def of_files(run):
 @pytest.fixture(scope="module")
 def of_writers(run):
     return run("03_transactions")
+
+
+@pytest.fixture(scope="module")
+def of_pipeline(run):
+    return run("04_pipeline")
 
 
 def outputs(notebook):
@@ -277,12 +282,15 @@ for name in arguments["names"]:
 
 
 @pytest.mark.notebook
-def test_the_demo_says_what_it_did_and_where_to_look(executed, of_files, of_writers, folder):
+def test_the_demo_says_what_it_did_and_where_to_look(
+    executed, of_files, of_writers, of_pipeline, folder
+):
     said = demo().report(folder)
     assert "15 versions, 328,522 rows at the newest" in said
     assert "jan (version 1)" in said
     assert "3 versions, 41,542 rows" in said
     assert "9 versions by several writers, 80,666 rows" in said
+    assert "8 versions, 336,779 rows; 791 changes of them on the board" in said
     assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
     assert all(f"{folder / name}.ipynb" in said for name in NAMES)
@@ -335,3 +343,32 @@ def test_what_the_writers_wrote_opens_in_the_reference(of_writers, folder):
     for rows in ("get_inserted_rows", "get_updated_rows"):
         mine, other = (getattr(d, rows)().read_all().sort_by("_rowid") for d in (delta, reference))
         assert mine.select(columns) == other.select(columns), rows
+
+
+# ---- the pipeline
+
+
+@pytest.mark.notebook
+def test_small_and_large_work_go_through_the_same_calls(of_pipeline):
+    texts = [data["text/plain"].replace("\u202f", "") for _, data in outputs(of_pipeline)]
+    heads = [text.splitlines()[0] for text in texts]
+    for said in (
+        "merge into main:1 · would insert 3 · update 760 · delete 0 · leave 336016",
+        "merged into main:2 · 3 inserted · 760 updated · 0 deleted · ",
+        "update of main:2 · would run on Spark · ",
+        "2 versions · main · oldest still there: 1",
+        "compact_files of main:6 · would run in this process · ",
+        "10 fragments into 1 · main:8 · 788 deleted rows gone · ",
+        "7 old versions would go · ",
+    ):
+        assert [head for head in heads if head.startswith(said)], said
+
+
+@pytest.mark.notebook
+def test_what_the_pipeline_wrote_opens_in_the_reference(of_pipeline, folder):
+    for name in ("airport", "board"):
+        uri = str(folder / f"{name}.lance")
+        ours, theirs = lk.dataset(uri), lance.dataset(uri)
+        for number in range(1, ours.version + 1):
+            one, other = ours.checkout_version(number), theirs.checkout_version(number)
+            assert one.to_table() == other.to_table(), (name, number)
