@@ -30,6 +30,7 @@ from lancekit.operations.results import (
     UpdateResult,
 )
 from lancekit.options import options
+from lancekit.progress import FragmentWriteProgress
 from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
@@ -58,6 +59,7 @@ __all__ = [
     "Explanation",
     "FieldStatistics",
     "FragmentMetadata",
+    "FragmentWriteProgress",
     "History",
     "Index",
     "LanceDataset",

@@ -25,7 +25,6 @@ REFUSED: Mapping[str, str] = {
     "fast_search": "lancekit does not search indices",
     "row_addr_allowlist": "use a filter on _rowaddr instead",
     "row_addr_blocklist": "use a filter on _rowaddr instead",
-    "progress": "progress is not reported by fragment",
     "use_legacy_format": "data files of format 0.1 are not written",
     "data_cache_bytes": "the writer's memory is bounded by pages",
     "base_store_params": "base paths use the dataset's own storage options",

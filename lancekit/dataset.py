@@ -32,6 +32,7 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.write import write_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.progress import FragmentWriteProgress
 from lancekit.reading import Reading
 from lancekit.replacing import Replacing
 from lancekit.scan.order import ColumnOrdering
@@ -290,7 +291,7 @@ def write_dataset(
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
     commit_lock: Any = None,
-    progress: Any = None,
+    progress: FragmentWriteProgress | None = None,
     storage_options: dict[str, str] | None = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
@@ -331,6 +332,8 @@ def write_dataset(
         When to start a new file, which is a new fragment.
     max_page_bytes
         About how many bytes of a column to gather for a page.
+    progress
+        An object whose ``begin(fragment)`` and ``complete(fragment)`` are called for each file.
     data_storage_version
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"`` (2.2, the default) for a new or
         overwritten dataset; an append keeps the dataset's own.
@@ -391,7 +394,6 @@ def write_dataset(
     refuse(
         "write_dataset",
         data_cache_bytes=data_cache_bytes,
-        progress=progress,
         use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
@@ -409,6 +411,7 @@ def write_dataset(
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
+        progress=progress,
         primary_key=check_names("primary_key", primary_key),
         stable_row_ids=enable_stable_row_ids,
         naming=ManifestNaming.V2 if enable_v2_manifest_paths else ManifestNaming.V1,

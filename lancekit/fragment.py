@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,13 +32,14 @@ from lancekit.operations.write import stage_rows
 from lancekit.pipeline.mark import MarkTask, find_rows
 from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.take import parse_positions, take_rows
 from lancekit.scanner import Columns, LanceScanner
-from lancekit.writing import write_settings
+from lancekit.writing import check_told, write_settings
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading
@@ -76,7 +77,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         fragment_id: int | None = None,
         schema: pa.Schema | None = None,
         max_rows_per_group: int | None = 1024,
-        progress: Any = None,
+        progress: FragmentWriteProgress | None = None,
         mode: str = "append",
         *,
         data_storage_version: str | None = None,
@@ -96,6 +97,8 @@ class LanceFragment(ChangingFragment, PartOfPylance):
             Rows as in `lancekit.write_dataset`.
         fragment_id
             The id that the fragment says it has; one of 0 is given out by the commit.
+        progress
+            As in `lancekit.write_dataset`; its fragments have that id.
         mode
             ``"append"`` for rows that fit the dataset there; ``"create"`` or ``"overwrite"`` for
             ones of a new schema.
@@ -122,7 +125,7 @@ class LanceFragment(ChangingFragment, PartOfPylance):
             max_rows_per_file=_MAX,
             max_rows_per_group=max_rows_per_group,
             max_bytes_per_file=_MAX,
-            progress=progress,
+            progress=_told_with_id(progress, fragment_id),
             data_storage_version=data_storage_version,
             use_legacy_format=use_legacy_format,
             storage_options=storage_options,
@@ -328,7 +331,7 @@ def write_fragments(
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
     data_cache_bytes: int | None = None,
     max_page_bytes: int | None = None,
-    progress: Any = None,
+    progress: FragmentWriteProgress | None = None,
     data_storage_version: str | None = None,
     use_legacy_format: bool | None = None,
     storage_options: dict[str, str] | None = None,
@@ -361,6 +364,8 @@ def write_fragments(
     target_bases, target_all_bases
         The names or paths of base paths that the new files go to in turn, or all of them and the
         dataset's own folder; by default only the latter.
+    progress
+        As in `lancekit.write_dataset`.
     enable_stable_row_ids
         Changes nothing: the commit gives out row ids.
 
@@ -382,7 +387,6 @@ def write_fragments(
     refuse(
         "write_fragments",
         data_cache_bytes=data_cache_bytes,
-        progress=progress,
         use_legacy_format=use_legacy_format or None,
         base_store_params=base_store_params,
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
@@ -400,6 +404,7 @@ def write_fragments(
         initial_bases=initial_bases,
         target_bases=target_bases,
         target_all_bases=target_all_bases,
+        progress=progress,
         external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, Handle):
@@ -410,3 +415,22 @@ def write_fragments(
     if return_transaction:
         return staged.as_transaction(settings)
     return list(staged.operation.fragments)
+
+
+def _told_with_id(progress: Any, fragment_id: int | None) -> Any:
+    """Return what tells of fragments as if they had an id already."""
+    if check_told(progress) is None or fragment_id is None:
+        return progress
+    return _Numbered(progress, fragment_id)
+
+
+@dataclass(frozen=True, slots=True)
+class _Numbered(FragmentWriteProgress):
+    progress: FragmentWriteProgress
+    fragment_id: int
+
+    def begin(self, fragment: Fragment, **kwargs: Any) -> None:
+        self.progress.begin(replace(fragment, id=self.fragment_id), **kwargs)
+
+    def complete(self, fragment: Fragment, **kwargs: Any) -> None:
+        self.progress.complete(replace(fragment, id=self.fragment_id), **kwargs)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.arguments import check_count, check_list
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.file import STORAGE_VERSIONS
 from lancekit.operations.write import WriteSettings
 
-__all__ = ["write_settings"]
+__all__ = ["check_told", "write_settings"]
 
 _MODES = ("create", "append", "overwrite")
 
@@ -24,6 +24,7 @@ def write_settings(
     initial_bases: Any = None,
     target_bases: Any = None,
     target_all_bases: bool | None = None,
+    progress: Any = None,
     **others: Any,
 ) -> WriteSettings:
     """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
@@ -46,8 +47,22 @@ def write_settings(
         new_bases=tuple(check_list("initial_bases", initial_bases or (), "DatasetBasePath")),
         target_bases=tuple(check_list("target_bases", target_bases or (), "names or paths")),
         target_all_bases=bool(target_all_bases),
+        progress=check_told(progress),
         **others,
     )
+
+
+def check_told(progress: Any) -> Any:
+    """Return what is told of fragments: anything that can be."""
+    for name in () if progress is None else ("begin", "complete"):
+        if not callable(getattr(progress, name, None)):
+            raise InvalidTypeError(
+                f"progress is {progress!r:.80}, which has no {name}().",
+                hint="Pass an object with begin(fragment) and complete(fragment), such as one of a "
+                "FragmentWriteProgress.",
+                argument="progress",
+            )
+    return progress
 
 
 def _storage_version(asked: str | None) -> str | None:

@@ -38,6 +38,7 @@ from lancekit.pipeline.write import (
     Place,
     WriteTask,
 )
+from lancekit.progress import FragmentWriteProgress
 
 __all__ = [
     "Staged",
@@ -73,6 +74,8 @@ class WriteSettings:
     new_bases: tuple[BasePath, ...] = ()
     target_bases: tuple[str, ...] = ()
     target_all_bases: bool = False
+    #: is told of each fragment that is written
+    progress: FragmentWriteProgress | None = None
 
     def all_properties(self) -> dict[str, str]:
         """Return the transaction's properties, the commit message among them."""
@@ -159,7 +162,7 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
 def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
     """Write rows without committing them; errors as in `write_rows`."""
     plan = plan_write(source.schema, target, settings)
-    return plan.staged(source.write(plan.casts, plan.task))
+    return plan.staged(source.write(plan.casts, plan.task, settings.progress))
 
 
 def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:

@@ -29,6 +29,7 @@ from lancekit.pipeline.rewrite_columns import rewrite_locally
 from lancekit.pipeline.runner import LocalRunner, make_spark_source
 from lancekit.pipeline.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.sources import FragmentSource
 
 __all__ = ["LocalSource", "Source", "cast_all", "open_source"]
@@ -49,8 +50,10 @@ class Source(Protocol):
     def engine(self) -> str:
         """``local`` or ``spark``, as results show it."""
 
-    def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
-        """Cast the rows and write them to new fragments."""
+    def write(
+        self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
+    ) -> list[Fragment]:
+        """Cast the rows and write them to new fragments, of which ``progress`` is told."""
 
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None
@@ -128,9 +131,11 @@ class LocalSource:
         self._kept: KeptRows | None = None
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
-    def write(self, plan: CastPlan, task: WriteTask) -> list[Fragment]:
+    def write(
+        self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
+    ) -> list[Fragment]:
         """Cast the rows batch by batch and write them; memory is bounded by pages."""
-        return write_fragments(cast_all(plan, self._reader), task)
+        return write_fragments(cast_all(plan, self._reader), task, progress=progress)
 
     def check_keys(
         self, plan: CastPlan, clauses: MergeClauses, on: tuple[str, ...] | None = None

@@ -16,9 +16,10 @@ from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
+from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
 
-__all__ = ["Place", "WriteTask", "data_file", "delete_fragments", "write_fragments"]
+__all__ = ["Place", "WriteTask", "data_file", "delete_fragments", "tell_all", "write_fragments"]
 
 #: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
@@ -58,7 +59,10 @@ class WriteTask:
 
 
 def write_fragments(
-    batches: Iterable[pa.RecordBatch], task: WriteTask, sizes: Iterable[int] = ()
+    batches: Iterable[pa.RecordBatch],
+    task: WriteTask,
+    sizes: Iterable[int] = (),
+    progress: FragmentWriteProgress | None = None,
 ) -> list[Fragment]:
     """Write batches to new files, one fragment each; nothing refers to them yet.
 
@@ -71,11 +75,37 @@ def write_fragments(
     rest = _NonEmpty(batches)
     try:
         while rest:
-            fragments.append(_write_file(rest, task, next(limits), next(places)))
+            name, place = data_file_name(uuid.uuid4()), next(places)
+            if progress is not None:
+                progress.begin(_begun(DataFile(name, (), base_id=place.base_id)))
+            fragments.append(_write_file(rest, task, next(limits), place, name))
+            if progress is not None:
+                progress.complete(fragments[-1])
     except BaseException:
         delete_fragments(task.store, fragments, task.places)
         raise
     return fragments
+
+
+def tell_all(
+    progress: FragmentWriteProgress | None, fragments: Iterable[Fragment], task: WriteTask
+) -> None:
+    """Tell of fragments that were written elsewhere; if that raises, their files are removed."""
+    if progress is None:
+        return
+    written = list(fragments)
+    try:
+        for fragment in written:
+            (file,) = fragment.files
+            progress.begin(_begun(DataFile(file.path, (), base_id=file.base_id)))
+            progress.complete(fragment)
+    except BaseException:
+        delete_fragments(task.store, written, task.places)
+        raise
+
+
+def _begun(file: DataFile) -> Fragment:
+    return Fragment(id=0, files=(file,), physical_rows=0)
 
 
 def delete_fragments(
@@ -120,8 +150,7 @@ class _NonEmpty:
         return batch.slice(0, most)
 
 
-def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place) -> Fragment:
-    name = data_file_name(uuid.uuid4())
+def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place, name: str) -> Fragment:
     sink = place.store.create(place.name(name))
     try:
         settings: dict[str, Any] = {"checksums": True} if task.checksums else {}
