@@ -139,7 +139,7 @@ class SqlQuery:
 
     def _columns(self) -> list[str]:
         """Return the columns that the query may read: those whose names occur in it."""
-        names: list[str] = self._dataset.schema.names
+        names: list[str] = self._dataset._snapshot.manifest.schema.names
         if _ALL_COLUMNS.search(self._sql):
             return names
         text = self._sql.lower()
