@@ -120,6 +120,15 @@ def _function_of_source(library: ModuleType, uri: str) -> Any:
     return _merged(library, uri, _table(k=[1], v=["long"]), build)
 
 
+def _no_rows_in_place(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], v=["a"], w=[1]), uri)
+
+    def build(builder: Any) -> Any:
+        return builder.when_matched_update_all().write_mode("rewrite_columns")
+
+    return _merged(library, uri, _table(k=[1], v=["b"]).slice(0, 0), build)
+
+
 def _other_type(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1], v=["a"]), uri)
     return _merged(library, uri, _table(k=pa.array([2], pa.int32()), v=["b"]), _upsert)
@@ -204,6 +213,15 @@ DIFFERENCES = (
         "there is one filter language",
         _function_of_source,
         [(1, "long")],
+        REFUSED,
+    ),
+    Difference(
+        '`merge_insert` with `write_mode("rewrite_columns")`: a source without rows',
+        "changes nothing",
+        "an error, which says that the source has all columns",
+        "a batch of changes may be empty",
+        _no_rows_in_place,
+        [(1, "a", 1)],
         REFUSED,
     ),
     Difference(

@@ -40,6 +40,7 @@ class Merge:
         found = {
             "matched delete": self.matched == "delete",
             "by source": self.by_source != "stay",
+            "rewrite_columns": self.mode == "rewrite_columns",
         }
         return frozenset(trait for trait, holds in found.items() if holds)
 
@@ -112,7 +113,7 @@ def merge(draw: Draw, state: State, past: Past, *, of: Merge) -> Step | None:
         run,
         lambda now, _: model.merge(now, model.plain(data), data.column_names, clauses),
         ordered=False,
-        traits=of.traits,
+        traits=of.traits if data.num_rows else of.traits | {"no rows"},
     )
 
 
