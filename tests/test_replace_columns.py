@@ -106,6 +106,17 @@ def test_a_second_time_the_file_is_swapped(tmp_path: Path) -> None:
     assert ds.checkout_version(3).to_table()["x"].unique().to_pylist() == [1]
 
 
+def test_no_file_stays_of_which_all_fields_are_replaced_or_dropped(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": [1], "gone": ["a"]}, tmp_path / "d")
+    ds.add_columns({"k": "x + 1"})
+    ds.drop_columns(["gone"])
+    ds.replace_columns({"x": "x * 10"})
+    reference = lance.dataset(str(tmp_path / "d"))
+    reference.validate()
+    assert reference.to_table().to_pylist() == [{"x": 10, "k": 2}]
+    assert [list(f.fields) for f in reference.get_fragment(0).data_files()] == [[2], [0]]
+
+
 def test_other_columns_are_not_read(tmp_path: Path) -> None:
     ds = make(tmp_path / "t")
     ds.add_columns({"wide": "name"})

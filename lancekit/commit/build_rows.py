@@ -102,7 +102,8 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     origins = {f.id for f in operation.updated_fragments}.union(operation.removed_fragment_ids)
     new = numbered(manifest, operation.new_fragments)
     pure = [f.id for f in new if is_complete(f)]
-    updated = {f.id: without_dead(f) for f in operation.updated_fragments}
+    live = {field.id for field in schema.walk()}
+    updated = {f.id: without_dead(f, live) for f in operation.updated_fragments}
     counter = RowCounter(manifest.next_row_id)
     if manifest.has_stable_row_ids:
         new = moved_or_new(new, counter, draft.version, manifest.fragments, origins)
@@ -196,6 +197,7 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
         )
     draft.check_files(new)
     cast = _cast_fields(manifest.schema, operation.schema)
+    live = {f.id for f in operation.schema.walk()}
     changed: dict[int, set[int]] = {}
     updated: dict[int, Fragment] = {}
     for old in known:
@@ -211,13 +213,12 @@ def merge(draft: Draft, operation: ops.Merge) -> Built:
             )
         changed[old.id] = rewritten_fields(old, fragment)
         anew = changed[old.id] or live_fields(fragment).keys() & cast - live_fields(old).keys()
-        fragment = without_dead(fragment)
+        fragment = without_dead(fragment, live)
         if manifest.has_stable_row_ids and anew:
             fragment = all_updated(fragment, draft.version)
         updated[old.id] = fragment
     added, next_row_id = draft.new_rows(new)
     fragments = known.edit(updated=updated, added=added)
-    live = {f.id for f in operation.schema.walk()}
     if not live.issuperset(f.id for f in manifest.schema.walk()):
         fragments = fragments.edit(updated=without_unread(fragments, live))
     indices = pruned(draft.indices, operation.schema, fragments, changed)
@@ -245,12 +246,14 @@ def data_replacement(draft: Draft, operation: ops.DataReplacement) -> Built:
             hint="Replace one set of columns at a time.",
         )
     check_known(manifest.fragments, _named(operation))
+    live = {field.id for field in manifest.schema.walk()}
     updated: dict[int, Fragment] = {}
     for group in operation.replacements:
         fragment = updated.get(group.fragment_id) or manifest.fragments.get(group.fragment_id)
         if fragment is None:
             continue
-        replaced = without_dead(replace(fragment, files=_swapped(fragment, group.new_file)))
+        swapped = replace(fragment, files=_swapped(fragment, group.new_file))
+        replaced = without_dead(swapped, live)
         draft.check_files([replaced])
         if manifest.has_stable_row_ids:
             replaced = all_updated(replaced, draft.version)

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 from lancekit.commit.row_identity import RowCounter, all_new
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.fragment import TOMBSTONE, Fragment, FragmentList
+from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath, Manifest
 
-__all__ = ["Built", "Draft", "check_files", "check_known", "numbered", "with_bases", "without_dead"]
-__all__ += ["without_unread"]
+__all__ = ["Built", "Draft", "check_files", "check_format", "check_known", "numbered", "with_bases"]
+__all__ += ["without_dead", "without_unread"]
 
 _FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
     "0.1": frozenset({(0, 1), (0, 2)}),
@@ -88,8 +88,7 @@ def check_files(
 
     A table of `mixed` file versions takes any of 2.x.
     """
-    major, minor = (int(part) for part in storage_version.split("."))
-    known = _FILE_VERSIONS.get(storage_version, frozenset({(major, minor)}))
+    known = _FILE_VERSIONS.get(storage_version, frozenset({_numbers(storage_version)}))
     if mixed:
         known |= _MIXABLE
     for fragment in fragments:
@@ -109,6 +108,22 @@ def check_files(
                 )
 
 
+def check_format(manifest: Manifest, asked: str) -> None:
+    """Raise ``InvalidArgumentError`` if files of a format cannot be added to a table."""
+    if asked != manifest.storage_version and not manifest.has_mixed_files:
+        raise InvalidArgumentError(
+            f"Files of format {asked} cannot be added to a dataset of {manifest.storage_version}.",
+            hint="All files of a version have the same format: leave data_storage_version out, or "
+            'write all rows again with mode="overwrite".',
+            data_storage_version=asked,
+        )
+
+
+def _numbers(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")
+    return int(major), int(minor)
+
+
 def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
     """Raise ``InvalidArgumentError`` if a fragment to be changed is not there."""
     known = set(fragments.ids.tolist())
@@ -120,9 +135,9 @@ def check_known(fragments: FragmentList, changed: Iterable[Fragment]) -> None:
         )
 
 
-def without_dead(fragment: Fragment) -> Fragment:
-    """Drop the data files in which no field is alive."""
-    files = tuple(f for f in fragment.files if any(id_ != TOMBSTONE for id_ in f.fields))
+def without_dead(fragment: Fragment, live: Set[int]) -> Fragment:
+    """Drop the data files in which no field is in the schema, whose ids are `live`."""
+    files = tuple(file for file in fragment.files if not live.isdisjoint(file.fields))
     return fragment if len(files) == len(fragment.files) else replace(fragment, files=files)
 
 
