@@ -35,7 +35,6 @@ REFUSED: Mapping[str, str] = {
     "session": "there is no cache to share",
     "read_params": "reads have no such settings",
     "serialized_manifest": "open the dataset by its path or URI",
-    "data_storage_version": "rows are written in the dataset's own file version",
 }
 
 

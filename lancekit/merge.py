@@ -9,12 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_names, refuse
+from lancekit.arguments import check_list, check_names
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
+from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.explain_merge import explain_merge, explain_unknown_merge
 from lancekit.operations.explanation import Explanation
 from lancekit.operations.merge_insert import check_clauses, merge_insert, prepare_merge
@@ -56,6 +57,14 @@ class MergeInsertBuilder(PartOfPylance):
     def _with(self, **changes: Any) -> MergeInsertBuilder:
         self._clauses = replace(self._clauses, **changes)
         return self
+
+    def _with_files(self, **changes: Any) -> MergeInsertBuilder:
+        files = replace(self._clauses.files, **changes)
+        if files.every and files.bases:
+            raise InvalidArgumentError(
+                "target_bases and target_all_bases were given.", hint="Call one of the two."
+            )
+        return self._with(files=files)
 
     # ---- what to do
 
@@ -161,10 +170,54 @@ class MergeInsertBuilder(PartOfPylance):
         """Do nothing: lancekit joins without indices, so this hint changes no result."""
         return self
 
+    def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
+        """Write new rows to base paths, file by file in turn.
+
+        Columns that are written anew, and marks of deleted rows, stay in the dataset's own folder.
+
+        Parameters
+        ----------
+        bases
+            Their names or paths; the dataset's own URI stands for its folder.
+
+        Raises
+        ------
+        InvalidArgumentError
+            None were given, or `target_all_bases` was called.  That there is no such base path is
+            found when the merge runs.
+        """
+        names = tuple(check_list("target_bases", bases, "names or paths"))
+        if not names:
+            raise InvalidArgumentError(
+                "target_bases names no base path.",
+                hint="Leave it out to write to the dataset's own folder.",
+            )
+        return self._with_files(bases=names)
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
+        """Write new rows to all base paths that the dataset has when the merge runs.
+
+        Parameters
+        ----------
+        include_primary
+            Whether the dataset's own folder is one of them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `target_bases` was called.
+        """
+        return self._with_files(every=True, primary=bool(include_primary))
+
     def data_storage_version(self, version: str) -> MergeInsertBuilder:
-        """Refuse: new rows are written in the dataset's own file version."""
-        refuse("merge_insert", data_storage_version=version)
-        return self
+        """Set the format of new files; a table whose formats were not mixed has but its own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such format.  That the table cannot have it is found when the merge runs.
+        """
+        return self._with_files(storage_version=check_file_version("data_storage_version", version))
 
     # ---- telling
 

@@ -18,7 +18,6 @@ _SESSION = "there is no cache or session object"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
 _NEVER = "pylance has the name and refuses it"
 _PLAN = "there is no query plan to show"
-_BASES = "new data goes to the dataset's own folder"
 
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "LanceDataset": {
@@ -85,8 +84,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     },
     "MergeInsertBuilder": {
         "mark_sstables_as_compacted": _MEMWAL,
-        "target_all_bases": _BASES,
-        "target_bases": _BASES,
     },
     "DatasetOptimizer": {
         "optimize_indices": _INDEX,

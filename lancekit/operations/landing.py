@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from lancekit.commit.draft import check_format
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
@@ -20,7 +21,15 @@ def write_task(
     storage_version: str | None = None,
     max_bytes_per_file: int = MAX_BYTES_PER_FILE,
 ) -> WriteTask:
-    """Return how to write rows that are to be added to a version."""
+    """Return how to write rows that are to be added to a version.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Its files are of another format than the one that was asked for.
+    """
+    if storage_version is not None:
+        check_format(snapshot.manifest, storage_version)
     return WriteTask(
         store=snapshot.store,
         schema=snapshot.manifest.schema,

@@ -24,9 +24,11 @@ from lancekit.operations.landing import removed_unless_landed, write_task
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.operations.rewrite_columns import check_rewrite, rewrite_operation
+from lancekit.operations.write_places import chosen_places
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
+from lancekit.pipeline.write import WriteTask
 from lancekit.scan.sources import fragment_sources
 
 __all__ = ["check_clauses", "dry_merge", "merge_insert", "plan_merge", "prepare_merge"]
@@ -148,8 +150,9 @@ def merge_insert(
     prepare = _prepare(snapshot, source, clauses)
 
     def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
-        work = prepare(current)
-        with removed_unless_landed(current.store, work.written):
+        task = _task(current, clauses)
+        work = prepare(current, task)
+        with removed_unless_landed(current.store, work.written, task.places):
             operation = _operation(current, work, clauses)
             pending = Pending(
                 operation=operation,
@@ -213,7 +216,7 @@ def prepare_merge(
     The transaction keeps the filter of the inserted keys, so that it stays guarded against other
     merges that land before it is committed.  Its files stay, whether it is committed or not.
     """
-    work = _prepare(snapshot, source, clauses)(snapshot)
+    work = _prepare(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
     operation = _operation(snapshot, work, clauses)
     transaction = Transaction(read_version=snapshot.version, operation=operation)
     return transaction, {
@@ -235,7 +238,7 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
     SchemaMismatchError, DuplicateKeysError, MatchedRowsError
         As in `merge_insert`.
     """
-    return _prepare(snapshot, source, clauses, dry=True)(snapshot)
+    return _prepare(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
 
 
 def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
@@ -263,21 +266,32 @@ def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Cas
 
 def _prepare(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
-) -> Callable[[Snapshot], MergeWork]:
+) -> Callable[[Snapshot, WriteTask], MergeWork]:
     """Check a merge against a version; return what works it out, on this version or a newer."""
     schema = snapshot.manifest.schema
     plan = plan_merge(snapshot, source, clauses)
 
-    def work(current: Snapshot) -> MergeWork:
+    def work(current: Snapshot, task: WriteTask) -> MergeWork:
         check_writable(current)
         newest = current.manifest.schema
         # over a rename or a cast that landed meanwhile, the rows may not fit any more
         casts = plan if newest == schema else _plan(newest.to_arrow(), source.schema, clauses)
         guarded = _guarded(newest, clauses, casts)
-        task = write_task(current)
         return source.merge(casts, fragment_sources(current), guarded, task, dry=dry)
 
     return work
+
+
+def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
+    files = clauses.files
+    places = chosen_places(
+        current.line,
+        current.manifest.base_paths,
+        files.bases,
+        every=files.every,
+        primary=files.primary,
+    )
+    return replace(write_task(current, files.storage_version), places=places)
 
 
 def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:

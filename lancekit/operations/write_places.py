@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from lancekit.commit.draft import with_bases
 from lancekit.commit.line import Line
@@ -33,7 +34,12 @@ def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePat
 
 
 def chosen_places(
-    line: Line, bases: Sequence[BasePath], wanted: Sequence[str], *, every: bool
+    line: Line,
+    bases: Sequence[BasePath],
+    wanted: Sequence[str],
+    *,
+    every: bool,
+    primary: bool = True,
 ) -> tuple[Place, ...]:
     """Return where to write files in turn; nothing if that is the dataset's own folder alone.
 
@@ -44,14 +50,14 @@ def chosen_places(
     bases
         Its base paths.
     wanted
-        The names or paths of those to write to.
-    every
-        Write to the dataset's folder and to all base paths.
+        The names or paths of those to write to; the dataset's own place is its folder.
+    every, primary
+        Write to all base paths, and to the dataset's folder unless ``primary`` is false.
 
     Raises
     ------
     InvalidArgumentError
-        No base path has such a name, or both were asked for.
+        No base path has such a name, both were asked for, or there is nowhere to write to.
     UntrustedBaseError
         A base path is in a store that is not trusted.
     """
@@ -61,8 +67,24 @@ def chosen_places(
         )
     if every:
         ordered = sorted(bases, key=lambda base: base.id)
-        return (Place(line.store), *(_place(line, base) for base in ordered)) if bases else ()
-    return tuple(_place(line, _named(bases, text)) for text in wanted)
+        if not (ordered or primary):
+            raise InvalidArgumentError(
+                "The dataset has no base paths to write to.",
+                hint="Add some with add_bases(), or write to the dataset's own folder too.",
+            )
+        own = (Place(line.store),) if primary and ordered else ()
+        return (*own, *(_place(line, base) for base in ordered))
+    return tuple(
+        Place(line.store) if _is_own(line, text) else _place(line, _named(bases, text))
+        for text in wanted
+    )
+
+
+def _is_own(line: Line, text: str) -> bool:
+    place = text.removeprefix("file://")
+    if "://" in place:
+        return place.rstrip("/") == line.uri
+    return "://" not in line.uri and str(Path(place).absolute()) == line.uri
 
 
 def _named(bases: Sequence[BasePath], text: str) -> BasePath:

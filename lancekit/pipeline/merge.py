@@ -7,7 +7,7 @@ either way.  What is here is what both ways need.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from lancekit.pipeline.mark import Marked, MarkTask, find_rows
 from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.patch import Patched, added_files
 from lancekit.pipeline.probe import show_keys
+from lancekit.pipeline.write import NewFiles
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
@@ -74,6 +75,8 @@ class MergeClauses:
     rewrite_columns
         Whether updated rows stay where they are, and the source's columns of their fragments are
         written anew; else the rows are, whole.
+    files
+        Where new rows go; columns that are written anew stay in the dataset's own folder.
     """
 
     on: tuple[str, ...]
@@ -86,6 +89,7 @@ class MergeClauses:
     guard: tuple[tuple[str, ...], ...] = ()
     guard_updates: bool = False
     rewrite_columns: bool = False
+    files: NewFiles = field(default_factory=NewFiles)
 
 
 @dataclass(frozen=True, kw_only=True)

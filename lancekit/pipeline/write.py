@@ -19,7 +19,15 @@ from lancekit.format.schema import LanceSchema
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
 
-__all__ = ["Place", "WriteTask", "data_file", "delete_fragments", "tell_all", "write_fragments"]
+__all__ = [
+    "NewFiles",
+    "Place",
+    "WriteTask",
+    "data_file",
+    "delete_fragments",
+    "tell_all",
+    "write_fragments",
+]
 
 #: the reference's defaults
 MAX_ROWS_PER_FILE = 1 << 20
@@ -37,6 +45,26 @@ class Place:
     def name(self, file: str) -> str:
         """Return where in the store a data file lies."""
         return f"{self.folder}/{file}" if self.folder else file
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFiles:
+    """Which base paths new fragments are written to, and in which format.
+
+    Attributes
+    ----------
+    bases
+        Their names or paths; the dataset's own means its own folder.
+    every, primary
+        All of them instead, and whether the dataset's own folder is one of those.
+    storage_version
+        The format, ``None`` for the dataset's.
+    """
+
+    bases: tuple[str, ...] = ()
+    every: bool = False
+    primary: bool = True
+    storage_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

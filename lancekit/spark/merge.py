@@ -140,7 +140,7 @@ def merge_by_join(
     matches = concatenated([part.matches for part in parts], np.int64)
     error = _refusal(parts, matches, clauses)
     if error is not None:
-        delete_fragments(task.store, _fragments(parts))
+        delete_fragments(task.store, _fragments(parts), task.places)
         raise error
     return _finish(parts, matches, None, target, work, match, skipped)
 
@@ -185,7 +185,7 @@ def _run(
         return work(read(batches))
 
     def discard(part: Found) -> None:
-        delete_fragments(work.task.store, part.new)
+        delete_fragments(work.task.store, part.new, work.task.places)
 
     return collect(frame, run, discard=discard, what="merging")
 
@@ -240,7 +240,7 @@ def _finish(
             left_out=deleted,
         )
     except BaseException:
-        delete_fragments(task.store, new)
+        delete_fragments(task.store, new, task.places)
         raise
 
 

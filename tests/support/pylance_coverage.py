@@ -89,7 +89,9 @@ DIFFERENCES: dict[str, str] = {
     "LanceFragment.to_batches": "keywords of `scanner`",
     "LanceFragment.to_pandas": "keywords of `scanner`",
     "LanceFragment.to_table": "keywords of `scanner`",
-    "MergeInsertBuilder.data_storage_version": "refused: the dataset's own is kept",
+    "MergeInsertBuilder.data_storage_version": (
+        "another format than the dataset's is refused where formats are not mixed already"
+    ),
     "MergeInsertBuilder.execute": "a `MergeResult`, which answers to the dictionary's keys",
     "MergeInsertBuilder.use_index": "a hint that changes nothing",
     "LanceDataset.delete": "a `DeleteResult`, which answers to the dictionary's key",
