@@ -148,7 +148,8 @@ class Changing(Handle):
         left_on
             The dataset's key column, or a hidden one such as ``_rowid``.
         right_on
-            Their key column, of the same type and by default of the same name.
+            Their key column, by default of the same name.  Its type is the same, or one of whole
+            numbers or of text for another: such keys are cast, without loss.
         schema
             The schema of ``data_obj``, if it does not say.
 

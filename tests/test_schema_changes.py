@@ -185,9 +185,9 @@ def test_an_old_release_reads_on(tmp_path: Path, pylance4: Run, change: str) -> 
         (lambda ds: ds.add_columns(double, read_columns=["zz"]), ColumnNotFoundError, "zz"),
         (lambda ds: ds.merge(joined(a=[3], b=["p"]), "a"), InvalidArgumentError, "already"),
         (
-            lambda ds: ds.merge(joined(a=pa.array([3], pa.int32()), z=["p"]), "a"),
+            lambda ds: ds.merge(joined(a=pa.array([3], pa.float32()), z=["p"]), "a"),
             InvalidArgumentError,
-            "int32",
+            "float",
         ),
         (lambda ds: ds.merge(joined(q=[3], z=["p"]), "a"), ColumnNotFoundError, "a"),
         (lambda ds: ds.merge(joined(a=[3]), "a"), InvalidArgumentError, "No columns"),
@@ -202,6 +202,21 @@ def test_what_is_refused(
         change(ds)
     assert lk.dataset(str(tmp_path / "d")).version == ds.version == 2
     assert sorted(path.name for path in (tmp_path / "d" / "data").iterdir()) == files
+
+
+def test_a_key_of_another_width_is_cast(tmp_path: Path) -> None:
+    ds = make(lk, tmp_path / "d")
+    rows = joined(a=pa.array([3], pa.int32()), z=["p"])
+    assert ds.explain.merge(rows, "a").commits == ("Merge",)
+    ds.merge(rows, "a")
+    assert ds.to_table(filter="a = 3")["z"].to_pylist() == ["p"]
+
+
+def test_halves_that_are_copied_stay_halves(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"h": pa.array([1.5, None], pa.float16())}, tmp_path / "d")
+    ds.add_columns({"copy": "h"})
+    assert ds.schema.field("copy").type == pa.float16()
+    assert ds.to_table()["copy"].to_pylist() == [1.5, None]
 
 
 def test_values_that_do_not_fit(tmp_path: Path) -> None:

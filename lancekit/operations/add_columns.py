@@ -254,10 +254,11 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
 
 
 def _type_of(expression: Expr, schema: pa.Schema) -> pa.DataType:
-    """Return the type of a new column: a dictionary's, which is computed with as its values."""
+    """Return the type of a new column; one that is copied keeps what is not computed with."""
     column = column_alone(expression)
     kind = expression.type if column is None else schema.field(column).type
-    return kind if pa.types.is_dictionary(kind) else expression.type
+    kept = pa.types.is_dictionary(kind) or pa.types.is_float16(kind)
+    return kind if kept else expression.type
 
 
 def _streamed(current: Snapshot, new: NewColumns) -> Addition:
