@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancekit.arguments import check_list, check_names
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
@@ -386,5 +386,9 @@ def _sql(name: str, value: Any) -> str | None:
             f"{name} of a merge-insert is {value!r:.80}.",
             hint="Pass SQL text, such as 'source.version > target.version'.",
             argument=name,
+        )
+    if value is not None and not value.strip():
+        raise PredicateError(
+            f"{name} of a merge-insert is empty.", hint="Leave it out for all rows."
         )
     return value

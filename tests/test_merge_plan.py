@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,12 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import (
+    ColumnNotFoundError,
     DuplicateKeysError,
     InvalidArgumentError,
     InvalidTypeError,
     MatchedRowsError,
+    PredicateError,
     ReadOnlyError,
     SchemaMismatchError,
 )
@@ -222,6 +225,58 @@ def test_arguments_of_the_builder(tmp_path: Path) -> None:
     for call, kind, text in wrong:
         with pytest.raises(kind, match=text):
             call(ds.merge_insert("id"))
+
+
+@pytest.mark.parametrize(
+    ("clause", "text"),
+    [
+        (lambda m: m.when_matched_update_all("target.vv = 'a'"), "'vv'"),
+        (lambda m: m.when_matched_update_all("source.n"), "not true or false"),
+        (lambda m: m.when_matched_update_all(" "), "condition of a merge-insert is empty"),
+        (lambda m: m.when_not_matched_by_source_delete("nope = 1"), "'nope'"),
+        # not all rows: the condition was forgotten
+        (lambda m: m.when_not_matched_by_source_delete(""), "expr of a merge-insert is empty"),
+    ],
+)
+def test_conditions_are_checked_where_no_row_asks_for_them(
+    tmp_path: Path, clause: Any, text: str
+) -> None:
+    ds = target(tmp_path / "t")
+    before = tree_hash(tmp_path)
+    new = pa.table({"id": [1000], "v": ["x"], "n": pa.array([0], pa.int32())})
+    works: tuple[Callable[[Any], Any], ...] = (
+        lambda m: m.execute(new),
+        lambda m: m.execute(ds.to_table()),
+        lambda m: m.preview(new),
+        lambda m: m.explain(new),
+        lambda m: m.explain(schema=new.schema),
+    )
+    for work in works:
+        with pytest.raises(PredicateError, match=text):
+            work(clause(ds.merge_insert("id").when_not_matched_insert_all()))
+    assert tree_hash(tmp_path) == before
+
+
+def test_an_explanation_checks_the_schema_that_it_is_given(tmp_path: Path) -> None:
+    made = target(tmp_path / "t").merge_insert("id").when_matched_update_all()
+    with pytest.raises(ColumnNotFoundError, match="'id'"):
+        made.explain(schema=pa.schema({"v": pa.string()}))
+    with pytest.raises(InvalidTypeError, match="schema is 5"):
+        made.explain(schema=5)
+    made.write_mode("rewrite_columns")
+    with pytest.raises(InvalidArgumentError, match="schema="):
+        made.explain()
+    told = made.explain(schema=pa.schema({"id": pa.int64(), "v": pa.string()}))
+    assert told.writes is not None
+    assert "files with v" in told.writes.what
+
+
+@pytest.mark.parametrize("condition", ["true", "source.n > 3", "target.n > 3"])
+def test_a_condition_reads_no_more_than_it_names(tmp_path: Path, condition: str) -> None:
+    ds = target(tmp_path / "t")
+    made = ds.merge_insert("id").when_matched_update_all(condition)
+    expected = {"true": 11, "source.n > 3": 0, "target.n > 3": 3}
+    assert made.execute(SOURCE)["num_updated_rows"] == expected[condition]
 
 
 def test_explanations_and_plans_as_text(tmp_path: Path) -> None:

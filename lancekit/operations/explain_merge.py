@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lancekit.commit.snapshot import Snapshot
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import top_of
 from lancekit.operations.explanation import Explanation, Writes, explanation, reads
-from lancekit.operations.merge_insert import plan_merge
-from lancekit.operations.rewrite_columns import check_rewrite
+from lancekit.operations.merge_insert import check_merge, plan_merge
 from lancekit.operations.stored_bytes import stored_bytes
 from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.merge import MergeClauses, writes_rows
@@ -35,9 +35,15 @@ def explain_unknown_merge(
     snapshot: Snapshot, clauses: MergeClauses, schema: pa.Schema | None, choice: Choice
 ) -> Explanation:
     """Explain the merge of a source of which no more than its schema is known."""
+    if schema is None and clauses.rewrite_columns:
+        raise InvalidArgumentError(
+            "Which columns are written anew depends on those of the source.",
+            hint="Pass the rows, or schema= with their columns.",
+        )
     known = snapshot.manifest.schema.to_arrow() if schema is None else schema
-    if clauses.rewrite_columns:
-        check_rewrite(snapshot.manifest.schema, clauses, known.names)
+    if not isinstance(known, pa.Schema):
+        raise InvalidTypeError(f"schema is {schema!r:.80}.", hint="Pass a pyarrow Schema.")
+    check_merge(snapshot.manifest.schema, known, clauses)
     return explained(snapshot, known, clauses, choice)
 
 

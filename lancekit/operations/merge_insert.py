@@ -29,9 +29,18 @@ from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import Source
 from lancekit.pipeline.write import WriteTask
+from lancekit.scan.blobs import blob_view
+from lancekit.scan.predicate import Predicate
 from lancekit.scan.sources import fragment_sources
 
-__all__ = ["check_clauses", "dry_merge", "merge_insert", "plan_merge", "prepare_merge"]
+__all__ = [
+    "check_clauses",
+    "check_merge",
+    "dry_merge",
+    "merge_insert",
+    "plan_merge",
+    "prepare_merge",
+]
 
 
 def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
@@ -241,6 +250,26 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
     return _prepare(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
 
 
+def check_merge(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+    """Check a merge as far as columns tell, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The columns do not fit the dataset, or the clauses.
+    """
+    plan = _plan(schema.to_arrow(), source, clauses)
+    if clauses.rewrite_columns:
+        check_rewrite(schema, clauses, plan.target.names)
+    # conditions are checked here, since there may be no row that they are asked of
+    if clauses.condition is not None:
+        sides = {"source": pa.struct(plan.target), "target": pa.struct(schema.to_arrow())}
+        Predicate.parse(clauses.condition, pa.schema(sides))
+    if clauses.delete_by_source:
+        Predicate.parse(clauses.delete_by_source, blob_view(schema).to_arrow())
+    return plan
+
+
 def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
     """Check a merge against a version, and return the casts of its source.
 
@@ -252,9 +281,7 @@ def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Cas
         A key occurs more than once in the source.
     """
     schema = snapshot.manifest.schema
-    plan = _plan(schema.to_arrow(), source.schema, clauses)
-    if clauses.rewrite_columns:
-        check_rewrite(schema, clauses, plan.target.names)
+    plan = check_merge(schema, source.schema, clauses)
     source.check_keys(plan, clauses)
     guard = _guarded(schema, clauses, plan).guard
     key = tuple(path[0] for path in guard if len(path) == 1)

@@ -25,6 +25,7 @@ from lancekit.pipeline.merge import (
     with_row_ids,
 )
 from lancekit.pipeline.probe import Matches, ProbeTask, key_values, probe_fragment
+from lancekit.pipeline.rewrite_columns import condition_columns
 from lancekit.pipeline.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.fragment import FragmentReader
@@ -128,13 +129,14 @@ class _NewRows:
         """Return those of a fragment's matches for which the condition holds."""
         if self.clauses.condition is None or self.clauses.matched != "update":
             return match
-        target = self.by_id[match.fragment_id]
+        target, condition = self.by_id[match.fragment_id], self.clauses.condition
+        old_names = condition_columns(condition, target.schema.names)
         reader, chosen = FragmentReader(target), [np.empty(0, np.int64)]
         for start in range(0, len(match.offsets), self.step):
             part = slice(start, start + self.step)
-            old = reader.read(target.schema.names, match.offsets[part])
+            old = reader.read(old_names, match.offsets[part]) if old_names else None
             new = self.source.take(pa.array(match.source_rows[part]))
-            chosen.append(condition_holds(self.clauses.condition, new, old) + start)
+            chosen.append(condition_holds(condition, new, old) + start)
         return _part(match, np.concatenate(chosen))
 
     def write(
