@@ -95,12 +95,16 @@ def _plan(bits: int, width: int) -> _Plan:
     )
 
 
-def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
+def unpack_blocks(
+    packed: NDArray[Any], width: int, into: NDArray[Any] | None = None
+) -> NDArray[Any]:
     """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
 
     The word type is the unpacked type; ``width`` is not 0.  Only the words of a block need to be
-    contiguous.  All steps but the last stay in the cache: a tile is brought into the order of the
-    values first, a row of all lanes as one element, and then shifted as a whole.
+    contiguous.  The values go ``into`` a table of their shape, if one is given.
+
+    All steps but the last stay in the cache: a tile is brought into the order of the values first,
+    a row of all lanes as one element, and then shifted as a whole.
     """
     dtype = packed.dtype
     bits = dtype.itemsize * 8
@@ -110,7 +114,7 @@ def unpack_blocks(packed: NDArray[Any], width: int) -> NDArray[Any]:
     made = plan.made * lanes
     stored = width * lanes
     tile = max(1, min(blocks, _TILE // (BLOCK * dtype.itemsize)))
-    out = _table(blocks, BLOCK, dtype)
+    out = _table(blocks, BLOCK, dtype) if into is None else into
     words, rows = _table(tile, stored + made, dtype), _table(tile, BLOCK, dtype)
     unused = dtype.type(bits - width)
     for start in range(0, blocks, tile):

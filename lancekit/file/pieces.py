@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,14 @@ from lancekit.file.bitpacking import BLOCK, unpack_blocks
 from lancekit.file.chunks import Part, interleave
 from lancekit.file.compression import SCHEMES, ZSTD_MAGIC, decompress, decompress_all
 from lancekit.file.faults import Unsupported, require
-from lancekit.file.memory import Bytes, Ints, gather, starts_of, view
+from lancekit.file.memory import Bytes, Ints, gather, scratch, starts_of, view
 from lancekit.file.raw import Bits, Fixed, Raw, Variable
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["Pieces", "decode_blocks", "decode_one", "kind_of", "run_type", "word_type"]
+
+#: Chunks packed to one width are unpacked where they lie, if they lie in so few runs each.
+_RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,26 +113,32 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
     size = dtype.itemsize
     bodies = Pieces(pieces.data, pieces.starts + size, pieces.lengths - size)
+    values = scratch(len(counts) * BLOCK * size)
+    out = values.view(dtype).reshape(-1, BLOCK)
     used = np.flatnonzero(np.bincount(widths)).tolist()
-    if len(used) == 1:
-        out = _unpack(bodies, dtype, used[0])
+    borders = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
+    if len(borders) <= _RUNS * len(used):
+        for start, stop in pairwise(borders):
+            _unpack(bodies.some(slice(start, stop)), int(widths[start]), out[start:stop])
     else:
-        out = np.empty((len(counts), BLOCK), dtype)
         for width in used:
             which = widths == width
-            out[which] = _unpack(bodies.some(which), dtype, width)
-    values = out.reshape(-1).view(np.uint8)
+            part = np.empty((np.count_nonzero(which), BLOCK), dtype)
+            _unpack(bodies.some(which), width, part)
+            out[which] = part
     if (counts[:-1] == BLOCK).all():
         return Fixed(size, values[: total * size], total)
     # levels of chunks may hold fewer values
     return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
-def _unpack(pieces: Pieces, dtype: Any, width: int) -> NDArray[Any]:
+def _unpack(pieces: Pieces, width: int, out: NDArray[Any]) -> None:
     """Unpack one block of 1024 values from every piece."""
     if width == 0:
-        return np.zeros((len(pieces.starts), BLOCK), dtype)
-    return unpack_blocks(pieces.table(dtype, width * BLOCK // (dtype.itemsize * 8)), width)
+        out[:] = 0
+        return
+    lanes = BLOCK // (out.dtype.itemsize * 8)
+    unpack_blocks(pieces.table(out.dtype, width * lanes), width, out)
 
 
 def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:

@@ -5,27 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 from pyroaring import BitMap
 
 from lancekit.errors import FormatError
 from lancekit.format.deletions import to_bitmap
-from lancekit.scan.fragment import FragmentReader
+from lancekit.scan.fragment import FragmentReader, as_offsets
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.scanner import (
     ScanRequest,
+    block_rows,
     plan_columns,
-    read_block,
     read_together,
-    scan_open_fragment,
+    select_rows,
 )
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import JointReader
 
 __all__ = ["MarkTask", "Marked", "find_rows", "find_rows_together", "mark_tasks"]
-
-_OFFSET_BITS = np.uint64(32)
-_OFFSETS = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +47,13 @@ class Marked:
 
 def find_rows(task: MarkTask) -> Marked:
     """Return the offsets of the live rows that the predicate selects."""
-    request = _request(task)
     reader = FragmentReader(task.source)
+    step = block_rows(task.source.schema, _request(task))
     rows = BitMap()
-    for block in scan_open_fragment(reader, request):
-        addresses = block.column("_rowaddr").to_numpy()
-        rows |= to_bitmap(addresses & _OFFSETS)
+    for start in range(0, reader.physical_rows, step):
+        stop = min(start + step, reader.physical_rows)
+        found, _ = select_rows(reader, task.predicate, start, stop)
+        rows |= to_bitmap(as_offsets(found))
     return Marked(
         fragment_id=task.source.fragment.id,
         rows=rows,
@@ -88,17 +85,14 @@ def find_rows_together(task: MarkTask) -> list[Marked]:
 
 def _found_in_all(task: MarkTask) -> list[Marked]:
     reader = JointReader((task.source, *task.others))
-    block = read_block(reader, _request(task), 0, reader.physical_rows)
-    addresses = block.column("_rowaddr").to_numpy()
-    owners = addresses >> _OFFSET_BITS
-    by_id = {part.source.fragment.id: part for part in reader.readers}
+    found, _ = select_rows(reader, task.predicate, 0, reader.physical_rows)
     return [
         Marked(
-            fragment_id=owner,
-            rows=to_bitmap(addresses[owners == np.uint64(owner)] & _OFFSETS),
-            deleted_before=by_id[owner].deleted,
+            fragment_id=part.source.fragment.id,
+            rows=to_bitmap(rows),
+            deleted_before=part.deleted,
         )
-        for owner in np.unique(owners).tolist()
+        for part, rows in reader.split(as_offsets(found))
     ]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -17,9 +16,9 @@ from lancekit.pipeline.mark import Marked
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.scan.assign import Assignment
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.fragment import FragmentReader, Offsets
+from lancekit.scan.fragment import FragmentReader, Offsets, as_offsets
 from lancekit.scan.predicate import HIDDEN_COLUMNS, Predicate
-from lancekit.scan.scanner import ScanRequest, plan_columns, project, row_bytes
+from lancekit.scan.scanner import ScanRequest, block_rows, plan_columns, project, select_rows
 from lancekit.scan.sources import FragmentSource
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
@@ -91,14 +90,16 @@ def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets
     hidden = [name for name in HIDDEN_COLUMNS if name in wanted]
     outputs = plan_columns(schema, None, hidden)
     request = ScanRequest(outputs=outputs, predicate=task.predicate)
-    step = max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
+    inputs = {output.column for output in outputs}
+    step = block_rows(schema, request)
     for start in range(0, reader.physical_rows, step):
-        live = reader.live_between(start, min(start + step, reader.physical_rows))
-        rows: Offsets = np.arange(live.start, live.stop) if isinstance(live, range) else live
+        stop = min(start + step, reader.physical_rows)
         known = None
-        if task.predicate is not None:
-            known = condition.read(sorted(task.predicate.columns), live)
-            chosen = np.flatnonzero(task.predicate.mask(known).to_numpy(zero_copy_only=False))
-            rows, known = rows[chosen], known.take(pa.array(chosen))
+        if task.predicate is None:
+            chosen = reader.live_between(start, stop)
+        else:
+            keep = inputs if condition is reader else ()
+            chosen, known = select_rows(condition, task.predicate, start, stop, keep)
+        rows = as_offsets(chosen)
         if len(rows):
-            yield rows, project(reader, outputs, rows, known if condition is reader else None)
+            yield rows, project(reader, outputs, chosen, known)

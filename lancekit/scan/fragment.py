@@ -27,7 +27,7 @@ from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blo
 from lancekit.scan.parts import joined, stored_part
 from lancekit.scan.sources import FragmentSource
 
-__all__ = ["META_COLUMNS", "FragmentReader"]
+__all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
 
 Offsets = npt.NDArray[np.int64]
 
@@ -103,7 +103,7 @@ class FragmentReader:
             if name in stored:
                 arrays.append(stored[name])
             else:
-                offsets = _as_offsets(rows)
+                offsets = as_offsets(rows)
                 values = META_COLUMNS[name](self, offsets)
                 gone = self._gone(offsets) if name in ("_rowid", "_rowaddr") else None
                 arrays.append(pa.chunked_array([pa.array(values, pa.uint64(), mask=gone)]))
@@ -289,7 +289,8 @@ def column_field(schema: LanceSchema, name: str) -> pa.Field:
     return path_field(schema, name)
 
 
-def _as_offsets(rows: Offsets | range) -> Offsets:
+def as_offsets(rows: Offsets | range) -> Offsets:
+    """Return rows as an array."""
     return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
 
 

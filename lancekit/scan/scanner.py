@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
+from lancekit.file.bits import flags_of
 from lancekit.format.paths import canonical
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
@@ -27,13 +28,14 @@ __all__ = [
     "Output",
     "Scan",
     "ScanRequest",
+    "block_rows",
     "plan_columns",
     "read_block",
     "read_together",
     "row_bytes",
     "scan_fragment",
-    "scan_open_fragment",
     "scan_together",
+    "select_rows",
 ]
 
 #: rows of a batch, as in the reference
@@ -148,12 +150,8 @@ def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
 
 def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
     """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
-    yield from scan_open_fragment(FragmentReader(source), request)
-
-
-def scan_open_fragment(reader: FragmentReader, request: ScanRequest) -> Iterator[pa.Table]:
-    """Do the same with a fragment that is open already."""
-    step = _block_rows(reader.source.schema, request)
+    reader = FragmentReader(source)
+    step = block_rows(reader.source.schema, request)
     for start in range(0, reader.physical_rows, step):
         yield read_block(reader, request, start, min(start + step, reader.physical_rows))
 
@@ -185,34 +183,43 @@ def read_together(
         return
     rows = sum(source.fragment.physical_rows for source in sources)
     most_rows = min(max(-(-rows // _THREADS), _THREAD_ROWS), _JOINT_ROWS)
-    yield from together(sources, min(most_rows, _block_rows(sources[0].schema, request)))
+    yield from together(sources, min(most_rows, block_rows(sources[0].schema, request)))
 
 
-def _block_rows(schema: LanceSchema, request: ScanRequest) -> int:
+def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    """Return how many rows of a fragment are read at a time."""
     return max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
 
 
 def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
     """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
-    rows = reader.live_between(start, stop)
-    known = None
-    if request.predicate is not None:
-        needed = sorted(request.predicate.columns)
-        known = reader.read(needed, rows)
-        rows, known = _select(rows, known, request.predicate)
+    if request.predicate is None:
+        return project(reader, request.outputs, reader.live_between(start, stop))
+    inputs = set[str]().union(*(output.inputs for output in request.outputs))
+    rows, known = select_rows(reader, request.predicate, start, stop, inputs)
     return project(reader, request.outputs, rows, known)
 
 
-def _select(
-    rows: Offsets | range, known: pa.Table, predicate: Predicate
-) -> tuple[Offsets | range, pa.Table]:
+def select_rows(
+    reader: FragmentReader,
+    predicate: Predicate,
+    start: int,
+    stop: int,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Return which of the physical rows ``start`` to ``stop`` a filter selects.
+
+    With them come those columns to ``keep`` that the filter has read.
+    """
+    rows = reader.live_between(start, stop)
+    known = reader.read(sorted(predicate.columns), rows)
     mask = predicate.mask(known)
-    chosen = np.flatnonzero(mask.to_numpy(zero_copy_only=False))
-    if len(chosen) == len(rows):
-        return rows, known
-    if isinstance(rows, range):
-        return chosen + rows.start, known.take(pa.array(chosen))
-    return rows[chosen], known.take(pa.array(chosen))
+    known = known.select([name for name in known.column_names if name in keep])
+    if mask.true_count < len(rows):
+        chosen = np.flatnonzero(flags_of(mask))
+        rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
+        known = known.filter(mask)  # chunk by chunk, where `take` would join them first
+    return rows, known if known.column_names else None
 
 
 def project(
@@ -320,7 +327,7 @@ class Scan:
             yield from (_Job((source,)) for source in self.sources)
             return
         for group in read_together(self.sources, self.request):
-            step = _block_rows(group[0].schema, self.request)
+            step = block_rows(group[0].schema, self.request)
             if len(group) > 1 or group[0].fragment.physical_rows <= step:
                 yield _Job(group)
                 continue
