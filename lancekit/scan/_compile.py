@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
-from lancekit.scan._calls import array, call_function, one_type
+from lancekit.scan._calls import array, call_function
 from lancekit.scan._casts import cast, try_cast
 from lancekit.scan._columns import COLUMN_RULES
 from lancekit.scan._kernels import (
@@ -332,26 +332,6 @@ def _concat(tree: exp.DPipe, scope: Scope) -> Node:
     return scope.call("||", concat, [scope.compile(tree.this), scope.compile(tree.expression)])
 
 
-def _case(tree: exp.Case, scope: Scope) -> Node:
-    if tree.this is not None:
-        raise scope.fail(tree, "CASE takes conditions: CASE WHEN a = 1 THEN ... END.")
-    ifs = tree.args["ifs"]
-    conditions = [scope.boolean(branch.this, "CASE WHEN") for branch in ifs]
-    default = tree.args.get("default") or exp.Null()
-    results = one_type(
-        scope, "CASE", [scope.compile(t) for t in (*(b.args["true"] for b in ifs), default)]
-    )
-
-    def run(*values: Value) -> Value:
-        tests, chosen = values[: len(ifs)], values[len(ifs) :]
-        result = chosen[-1]
-        for test, value in zip(reversed(tests), reversed(chosen[:-1]), strict=True):
-            result = pc.if_else(pc.fill_null(test, False), value, result)
-        return result
-
-    return scope.call("CASE", run, [*conditions, *results])
-
-
 _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
     **COLUMN_RULES,
     exp.Literal: _literal,
@@ -388,7 +368,6 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
     exp.BitwiseLeftShift: _shift("<<", pc.shift_left),
     exp.BitwiseRightShift: _shift(">>", pc.shift_right),
     exp.DPipe: _concat,
-    exp.Case: _case,
     exp.Anonymous: call_function,
 }
 

@@ -32,7 +32,6 @@ _MORE_ARGUMENTS: Mapping[type, frozenset[str]] = {
     exp.Like: frozenset({"negate"}),
     exp.ILike: frozenset({"negate"}),
     exp.DPipe: frozenset({"safe"}),
-    exp.Case: frozenset({"ifs", "default"}),
 }
 
 

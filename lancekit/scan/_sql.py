@@ -20,6 +20,17 @@ from lancekit.scan._places import failure
 __all__ = ["parse", "start_of"]
 
 
+def _refuse_case(parser: Any) -> None:
+    """Refuse CASE, which Lance's readers do not take; it is the word that was just read."""
+    raise failure(
+        parser.sql,
+        "CASE is not part of this SQL:",
+        parser._prev.start,
+        "Use coalesce(), nullif() or nvl2(), an update for each condition, or a function over "
+        "batches in add_columns(); a column of that name goes in backticks.",
+    )
+
+
 class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
     """Names in backticks; text in single or in double quotes, a quote doubled, no backslashes."""
 
@@ -39,7 +50,7 @@ class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
             "TRY_CAST": BaseParser.FUNCTION_PARSERS["TRY_CAST"],
         }
         NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-            "CASE": BaseParser.NO_PAREN_FUNCTION_PARSERS["CASE"],
+            "CASE": _refuse_case,
         }
         NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = {}
 

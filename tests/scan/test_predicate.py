@@ -134,7 +134,6 @@ def test_hidden_columns(sql, reference):
         ("dec in (1.1, 1.105)", [0]),
         ("_rowoffset = 1", None),
         ("s LIKE 'B!%' ESCAPE '!'", [1]),
-        ("case when i > 1 then true else b end", [0, 1, 3, 4]),
         ("floor(f32) = 5", [4]),
     ],
 )
@@ -155,6 +154,11 @@ def test_more_than_the_reference(sql, rows):
         ("i >", "something is missing after '>':\n  i >\n     \\^\n"),
         ("i > 1\n  foo", "'foo' was not expected:\n    foo\n    \\^\n"),
         ("i > 1; i < 3", "is not one expression"),
+        (
+            "i > 1 and case when i > 1 then b end",
+            r"CASE is not part of this SQL:\n  i > 1 and case when .* then b end\n {12}\^\n.*nvl2",
+        ),
+        ("Case i WHEN 1 THEN 2 END = 1", "CASE is not part of this SQL"),
         ("s = 'open", "a quote or comment is not closed"),
         ("  ", "the filter is empty"),
         ("i", "gives int64, not true or false"),
