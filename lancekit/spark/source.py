@@ -28,6 +28,7 @@ from lancekit.spark.prepare import by_place, gathered, restore
 from lancekit.spark.session import spark_session
 from lancekit.spark.survey import Held, Survey, hold, survey
 from lancekit.spark.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.worker import in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -98,7 +99,7 @@ class SparkSource:
         schema = self.schema
 
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
-            return write_fragments(cast_all(plan, restore(batches, schema)), task)
+            return write_fragments(cast_all(plan, restore(batches, schema)), in_turn(task))
 
         discard = partial(delete_fragments, task.store, places=task.places)
         written = collect(gathered(self.frame), work, discard=discard)

@@ -16,6 +16,7 @@ from lancekit.pipeline.probe import key_values
 from lancekit.pipeline.rewrite_columns import condition_columns
 from lancekit.pipeline.source_keys import key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.spark.worker import in_turn
 
 __all__ = ["ADDRESS", "Found", "Joined", "Work", "concatenated", "lent_columns"]
 
@@ -101,7 +102,7 @@ class Work:
             examples = _examples(self._new_rows(rows, tally), self.task.schema.to_arrow())
         else:
             batches = (batch for batch, _ in self._new_rows(rows, tally))
-            new = write_fragments(batches, self.task)
+            new = write_fragments(batches, in_turn(self.task))
         return Found(
             new=new,
             matches=concatenated(tally.matches, np.int64),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 
 from lancekit.options import Options, options
+from lancekit.pipeline.write import WriteTask
 
-__all__ = ["enter_worker", "freeze_worker"]
+__all__ = ["enter_worker", "freeze_worker", "in_turn"]
 
 
 @cache
@@ -33,3 +34,14 @@ def enter_worker(values: Options) -> None:
     for option in fields(values):
         setattr(options, option.name, getattr(values, option.name))
     options.engine = "local"  # a worker is where Spark's work ends up
+
+
+def in_turn(task: WriteTask) -> WriteTask:
+    """Return how this partition writes: each starts with another of the places for its files."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    if context is None or len(task.places) < 2:
+        return task
+    first = context.partitionId() % len(task.places)
+    return replace(task, places=(*task.places[first:], *task.places[:first]))

@@ -32,7 +32,7 @@ from lancekit.pipeline.write import (
 from lancekit.spark.prepare import restore
 from lancekit.spark.source_options import SourceOptions
 from lancekit.spark.types import arrow_schema
-from lancekit.spark.worker import enter_worker
+from lancekit.spark.worker import enter_worker, in_turn
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -68,7 +68,7 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
         enter_worker(self.options)
         try:
             rows = cast_all(self.casts, restore(iterator, self.schema))
-            return _Written(tuple(write_fragments(rows, self.task)))
+            return _Written(tuple(write_fragments(rows, in_turn(self.task))))
         except LancekitError as failure:
             return _Written(failure=failure)
 
