@@ -8,7 +8,7 @@ make its runner.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
@@ -145,14 +145,32 @@ def choose_runner(rows: int) -> Runner:
 
 
 def choose_source(data: Any, *, is_frame: bool) -> Choice:
-    """Say where rows of the user's are worked on: Arrow tables know how many they are."""
-    size = getattr(data, "num_rows", None)
-    if isinstance(size, int):
+    """Say where rows of the user's are worked on: tables and frames know how many they are."""
+    size = _known_rows(data)
+    if size is not None:
         return choose_engine(size, on_spark=is_frame)
     choice = choose_engine(0, on_spark=is_frame)
     if choice.engine == "spark" or options.engine != "auto":
         return choice
     return Choice(choice.engine, "how many rows there are is not known before they are read")
+
+
+def _known_rows(data: Any) -> int | None:
+    """Return how many rows there are if that takes no reading."""
+    size = getattr(data, "num_rows", None)
+    if isinstance(size, int):
+        return size
+    if isinstance(data, Mapping):
+        column = next(iter(data.values()), ())
+        return len(column) if isinstance(column, Sized) else None
+    if isinstance(data, list):
+        each = [
+            getattr(part, "num_rows", 1 if isinstance(part, Mapping) else None) for part in data
+        ]
+        return None if None in each else sum(each)
+    # pandas, Polars and whatever else is a table; a dataset counts by its metadata
+    is_table = any(hasattr(data, name) for name in ("__arrow_c_stream__", "count_rows"))
+    return len(data) if is_table and isinstance(data, Sized) else None
 
 
 def make_spark_source(data: Any, schema: Any, *, is_frame: bool) -> Any | None:
