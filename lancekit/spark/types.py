@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit.errors import UnsupportedTypeError
+from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 from lancekit.pipeline._cast_rules import LossError, cast_array
 
 if TYPE_CHECKING:
@@ -300,7 +300,14 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     ------
     UnsupportedTypeError
         A column of a type that Arrow has no equal for, such as a variant.
+    SchemaMismatchError
+        There are no columns, and nothing would be left of the rows.
     """
+    if not schema.fields:
+        raise SchemaMismatchError(
+            "The Spark DataFrame has no columns, so its rows hold nothing to write.",
+            hint="Select the columns that are meant.",
+        )
     return pa.schema([(field.name, _arrow_type(field.dataType, field.name)) for field in schema])
 
 

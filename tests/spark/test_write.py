@@ -219,3 +219,14 @@ def test_no_rows_with_structs(spark, tmp_path):
     local, there = both(schema.empty_table(), tmp_path)
     assert there.schema == local.schema
     assert there.count_rows() == 0
+
+
+def test_rows_without_columns_are_refused(spark, tmp_path):
+    """They came out as no rows at all."""
+    ds = lk.write_dataset(pa.table({"id": [1]}), tmp_path / "there")
+    frame = spark.range(3).select()
+    for target, mode in ((tmp_path / "new", "create"), (ds, "append"), (ds, "overwrite")):
+        with pytest.raises(SchemaMismatchError, match="no columns"):
+            lk.write_dataset(frame, target, mode=mode)
+    assert not (tmp_path / "new").exists()
+    assert ds.latest_version == 1
