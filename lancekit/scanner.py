@@ -132,6 +132,11 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
 
     @property
+    def unsorted(self) -> Scan | None:
+        """The scan itself; ``None`` if its rows are still to be sorted."""
+        return None if self._order else self._scan
+
+    @property
     def dataset_schema(self) -> pa.Schema:
         """The schema of the dataset."""
         return resolved_schema(self._dataset_schema.to_arrow())

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
+from lancekit.scan.scanner import Scan
 
 __all__ = [
     "as_reader",
@@ -23,6 +24,7 @@ __all__ = [
     "is_spark_column",
     "is_spark_dataframe",
     "replayable",
+    "scan_of",
 ]
 
 _ACCEPTED = (
@@ -252,6 +254,21 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | pa.Array):
         return _from_batches(data, schema)
     raise _not_rows(data)
+
+
+def scan_of(data: Any) -> Scan | None:
+    """Return the scan of a dataset, a fragment or a scanner of ours; of all else, ``None``.
+
+    That of a scanner which sorts its rows does not say so, and is ``None`` too.
+    """
+    datasets: Any = _loaded_type("lancekit.dataset", "LanceDataset")
+    fragments: Any = _loaded_type("lancekit.fragment", "LanceFragment")
+    scanners: Any = _loaded_type("lancekit.scanner", "LanceScanner")
+    scanner = data.scanner() if isinstance(data, datasets + fragments) else data
+    if not isinstance(scanner, scanners):
+        return None
+    scan: Scan | None = scanner.unsorted
+    return scan
 
 
 def is_replayable(data: Any) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "Range",
     "cut_pieces",
     "fragment_frame",
+    "pieces_frame",
     "read_piece",
     "scan_batch",
     "scan_frame",
@@ -191,6 +192,17 @@ def _ranges_frame(
     wire: pa.Schema,
 ) -> DataFrame:
     pieces = cut_pieces(ranges, request, client_of(session).parallelism())
+    return pieces_frame(session, pieces, request, convert, wire)
+
+
+def pieces_frame(
+    session: SparkSession,
+    pieces: Sequence[Piece],
+    request: ScanRequest,
+    convert: Callable[[pa.RecordBatch], pa.RecordBatch],
+    wire: pa.Schema,
+) -> DataFrame:
+    """Return what `fragment_frame` does, one partition for each of some pieces."""
     # Each piece is pickled by itself, so that a worker unpacks no more than its own.
     packed = [pack(session, piece) for piece in pieces]
 

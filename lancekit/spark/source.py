@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +13,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.columns import ColumnsTask
-from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
+from lancekit.pipeline.inputs import is_spark_dataframe
 from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.source import cast_all
@@ -20,14 +21,15 @@ from lancekit.pipeline.source_keys import SourceKeys
 from lancekit.pipeline.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.sources import FragmentSource
+from lancekit.spark.bring import Brought, bring
 from lancekit.spark.columns import write_joined
 from lancekit.spark.jobs import collect
 from lancekit.spark.join import check_by_grouping
 from lancekit.spark.merge import merge_by_join, merge_by_pairs
-from lancekit.spark.prepare import by_place, gathered, restore
+from lancekit.spark.prepare import gathered, pick, restore
 from lancekit.spark.session import spark_session
 from lancekit.spark.survey import Held, Survey, hold, survey
-from lancekit.spark.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.types import arrow_schema
 from lancekit.spark.worker import in_turn
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class SparkSource:
         self.frame = frame
         self.schema = schema
         self._ordered = ordered
+        self._brought: Brought | None = None
         self._held: Held | None = None
         self._found: dict[tuple[object, ...], Survey] = {}
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
@@ -76,17 +79,11 @@ class SparkSource:
         """
         if is_spark_dataframe(data):
             return cls(data, arrow_schema(data.schema))
-        table = as_reader(data, schema).read_all()
-        wire = wire_schema(table.schema, exact=True)
-        sent = pa.Table.from_batches(
-            [to_spark_batch(batch, wire) for batch in table.to_batches()], wire
-        )
-        # by place, for Spark takes `a` and `A` for one
-        named = by_place("c", wire)
-        # PySpark takes no structs of an Arrow table without rows
-        rows = sent.rename_columns(named.names) if sent.num_rows else []
-        frame = spark_session().createDataFrame(rows, spark_schema(named))
-        return cls(frame, table.schema, ordered=True)
+        rows = bring(spark_session(), data, schema)
+        source = cls(rows.frame, rows.schema, ordered=True)
+        source._brought = rows
+        weakref.finalize(source, rows.release)  # a write does not close it
+        return source
 
     def write(
         self, plan: CastPlan, task: WriteTask, progress: FragmentWriteProgress | None = None
@@ -102,7 +99,8 @@ class SparkSource:
             return write_fragments(cast_all(plan, restore(batches, schema)), in_turn(task))
 
         discard = partial(delete_fragments, task.store, places=task.places)
-        written = collect(gathered(self.frame), work, discard=discard)
+        frame = gathered(self.frame) if self._brought is None else self.frame
+        written = collect(frame, work, discard=discard)
         new = [fragment for fragments in written for fragment in fragments]
         tell_all(progress, new, task)
         return new
@@ -173,6 +171,8 @@ class SparkSource:
         if self._held is not None:
             self._held.release()
             self._held = None
+        if self._brought is not None:
+            self._brought.release()
         self._found.clear()
         self._keys.clear()
 
@@ -185,7 +185,11 @@ class SparkSource:
     def _hold(self, plan: CastPlan) -> Held:
         if self._held is None:
             names = [name for name in self.schema.names if name in plan.target.names]
-            self._held = hold(self.frame, self.schema, names)
+            read = None if self._brought is None else self._brought.read
+            if read is None:
+                self._held = hold(self.frame, self.schema, names)
+            else:  # Spark would only keep another copy
+                self._held = Held(read(names), pick(self.schema, names), read)
         return self._held
 
     def _survey(self, plan: CastPlan, clauses: MergeClauses) -> Survey:

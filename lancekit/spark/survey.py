@@ -8,7 +8,7 @@ and different; the sums of the keys tell.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,21 +41,27 @@ _CHUNK = 4 << 20
 
 @dataclass(frozen=True)
 class Held:
-    """Columns of a source, cached by Spark.
+    """Columns of a source that stay what they are: cached by Spark, or lying in files.
 
-    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.
+    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.  Of what lies in
+    files `read` gives some of the columns, in the same partitions, without reading the others.
     """
 
     frame: DataFrame
     schema: pa.Schema
+    read: Callable[[Sequence[str]], DataFrame] | None = None
 
     def select(self, names: Sequence[str]) -> tuple[DataFrame, pa.Schema]:
         """Return some of the columns, and their schema."""
+        if self.read is not None:
+            return self.read(names), pick(self.schema, names)
         columns = [f"c{self.schema.get_field_index(name)}" for name in names]
         return self.frame.select(*columns), pick(self.schema, names)
 
     def release(self) -> None:
         """Let Spark forget the rows."""
+        if self.read is not None:
+            return
         try:
             self.frame.unpersist()
         except Exception:  # the session is gone, and the rows with it
