@@ -6,11 +6,10 @@ Names follow ``lance.fragment``.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap
 
@@ -19,10 +18,11 @@ from lancekit.commit.line import Line, open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
-from lancekit.format.extensions import resolved, resolved_schema
+from lancekit.format.extensions import resolved_schema
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import Transaction
 from lancekit.fragment_changes import ChangingFragment
+from lancekit.fragment_reading import ReadingFragment
 from lancekit.handle import Handle
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.check_operation import described_file
@@ -37,8 +37,6 @@ from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.sources import FragmentSource
-from lancekit.scan.take import parse_positions, take_rows
-from lancekit.scanner import Columns, LanceScanner
 from lancekit.writing import check_told, write_settings
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ FragmentMetadata = Fragment
 _MAX = 2**63 - 1
 
 
-class LanceFragment(ChangingFragment, PartOfPylance):
+class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
     """A fragment of a dataset's version; made by `LanceDataset.get_fragments`."""
 
     def __init__(self, dataset: Reading, source: FragmentSource) -> None:
@@ -173,11 +171,6 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         return self.metadata.id
 
     @property
-    def metadata(self) -> Fragment:
-        """What the manifest says of the fragment."""
-        return self.source.fragment
-
-    @property
     def schema(self) -> pa.Schema:
         """The dataset's schema."""
         return self._dataset.schema
@@ -200,57 +193,6 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         """Return the deletion file's path relative to its root, ``None`` if nothing is deleted."""
         return self.source.deletion.name if self.source.deletion else None
 
-    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
-        """Count the fragment's rows, or those that a filter selects."""
-        if filter is None:
-            return self.metadata.num_rows
-        return self.scanner(columns=[], filter=filter).count_rows()
-
-    def scanner(
-        self,
-        *,
-        columns: Columns = None,
-        batch_size: int | None = None,
-        filter: Any = None,  # noqa: A002
-        limit: int | None = None,
-        offset: int | None = None,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        batch_readahead: int = 16,
-        blob_handling: str | None = None,
-        order_by: list[Any] | None = None,
-        use_scalar_index: bool | None = None,
-        io_buffer_size: int | None = None,
-        late_materialization: bool | list[str] | None = None,
-        include_deleted_rows: bool | None = None,
-        batch_size_bytes: int | None = None,
-        strict_batch_size: bool | None = None,
-    ) -> LanceScanner:
-        """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
-        given = {name: value for name, value in locals().items() if name != "self"}
-        scan: LanceScanner = self._dataset._plain_scanner(fragments=[self], **given)
-        return scan
-
-    def to_table(self, columns: Columns = None, filter: Any = None, **kwargs: Any) -> pa.Table:  # noqa: A002
-        """Read the fragment's rows into an Arrow table."""
-        return self.scanner(columns=columns, filter=filter, **kwargs).to_table()
-
-    def to_batches(self, **kwargs: Any) -> Iterator[pa.RecordBatch]:
-        """Read the fragment's rows batch by batch."""
-        return self.scanner(**kwargs).to_batches()
-
-    def to_pandas(self, columns: Columns = None, filter: Any = None, **kwargs: Any) -> Any:  # noqa: A002
-        """Read the fragment's rows into a pandas DataFrame."""
-        return self.scanner(columns=columns, filter=filter, **kwargs).to_pandas()
-
-    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
-        """Read rows by their position among the fragment's live rows."""
-        schema = blob_view(self._dataset._snapshot.manifest.schema)
-        rows = self.metadata.num_rows
-        positions = parse_positions(indices, rows)
-        alone, ends = replace(self.source, first_row=0), np.array([rows])
-        return resolved(take_rows([alone], ends, columns, positions, schema))
-
     @property
     def physical_schema(self) -> pa.Schema:
         """The dataset's fields that are stored in the fragment's files."""
@@ -258,10 +200,6 @@ class LanceFragment(ChangingFragment, PartOfPylance):
         top = self._dataset._snapshot.manifest.schema.fields
         present = [f.to_arrow() for f in top if stored & {g.id for g in f.walk()}]
         return resolved_schema(pa.schema(present))
-
-    def head(self, num_rows: int) -> pa.Table:
-        """Read the fragment's first rows."""
-        return self.scanner().head(num_rows)
 
     def delete(self, predicate: Any) -> Fragment | None:
         """Mark the rows that a predicate selects as deleted, for a later commit.

@@ -25,6 +25,7 @@ FLOORS = [
         "writing",
         "changing",
         "fragment_changes",
+        "fragment_reading",
         "optimize",
         "fragment",
         "history",

@@ -164,10 +164,8 @@ def _known_rows(data: Any) -> int | None:
         column = next(iter(data.values()), ())
         return len(column) if isinstance(column, Sized) else None
     if isinstance(data, list):
-        each = [
-            getattr(part, "num_rows", 1 if isinstance(part, Mapping) else None) for part in data
-        ]
-        return None if None in each else sum(each)
+        parts = [getattr(part, "num_rows", isinstance(part, Mapping) or None) for part in data]
+        return None if None in parts else sum(map(int, parts))
     # pandas, Polars and whatever else is a table; a dataset counts by its metadata
     is_table = any(hasattr(data, name) for name in ("__arrow_c_stream__", "count_rows"))
     return len(data) if is_table and isinstance(data, Sized) else None

@@ -12,8 +12,11 @@ from typing import Any
 
 import lance
 import lance.fragment
+import lance.optimize
 
 import lancekit as lk
+import lancekit.delta
+import lancekit.sql
 from lancekit.not_offered import NOT_OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
@@ -31,10 +34,16 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "MergeInsertBuilder": (_dataset.MergeInsertBuilder, lk.MergeInsertBuilder),
     "DatasetOptimizer": (_dataset.DatasetOptimizer, lk.optimize.DatasetOptimizer),
     "LanceStats": (_dataset.LanceStats, lk.inventory.LanceStats),
+    "DatasetDelta": (_dataset.DatasetDelta, lancekit.delta.DatasetDelta),
+    "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit.sql.SqlQueryBuilder),
+    "SqlQuery": (_dataset.SqlQuery, lancekit.sql.SqlQuery),
+    "Compaction": (lance.optimize.Compaction, lk.optimize.Compaction),
 }
 
 #: how what works differs from pylance
 DIFFERENCES: dict[str, str] = {
+    "Compaction.execute": "`options` may be left out",
+    "Compaction.plan": "`options` may be left out",
     "LanceScanner.explain_plan": "lancekit's own words, of what `explain()` tells",
     "LanceScanner.analyze_plan": "lancekit's own words, with the rows, time and bytes of a run",
     "MergeInsertBuilder.explain_plan": "lancekit's own words, of what `explain()` tells",
@@ -86,9 +95,6 @@ DIFFERENCES: dict[str, str] = {
     "LanceFragment.scanner": "`batch_readahead` and other hints change nothing",
     "LanceFragment.take": "positions count live rows",
     "LanceFragment.validate": "`deep=True` reads every value and compares checksums",
-    "LanceFragment.to_batches": "keywords of `scanner`",
-    "LanceFragment.to_pandas": "keywords of `scanner`",
-    "LanceFragment.to_table": "keywords of `scanner`",
     "MergeInsertBuilder.data_storage_version": (
         "another format than the dataset's is refused where formats are not mixed already"
     ),
@@ -107,6 +113,8 @@ DIFFERENCES: dict[str, str] = {
 #: members whose signature is not pylance's, on purpose (see DIFFERENCES)
 OTHER_SIGNATURE = frozenset(
     {
+        "Compaction.execute",
+        "Compaction.plan",
         "LanceDataset.add_columns",
         "LanceDataset.commit",
         "DatasetOptimizer.compact_files",
@@ -114,9 +122,6 @@ OTHER_SIGNATURE = frozenset(
         "LanceDataset.merge_insert",
         "LanceDataset.validate",
         "LanceFragment.validate",
-        "LanceFragment.to_batches",
-        "LanceFragment.to_pandas",
-        "LanceFragment.to_table",
     }
 )
 
