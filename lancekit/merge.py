@@ -22,7 +22,7 @@ from lancekit.operations.merge_insert import check_clauses, merge_insert, prepar
 from lancekit.operations.preview import MergePlan, preview_merge
 from lancekit.operations.results import MergeResult
 from lancekit.operations.retry import RetryPolicy
-from lancekit.pipeline.inputs import is_spark_dataframe
+from lancekit.pipeline.inputs import is_spark_dataframe, owned
 from lancekit.pipeline.merge import MergeClauses
 from lancekit.pipeline.runner import Choice, choose_source
 from lancekit.pipeline.source import open_source
@@ -278,7 +278,7 @@ class MergeInsertBuilder(PartOfPylance):
         """
         snapshot = self._handle._snapshot
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-        source = open_source(data_obj, schema)
+        source = open_source(owned(data_obj, schema), schema)
         choice = _choice(data_obj)
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -255,6 +257,19 @@ def test_conditions_are_checked_where_no_row_asks_for_them(
         with pytest.raises(PredicateError, match=text):
             work(clause(ds.merge_insert("id").when_not_matched_insert_all()))
     assert tree_hash(tmp_path) == before
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, dict])
+def test_a_plan_keeps_rows_that_the_caller_changes_afterwards(tmp_path: Path, make: Any) -> None:
+    ds = target(tmp_path / "t")
+    ids, n = np.array([2, 99]), np.array([7, 8], np.int32)
+    rows = make({"id": ids, "n": n})
+    plan = ds.merge_insert("id").when_matched_update_all().preview(rows)
+    for values in (ids, rows["id"]):
+        values[0] = 3
+    plan.apply()
+    found = ds.to_table(columns=["id", "n"], filter="id IN (2, 3)").to_pylist()
+    assert found == [{"id": 3, "n": 3}, {"id": 2, "n": 7}]
 
 
 def test_an_explanation_checks_the_schema_that_it_is_given(tmp_path: Path) -> None:

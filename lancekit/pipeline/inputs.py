@@ -23,6 +23,7 @@ __all__ = [
     "is_replayable",
     "is_spark_column",
     "is_spark_dataframe",
+    "owned",
     "replayable",
     "scan_of",
 ]
@@ -318,3 +319,27 @@ def replayable(data: Any, schema: pa.Schema | None = None) -> Any:
     2
     """
     return data if is_replayable(data) else as_reader(data, schema).read_all()
+
+
+def owned(data: Any, schema: pa.Schema | None = None) -> Any:
+    """Return rows that stay as they are when the caller changes theirs.
+
+    Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call
+    is a copy of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mine = np.array([1, 2])
+    >>> kept = owned({"x": mine})
+    >>> mine[0] = 7
+    >>> kept["x"].to_pylist()
+    [1, 2]
+    """
+    if not isinstance(data, (Mapping, *_loaded_type("pandas", "DataFrame"))):
+        return data
+    reader, copy = as_reader(data, schema), pa.BufferOutputStream()
+    with pa.ipc.new_stream(copy, reader.schema) as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+    return pa.ipc.open_stream(copy.getvalue()).read_all()
