@@ -45,8 +45,9 @@ def stream_sink(
         The dataset; the first batch creates it if there is none.
     query
         The streaming query's name: of all that write into this dataset, each has its own.  A query
-        with a new checkpoint needs a new name, because its batches count from 0 again; where Spark
-        tells the query's identity (a classic session), another query of the same name is refused.
+        with a new checkpoint needs a new name, because its batches count from 0 again: another
+        query of the same name is refused.  Over Spark Connect, one that runs next to the first, in
+        the same session, is not recognised.
     mode
         ``"append"``, or ``"merge"``: replace the rows whose keys are there, and insert the others.
     on

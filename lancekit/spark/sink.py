@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lancekit.commit.line import Line, open_line
@@ -31,6 +32,8 @@ __all__ = ["StreamSink"]
 
 _KEY = "lancekit.stream."
 _QUERY_ID = "sql.streaming.queryId"
+# Set where a Spark Connect server calls the functions of `foreachBatch`: in processes of its own.
+_WORKER = "SPARK_CONNECT_LOCAL_URL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +56,11 @@ class StreamSink:
     on: tuple[str, ...] = ()
     #: the options of the process that made the sink: over Connect another one calls it
     values: Options = field(default_factory=options.current)
+    #: over Connect, the session whose query calls: the batches are in copies of it
+    home: Any = field(default=None, repr=False, compare=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _arrive, ({f.name: getattr(self, f.name) for f in fields(self) if f.name != "home"},)
 
     def __call__(self, frame: Any, batch: int) -> bool:
         """Write a batch, unless it is there already.
@@ -81,27 +89,29 @@ class StreamSink:
                 f"A batch of a stream is a Spark DataFrame, not a {type(frame).__name__}.",
                 hint="Pass the sink to df.writeStream.foreachBatch(sink).",
             )
-        mark = Mark(key=_KEY + self.query, number=int(batch), origin=_query_id(frame))
+        mark = Mark(key=_KEY + self.query, number=int(batch))
+        callers = _callers(frame, self.home)
         with options(**asdict(self.values)):
             line = open_line(self.uri, self.storage_options).on(self.branch)
             current = _newest(line)
-            if current is not None and self._is_there(mark, current):
+            if current is not None and self._is_there(mark, callers, current):
                 return False
+            mark = replace(mark, origin=_origin(mark, callers, current))
             try:
                 self._write(frame, mark, current, line)
             except DatasetExistsError:  # another writer created it meanwhile
                 return self(frame, batch)
             except CommitConflictError:
-                if self._is_there(mark, latest_snapshot(line)):
+                if self._is_there(mark, callers, latest_snapshot(line)):
                     return False  # another run of the query was first
                 raise
             return True
 
-    def _is_there(self, mark: Mark, current: Snapshot) -> bool:
+    def _is_there(self, mark: Mark, callers: frozenset[str], current: Snapshot) -> bool:
         newest = mark.newest(current.manifest.config)
         if newest is None:
             return False
-        if mark.origin and newest.origin and mark.origin != newest.origin:
+        if callers and newest.origin and newest.origin not in callers:
             raise InvalidArgumentError(
                 f"The name {self.query!r} belongs to another streaming query, which wrote its "
                 f"batch {newest.number}: the batches of a new checkpoint count from 0 again.",
@@ -145,9 +155,31 @@ def _newest(line: Line) -> Snapshot | None:
         return None
 
 
-def _query_id(frame: Any) -> str:
-    """Return what tells a query from another of the same name, where Spark says it."""
+def _arrive(values: dict[str, Any]) -> StreamSink:
+    """Return a sink in the process that it was sent to."""
+    if _WORKER not in os.environ:
+        return StreamSink(**values)
+    from pyspark.sql.connect.session import SparkSession
+
+    # Now it is the query's own session; by the first batch a copy will have taken its place.
+    return StreamSink(**values, home=SparkSession.getActiveSession())
+
+
+def _callers(frame: Any, home: Any) -> frozenset[str]:
+    """Return the identities of the streaming queries of which one calls, as far as Spark tells.
+
+    On a classic session that is the one; over Connect they are all that run in the session.
+    """
     session = frame.sparkSession
     if is_connect(session):
-        return ""
-    return session.sparkContext.getLocalProperty(_QUERY_ID) or ""
+        return frozenset() if home is None else frozenset(q.id for q in home.streams.active)
+    found = session.sparkContext.getLocalProperty(_QUERY_ID)
+    return frozenset([found] if found else [])
+
+
+def _origin(mark: Mark, callers: frozenset[str], current: Snapshot | None) -> str:
+    """Return what tells the query from others of its name; what is known of it stays."""
+    if len(callers) == 1:
+        return min(callers)
+    newest = None if current is None else mark.newest(current.manifest.config)
+    return "" if newest is None else newest.origin

@@ -170,14 +170,15 @@ def test_a_streaming_query_restarted_from_its_checkpoint(spark, tmp_path):
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(60)
         return query
 
     (incoming / "a.json").write_text('{"id": 1}')
     run()
     (incoming / "b.json").write_text('{"id": 2}')
-    run()
+    query = run()
     assert ids(place) == [1, 2]
+    assert lk.dataset(place).config()["lancekit.stream.files"] == f"1 {query.id}"
     # as if the process had ended before Spark noted that batch 1 was done
     for file in (tmp_path / "c" / "commits").iterdir():
         if file.name.strip(".").startswith("1"):
