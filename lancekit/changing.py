@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count
+from lancekit.dictionaries import AlterColumn
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, add_columns, merge_rows
 from lancekit.operations.cleanup import CleanupExplanation, clean_up, explain_cleanup
@@ -195,7 +196,7 @@ class Changing(Handle):
         """
         self._move(lambda snapshot: (drop_columns(snapshot, columns), None))
 
-    def alter_columns(self, *alterations: Any) -> None:
+    def alter_columns(self, *alterations: AlterColumn) -> None:
         """Rename columns, make them nullable or not, or cast them; the handle moves.
 
         Parameters

@@ -17,6 +17,7 @@ from lancekit.commit.refs import parse_reference, resolve
 from lancekit.committing import Committing
 from lancekit.configuring import Configuring
 from lancekit.delta import DatasetDelta
+from lancekit.dictionaries import AlterColumn, AutoCleanupConfig
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.explaining import Explainer
@@ -42,6 +43,8 @@ from lancekit.writing import write_settings
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
+    "AlterColumn",
+    "AutoCleanupConfig",
     "ColumnOrdering",
     "LanceDataset",
     "dataset",
@@ -297,7 +300,7 @@ def write_dataset(
     use_legacy_format: bool | None = None,
     enable_v2_manifest_paths: bool = True,
     enable_stable_row_ids: bool = False,
-    auto_cleanup_options: Any = None,
+    auto_cleanup_options: AutoCleanupConfig | None = None,
     commit_message: str | None = None,
     transaction_properties: dict[str, str] | None = None,
     initial_bases: list[Any] | None = None,

@@ -24,6 +24,7 @@ FLOORS = [
         "operation",
         "writing",
         "changing",
+        "dictionaries",
         "fragment_changes",
         "fragment_reading",
         "optimize",

@@ -164,8 +164,9 @@ def _known_rows(data: Any) -> int | None:
         column = next(iter(data.values()), ())
         return len(column) if isinstance(column, Sized) else None
     if isinstance(data, list):
-        parts = [getattr(part, "num_rows", isinstance(part, Mapping) or None) for part in data]
-        return None if None in parts else sum(map(int, parts))
+        sizes = [1 if isinstance(row, Mapping) else getattr(row, "num_rows", None) for row in data]
+        known = [size for size in sizes if isinstance(size, int)]
+        return sum(known) if len(known) == len(sizes) else None
     # pandas, Polars and whatever else is a table; a dataset counts by its metadata
     is_table = any(hasattr(data, name) for name in ("__arrow_c_stream__", "count_rows"))
     return len(data) if is_table and isinstance(data, Sized) else None
