@@ -149,6 +149,9 @@ def _compare(scope: Scope, label: str, left: Node, right: Node, *, plain: bool =
         if {type(left.literal[0]), type(right.literal[0])} > {str}:
             left, right = _beside_text(scope, left, right), _beside_text(scope, right, left)
     left, right = _before_cast(left, right), _before_cast(right, left)
+    if label in ("=", "<>"):
+        left, right = _before_written(left, right)
+        right, left = _before_written(right, left)
     left, right = scope.pair(left, right, plain=plain)
     scope.same_family(label, [left, right])
     return scope.call(label, COMPARISONS[label], [left, right])
@@ -159,6 +162,10 @@ def _beside_text(scope: Scope, node: Node, other: Node) -> Node:
     if not isinstance(node.literal[0], str):
         return node
     return scope.beside(node, replace(other, literal=()))
+
+
+#: how a cast writes whole numbers of at most 64 bits
+_NUMBER = re.compile(r"0|-?[1-9][0-9]{0,19}")
 
 
 def _before_cast(node: Node, other: Node) -> Node:
@@ -172,6 +179,21 @@ def _before_cast(node: Node, other: Node) -> Node:
     whole = pt.is_integer(inner.type) and (pt.is_integer(node.type) or pt.is_decimal(node.type))
     held = whole and all(_holds(kind, literal[0]) for kind in (inner.type, node.type))
     return inner if held else node
+
+
+def _before_written(node: Node, other: Node) -> tuple[Node, Node]:
+    """Compare integers that were written out with the one number that is written like the text."""
+    inner, literal = node.cast_of, other.literal
+    if inner is None or not literal or not isinstance(literal[0], str):
+        return node, other
+    if not (
+        pt.is_integer(inner.type) and pt.is_string(node.type) and _NUMBER.fullmatch(literal[0])
+    ):
+        return node, other
+    number = int(literal[0])
+    if not _holds(inner.type, number):
+        return node, other
+    return inner, replace(constant(natural(number), number), position=other.position)
 
 
 def _holds(kind: pa.DataType, number: int) -> bool:
