@@ -25,7 +25,7 @@ import pyarrow as pa
 import lancekit as lk
 from benchmarks.timing import Comparison, compare
 
-__all__ = ["Tables", "chosen", "customers", "measurements"]
+__all__ = ["Tables", "chosen", "customers", "filters", "measurements"]
 
 MILLION = 1_000_000
 SMALL_FRAGMENT = 10_000
@@ -51,6 +51,24 @@ def customers(ids: Any, *, text_key: bool = False) -> pa.Table:
             "at": pa.array(ids * 1_000_000, pa.timestamp("us")),
         }
     )
+
+
+def filters(rows: int) -> dict[str, str]:
+    """Return filters over so many rows, by what they are."""
+    names = ", ".join(f"'name-{number}'" for number in range(1000))
+    return {
+        "id <": f"id < {rows // 100}",
+        "two compared": "amount > 0.5 AND code < 50",
+        "remainder": "number % 100 = 0",
+        "IN 3 numbers": "code IN (1, 7, 13)",
+        "text =": "name = 'name-77'",
+        "IN 1,000 texts": f"name IN ({names})",
+        "LIKE 'x%'": "name LIKE 'name-1%'",
+        "LIKE '%x%'": "name LIKE '%99%'",
+        "date_part": "date_part('minute', at) = 30",
+        "cast to text": "CAST(code AS string) = '77'",
+        "IS NULL": "code IS NULL",
+    }
 
 
 class Tables:
@@ -88,6 +106,32 @@ class Tables:
 def _merge(frames: dict[Any, Any], module: Any, at: Path) -> None:
     builder = module.dataset(at).merge_insert("id")
     builder.when_matched_update_all().when_not_matched_insert_all().execute(frames[module])
+
+
+def _merge_column(frames: dict[Any, Any], module: Any, at: Path) -> None:
+    """Update one column of the rows that match; pylance finds by itself how to write that."""
+    builder = module.dataset(at).merge_insert("id").when_matched_update_all()
+    if module is lk:
+        builder = builder.write_mode("rewrite_columns")
+    builder.execute(frames[module])
+
+
+def _replace(module: Any, at: Path) -> None:
+    """Compute a column anew in all rows; pylance has nothing but an update of them."""
+    ds, values = module.dataset(at), {"amount": "amount + 1"}
+    if module is lk:
+        ds.replace_columns(values)
+    else:
+        ds.update(values)
+
+
+def _count(filter_: str, module: Any, at: Path) -> int:
+    counted: int = module.dataset(at).count_rows(filter_)
+    return counted
+
+
+def _ids(filter_: str, module: Any, at: Path) -> pa.Table:
+    return module.dataset(at).to_table(columns=["id"], filter=filter_)
 
 
 def _update(where: str, module: Any, at: Path) -> None:
@@ -170,6 +214,20 @@ def measurements(tables: Tables) -> Iterator[Measurement]:
         for verb, work in (("update", _update), ("delete", _delete)):
             yield pair(f"{verb} 1 % of {shown}, a range", partial(work, range_), "plain", rows)
             yield pair(f"{verb} 1 % of {shown}, all over", partial(work, scattered), "plain", rows)
+    yield from _of_filters(pair, tables)
+    some_columns = cache(lambda: _source(tables, MILLION, tables.rows(100_000), 1.0, False))
+    two = cache(
+        lambda: pa.table(
+            {name: pa.array(some_columns()[name].to_numpy()) for name in ("id", "amount")}
+        )
+    )
+    yield pair(
+        "merge one column of 100,000 rows into 1M",
+        lambda m, at: _merge_column({lk: two(), lance: two()}, m, at),
+        "plain",
+        MILLION,
+    )
+    yield pair("replace a column of 1M", _replace, "plain", MILLION)
     yield pair("compact 100 fragments", _compact, "small", MILLION)
     yield pair("compact 100 fragments, a fifth deleted", _compact, "deleted", MILLION)
     for name, what in (
@@ -192,6 +250,13 @@ def measurements(tables: Tables) -> Iterator[Measurement]:
             ("scan", lambda m, at: m.dataset(at).to_table()),
         ):
             yield pair(f"{name} {where}", read, kind, MILLION, reads=True)
+
+
+def _of_filters(pair: Callable[..., Measurement], tables: Tables) -> Iterator[Measurement]:
+    rows = 3 * MILLION
+    for name, filter_ in filters(tables.rows(rows)).items():
+        for verb, work in (("count", _count), ("filter", _ids)):
+            yield pair(f"{verb} 3M, {name}", partial(work, filter_), "plain", rows, reads=True)
 
 
 def chosen(words: list[str], found: Iterator[Measurement]) -> Iterator[Measurement]:

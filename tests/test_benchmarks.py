@@ -45,7 +45,16 @@ def test_commits_are_measured(tmp_path: Path, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["merge 10 rows into 1M, text", "update 1 % of 1M, all over", "compact", "cast", "take"]
+    "word",
+    [
+        "merge 10 rows into 1M, text",
+        "update 1 % of 1M, all over",
+        "compact",
+        "cast",
+        "take",
+        "column",
+        "LIKE",
+    ],
 )
 def test_operations_are_measured(tmp_path: Path, word: str) -> None:
     found = list(chosen([word], measurements(Tables(tmp_path, scale=0.0001))))
