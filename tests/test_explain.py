@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -185,6 +186,22 @@ def test_wrong_arguments_are_refused_as_the_operation_refuses_them(ds: lk.LanceD
         ds.explain.delete("x = 1", nope=2)
     with pytest.raises(AttributeError, match="nothing to explain"):
         ds.explain.nope  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("alter_columns", {"path": "id", "name": "wide"}),
+        ("alter_columns", {"path": "wide", "data_type": pa.int64()}),
+        ("drop_columns", None),
+    ],
+)
+def test_a_schema_that_cannot_be_is_refused(ds: lk.LanceDataset, name: str, argument: Any) -> None:
+    argument = ds.schema.names if argument is None else argument
+    with pytest.raises(LancekitError) as told:
+        getattr(ds.explain, name)(argument)
+    with pytest.raises(type(told.value), match=re.escape(str(told.value))):
+        getattr(ds, name)(argument)
 
 
 def test_methods_have_the_signatures_of_the_operations(ds: lk.LanceDataset) -> None:

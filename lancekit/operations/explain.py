@@ -21,7 +21,7 @@ from lancekit.operations.explanation import (
     reads,
 )
 from lancekit.operations.replace_columns import plan_replacement
-from lancekit.operations.schema import Alteration, find_field
+from lancekit.operations.schema import Alteration, alterations_by_field, altered, schema_without
 from lancekit.pipeline.columns import Maker, Streamed
 from lancekit.pipeline.inputs import is_spark_dataframe
 from lancekit.pipeline.runner import Choice, choose_engine, choose_source
@@ -223,9 +223,10 @@ def _columns(
 def explain_alter(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Explanation:
     """Explain columns that are renamed, cast, or made nullable or not."""
     schema = snapshot.manifest.schema
-    fields = [(alteration, find_field(schema, alteration.path)) for alteration in alterations]
-    casts = [a.path for a, _ in fields if a.data_type is not None]
-    tightened = [a.path for a, field in fields if a.nullable is False and field.nullable]
+    changes = alterations_by_field(schema, alterations)
+    altered(snapshot, changes)
+    casts = [a.path for _, a in changes.values() if a.data_type is not None]
+    tightened = [a.path for f, a in changes.values() if a.nullable is False and f.nullable]
     if not casts and not tightened:
         return explain_metadata(snapshot, "alter_columns", ["Project"])
     rows = snapshot.manifest.num_rows
@@ -244,8 +245,7 @@ def explain_alter(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Expl
 
 def explain_drop(snapshot: Snapshot, columns: Iterable[str]) -> Explanation:
     """Explain columns that are dropped."""
-    for path in columns:
-        find_field(snapshot.manifest.schema, path)
+    schema_without(snapshot.manifest.schema, columns)
     note = "the files stay as they are, so no room is gained"
     return explain_metadata(snapshot, "drop_columns", ["Project"], [note])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeAlias
 
@@ -43,6 +43,8 @@ from lancekit.scan.sources import FragmentSource, fragment_sources
 __all__ = [
     "Alteration",
     "alter_columns",
+    "alterations_by_field",
+    "altered",
     "check_alterations",
     "columns_runner",
     "columns_task",
@@ -51,6 +53,7 @@ __all__ = [
     "last_file",
     "merge_columns",
     "next_field_id",
+    "schema_without",
     "write_to_all",
 ]
 
@@ -203,16 +206,19 @@ def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        schema = current.manifest.schema
-        ids = {find_field(schema, path).id for path in wanted}
-        left = _without(schema.fields, ids)
-        if not left:
-            raise InvalidArgumentError(
-                "All columns would be dropped.", hint="A dataset has one at least."
-            )
-        return _project(current, replace(schema, fields=left), preserves=True)
+        return _project(current, schema_without(current.manifest.schema, wanted), preserves=True)
 
     return retried(snapshot, attempt, RetryPolicy())[0]
+
+
+def schema_without(schema: LanceSchema, paths: Iterable[str]) -> LanceSchema:
+    """Return a schema without some columns; errors as in `drop_columns`."""
+    left = _without(schema.fields, {find_field(schema, path).id for path in paths})
+    if not left:
+        raise InvalidArgumentError(
+            "All columns would be dropped.", hint="A dataset has one at least."
+        )
+    return replace(schema, fields=left)
 
 
 # ---- alter
@@ -282,13 +288,10 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
         schema = current.manifest.schema
-        changes = _by_field(schema, alterations)
+        changes = alterations_by_field(schema, alterations)
+        edits, casts, result = altered(current, changes)
         tightened = [a.path for f, a in changes.values() if a.nullable is False and f.nullable]
         _check_no_nulls(current, tightened)
-        casts = {id_ for id_, (_, a) in changes.items() if a.data_type is not None}
-        edits = dict(_edits(current, changes))
-        result = replace(schema, fields=tuple(_replaced(f, edits, casts) for f in schema.fields))
-        _check_names(result.fields)
         if not casts:
             return _project(current, result, preserves=not tightened)
         parts = [(f.name, part) for f in schema.fields if (part := _cast_part(f, edits, casts))]
@@ -302,7 +305,22 @@ def alter_columns(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Snap
 Changes: TypeAlias = Mapping[int, tuple[LanceField, Alteration]]
 
 
-def _by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
+def altered(
+    current: Snapshot, changes: Changes
+) -> tuple[Mapping[int, LanceField], Set[int], LanceSchema]:
+    """Return the altered fields, which of them are cast, and the schema with them.
+
+    What rows tell, such as nulls, is not looked at.
+    """
+    schema = current.manifest.schema
+    casts = {id_ for id_, (_, a) in changes.items() if a.data_type is not None}
+    edits = dict(_edits(current, changes))
+    result = replace(schema, fields=tuple(_replaced(f, edits, casts) for f in schema.fields))
+    _check_names(result.fields)
+    return edits, casts, result
+
+
+def alterations_by_field(schema: LanceSchema, alterations: Sequence[Alteration]) -> Changes:
     """Return fields and their alterations by id; paths are those before all of them."""
     out: dict[int, tuple[LanceField, Alteration]] = {}
     for alteration in alterations:
