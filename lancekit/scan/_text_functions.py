@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from lancekit.scan._function import (
     with_constant,
 )
 from lancekit.scan._kernels import Value, concat
+from lancekit.scan._substring import contains
 
 __all__ = ["TEXT_FUNCTIONS", "like"]
 
@@ -46,12 +47,22 @@ def _regex_of_like(pattern: str, escape: str, flags: re.RegexFlag) -> re.Pattern
     return re.compile(regex, flags | re.DOTALL)
 
 
+#: a pattern for texts that hold another one
+_WITHIN = re.compile(r"%([^%_\\]+)%", re.DOTALL)
+
+
+def _match(value: Value, pattern: str, *, escape: str, ignore_case: bool) -> Value:
+    within = _WITHIN.fullmatch(pattern)
+    plain = escape not in pattern and not ignore_case
+    if within and plain and isinstance(value, pa.StringArray | pa.LargeStringArray):
+        return contains(value, within[1])
+    return pc.match_like(value, _pattern(escape, pattern), ignore_case=ignore_case)
+
+
 def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Value:
     """Match against a pattern of ``%`` and ``_``."""
     if isinstance(pattern, pa.Scalar):
-        match = with_constant(
-            lambda v, p: pc.match_like(v, _pattern(escape, p), ignore_case=ignore_case)
-        )
+        match = with_constant(partial(_match, escape=escape, ignore_case=ignore_case))
         return match(value, pattern)
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
 
