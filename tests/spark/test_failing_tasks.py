@@ -112,12 +112,16 @@ def kills_its_executor(batches):
     time.sleep(60)
 
 
-name = "write"
-ds = lk.write_dataset(source(spark, kills_its_executor, ROWS, 2 * ROWS, 1), ds, mode="append")
-print(ds.version, ds.count_rows(), ds.count_rows("v = 1"), flush=True)
+whole = sys.argv[3] == "whole"
 name = "merge"
 upsert(ds, source(spark, kills_its_executor, ROWS, 3 * ROWS, 2))
 print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), flush=True)
+if not whole:
+    print(sorted(path.name for path in marks.iterdir()))
+    sys.exit()
+name = "write"
+ds = lk.write_dataset(source(spark, kills_its_executor, 3 * ROWS, 4 * ROWS, 1), ds, mode="append")
+print(ds.version, ds.count_rows(), ds.count_rows("v = 1"), flush=True)
 
 
 def kill_soon():
@@ -158,14 +162,22 @@ print(sorted(path.name for path in marks.iterdir()))
 )
 
 
-def test_an_executor_that_is_killed(tmp_path) -> None:
+@pytest.mark.torture
+def test_an_executor_that_is_killed(tmp_path, whole) -> None:
+    """A merge; at full length an append and a compaction, too."""
     place, marks = places(tmp_path)
-    done = run(KILL, place, marks, LANCEKIT_TEST_RUN=str(tmp_path))
-    written, merged, compacted, killed = done.stdout.splitlines()
-    assert written == "2 8000 4000"
-    assert merged == "3 12000 8000"
+    length = "whole" if whole else "quick"
+    done = run(KILL, place, marks, length, LANCEKIT_TEST_RUN=str(tmp_path))
+    merged, *others, killed = done.stdout.splitlines()
+    assert merged == "2 12000 8000"
+    if not whole:
+        assert (others, killed) == ([], "['merge']")
+        check_whole(place, 2)
+        return
+    written, compacted = others
+    assert written == "3 16000 4000"
     version, *rows = compacted.split()
-    assert rows == ["12000", "8000"]
+    assert rows == ["16000", "8000"]
     assert killed == "['compact', 'merge', 'write']"
     check_whole(place, int(version))
 
@@ -204,6 +216,8 @@ def interrupt():
 
 
 def cancelled(name, work):
+    if name not in sys.argv[4:]:
+        return
     moment.clear()
     (marks / "begun").unlink(missing_ok=True)
     threading.Thread(target=interrupt, daemon=True).start()
@@ -226,11 +240,14 @@ with lk.options(engine="spark"):
 )
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("kind", ["classic", "connect"])
-def test_a_cell_that_is_cancelled(kind: str, tmp_path) -> None:
+def test_a_cell_that_is_cancelled(kind: str, tmp_path, whole) -> None:
+    """A source's and lancekit's own functions at work: a merge, a compaction; later all four."""
     place, marks = places(tmp_path)
-    *outcomes, after = run(CANCEL, place, marks, kind).stdout.splitlines()
-    assert len(outcomes) == 4
+    asked = ["write", "merge", "update", "compact"] if whole else ["merge", "compact"]
+    *outcomes, after = run(CANCEL, place, marks, kind, *asked).stdout.splitlines()
+    assert [json.loads(outcome)[0] for outcome in outcomes] == asked
     for outcome in outcomes:
         name, how, seconds, version = json.loads(outcome)
         assert (how, version) == ("cancelled", 1), name

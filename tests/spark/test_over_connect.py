@@ -1,4 +1,7 @@
-"""All Spark tests that can, once more over Spark Connect: a process has one kind of session."""
+"""Spark tests once more over Spark Connect: a process has one kind of session.
+
+Every operation is among them; at full length (``--whole``) they are all that can run there.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,68 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.classic, pytest.mark.over_connect]
+pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]
 
 SECONDS = 1200
+WHOLE_SECONDS = 7200
 ROOT = Path(__file__).parents[2]
+FOLDER = "tests/spark"
+
+CHOSEN = {
+    "test_datasource.py": ["test_rows", "test_a_schema_chooses_columns", "test_trust_is_an_option"],
+    "test_datasource_writes.py": [
+        "test_it_creates_appends_and_overwrites",
+        "test_a_failed_job_leaves_no_version_and_no_files",
+    ],
+    "test_equivalence.py": ["test_a_tour_of_all_operations"],
+    "test_frame.py": [
+        "test_rows_columns_and_filter",
+        "test_pinned_to_its_version",
+        "test_a_column_of_sparks_filters_after_the_scan",
+        "test_hidden_columns",
+        "test_sql_over_a_view",
+        "test_two_versions_side_by_side",
+    ],
+    "test_join_columns.py": ["test_a_frame_is_joined_as_a_table_is"],
+    "test_merge.py": [
+        "test_frames_of_sparks_own",
+        "test_duplicate_keys",
+        "test_a_source_that_gives_other_rows_each_time",
+    ],
+    "test_merge_strategies.py": [
+        "test_a_random_source_is_one_and_the_same",
+        "test_nothing_is_kept_after_an_error",
+    ],
+    "test_nested.py": ["test_arrays_structs_and_maps_both_ways"],
+    "test_places.py": ["test_credentials_are_in_no_plan_log_or_error"],
+    "test_progress.py": [],
+    "test_runner.py": [],
+    "test_sink.py": [
+        "test_a_merge",
+        "test_a_streaming_query_restarted_from_its_checkpoint",
+        "test_writers_race_for_versions",
+    ],
+    "test_sql.py": ["test_only_the_columns_named_are_read", "test_two_versions_and_other_names"],
+    "test_streaming.py": [
+        "test_a_query_that_is_started_again",
+        "test_a_table_copied_by_source_and_sink",
+    ],
+    "test_told_of_writes.py": [],
+    "test_types.py": ["test_through_spark"],
+    "test_write.py": ["test_append_and_overwrite", "test_a_source_that_fails"],
+}
+"""Names of tests, by their file; all of a file if there are none."""
 
 
-def test_the_spark_tests_over_connect() -> None:
-    chosen = ["-m", "spark and not classic", "-q", "-p", "no:cacheprovider", "--no-header"]
+def test_the_spark_tests_over_connect(whole: bool) -> None:
+    some = [
+        "::".join([f"{FOLDER}/{file}", *name])
+        for file, names in CHOSEN.items()
+        for name in ([[name] for name in names] or [[]])
+    ]
+    options = ["-m", "spark and not classic", "-q", "-p", "no:cacheprovider", "--no-header"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "tests/spark", *chosen],
+        [sys.executable, "-m", "pytest", *options, *([FOLDER, "--whole"] if whole else some)],
         cwd=ROOT,
         env={
             # A worker of a parallel run has told its environment what it is.
@@ -29,7 +84,7 @@ def test_the_spark_tests_over_connect() -> None:
         },
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=WHOLE_SECONDS if whole else SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:]
