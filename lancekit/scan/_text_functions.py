@@ -47,15 +47,18 @@ def _regex_of_like(pattern: str, escape: str, flags: re.RegexFlag) -> re.Pattern
     return re.compile(regex, flags | re.DOTALL)
 
 
-#: a pattern for texts that hold another one
-_WITHIN = re.compile(r"%([^%_\\]+)%", re.DOTALL)
+@lru_cache
+def _within(escape: str, pattern: str) -> str | None:
+    """Return the text that others have to hold to match a pattern, if that is all it says."""
+    mark = re.escape(escape)
+    found = re.fullmatch(rf"%((?:[^%_{mark}]|{mark}.)+)%", pattern, re.DOTALL)
+    return re.sub(rf"{mark}(.)", r"\1", found[1], flags=re.DOTALL) if found else None
 
 
 def _match(value: Value, pattern: str, *, escape: str, ignore_case: bool) -> Value:
-    within = _WITHIN.fullmatch(pattern)
-    plain = escape not in pattern and not ignore_case
-    if within and plain and isinstance(value, pa.StringArray | pa.LargeStringArray):
-        return contains(value, within[1])
+    within = None if ignore_case else _within(escape, pattern)
+    if within is not None and isinstance(value, pa.StringArray | pa.LargeStringArray):
+        return contains(value, within)
     return pc.match_like(value, _pattern(escape, pattern), ignore_case=ignore_case)
 
 
