@@ -162,6 +162,8 @@ EVERYWHERE = (
     "row.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "
     "there already: from then on any format is taken, and lancekit writes the table's own.",
+    "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
+    "pylance tells only the beginning.",
     "Places in `memory://` are shared by a process, not by a handle.",
 )
 
