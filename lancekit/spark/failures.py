@@ -7,10 +7,12 @@ import re
 from lancekit import errors
 from lancekit.errors import EngineError, LancekitError
 
-__all__ = ["job_failure"]
+__all__ = ["first_line", "job_failure"]
 
 #: what Connect appends, and what only Java's programmers look up
 _JAVA_SIDE = re.compile(r"\s+JVM stacktrace:\n.*|\.?\s+SQLSTATE: \w+(?=[;\s]|$)", re.DOTALL)
+#: a place in a text that is not as the user wrote it
+_PLACE = re.compile(r";? (?:line \d+ pos \d+|\(line \d+, pos \d+\))")
 _LAST_FRAME = re.compile(r'.*^ +File "[^\n]*\n(?:    [^\n]*\n)*', re.DOTALL | re.MULTILINE)
 #: what follows the traceback of a worker that could not even begin
 _REST = re.compile(r"\n\s*(?:PYTHONPATH was:|at [\w.$]+\().*", re.DOTALL)
@@ -18,6 +20,8 @@ _OWN = re.compile(r"lancekit\.errors\.(\w+): (.*)", re.DOTALL)
 _LOST_TASK = re.compile(r"most recent failure: [^\n]*?\): (?:[\w.$]+: )?([^\n]*)")
 _HINTS = {
     "No module named 'lancekit'": "Install lancekit where Spark's workers run, too.",
+    "No module named": "Install it where Spark's workers run: theirs is the Python that "
+    "PYSPARK_PYTHON named when the session started, or else the python3 on the PATH.",
     "[PYTHON_VERSION_MISMATCH]": "Set PYSPARK_PYTHON to this version's path on the workers.",
     "Python worker exited unexpectedly": "It was killed, most likely for want of memory.",
 }
@@ -42,6 +46,18 @@ def job_failure(error: Exception) -> LancekitError:
         return kind(own[2].strip())
     hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
     return EngineError(f"A Spark job failed: {last.rstrip('.')}.", hint=hint)
+
+
+def first_line(error: Exception) -> str:
+    r"""Return what Spark says about a query, without the plan and where in its own text it is.
+
+    Examples
+    --------
+    >>> first_line(RuntimeError("No column `b`. SQLSTATE: 42703; line 1 pos 7;\n'Project"))
+    'No column `b`'
+    """
+    line = _JAVA_SIDE.sub("", str(error)).strip().split("\n", 1)[0]
+    return _PLACE.sub("", line).rstrip(".;")
 
 
 def _said_last(text: str) -> str:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from lancekit.errors import PredicateError
 from lancekit.format.extensions import text_batch, text_schema
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns, read_block, row_bytes
 from lancekit.scan.sources import FragmentSource
 from lancekit.spark.client import client_of
+from lancekit.spark.failures import first_line
 from lancekit.spark.jobs import map_batches, pack
 from lancekit.spark.runner import TASKS_PER_CORE
 from lancekit.spark.session import spark_session
@@ -244,6 +246,8 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
     ------
     UnsupportedTypeError
         A column that Spark has no type for.
+    PredicateError
+        The condition does not fit the columns.
     StorageError
         The dataset is in this process's memory, where no worker can read it.
     """
@@ -257,7 +261,21 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
     ranges = whole_ranges(scan.sources) if cut_later else scan_ranges(scan)
     frame = _ranges_frame(session, ranges, scan.request, convert, wire)
     if condition is not None:
-        frame = frame.where(condition)
+        frame = _where(frame, condition)
     if cut_later and scan.offset:
         frame = frame.offset(scan.offset)
     return frame.limit(scan.limit) if cut_later and scan.limit is not None else frame
+
+
+def _where(frame: DataFrame, condition: Column) -> DataFrame:
+    from pyspark.errors import AnalysisException
+
+    try:
+        chosen = frame.where(condition)
+        _ = chosen.schema  # Connect does not look at the condition before
+    except AnalysisException as error:
+        raise PredicateError(
+            f"The condition does not fit the columns chosen: {first_line(error)}.",
+            hint=f"These are {', '.join(frame.columns) or 'none'}.",
+        ) from error
+    return chosen

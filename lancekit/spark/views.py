@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
+
+from lancekit.errors import PredicateError
+from lancekit.spark.failures import first_line
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -28,8 +33,23 @@ def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
         How it calls the DataFrame.
     table
         The DataFrame.
+
+    Raises
+    ------
+    PredicateError
+        The text does not parse, or names what is not there.
     """
-    return table.sparkSession.sql(_with_table(sql, name, "{lancekit}"), lancekit=table)
+    try:
+        frame = table.sparkSession.sql(_with_table(sql, name, "{lancekit}"), lancekit=table)
+        _ = frame.schema  # Connect does not look at the text before
+    except AnalysisException as error:
+        raise PredicateError(
+            f"The query {sql!r} cannot be run: {first_line(error)}.",
+            hint=f"The table is called {name!r}; its columns that the text names: "
+            f"{', '.join(table.columns) or 'none'}.",
+            sql=sql,
+        ) from error
+    return frame
 
 
 def _with_table(sql: str, name: str, place: str) -> str:

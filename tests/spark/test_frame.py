@@ -11,7 +11,12 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidTypeError, StorageError, UnsupportedTypeError
+from lancekit.errors import (
+    InvalidTypeError,
+    PredicateError,
+    StorageError,
+    UnsupportedTypeError,
+)
 from lancekit.scan.scanner import ScanRequest, plan_columns
 from lancekit.scan.sources import fragment_sources
 from lancekit.spark import frame as frame_module
@@ -245,3 +250,11 @@ def test_memory_is_of_one_process(spark):
     with pytest.raises(StorageError, match="cannot be sent") as caught:
         ds.to_spark()
     assert "keep the dataset on a disk" in caught.value.hint
+
+
+def test_a_condition_over_a_column_that_was_not_chosen(spark, tmp_path):
+    from pyspark.sql import functions as F
+
+    ds = lk.write_dataset(pa.table({"id": [1], "x": [2]}), tmp_path / "d")
+    with pytest.raises(PredicateError, match=r"`x` cannot be resolved.*These are id"):
+        ds.to_spark(["id"], F.col("x") > 1)

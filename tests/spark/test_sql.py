@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.errors import PredicateError
 from lancekit.spark.views import _with_table
 
 QUERIES = [
@@ -82,3 +83,20 @@ def test_the_text():
 def test_columns_that_a_query_may_read(tmp_path, sql, columns):
     ds = lk.write_dataset({"id": [1], 'q"t': [1], "other": [1]}, tmp_path / "d")
     assert ds.sql(sql).build()._columns() == columns
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("SELECT nope FROM dataset", "`nope` cannot be resolved"),
+        ("SELEC id FROM dataset", "Syntax error"),
+        ("SELECT id FROM other", "`other` cannot be found"),
+    ],
+)
+def test_a_query_that_spark_cannot_read(spark, ds, sql, said):
+    with pytest.raises(PredicateError) as caught:
+        ds.sql(sql).build().to_spark()
+    assert said in str(caught.value)
+    assert sql in str(caught.value)
+    assert "_pyspark_" not in str(caught.value)
+    assert "pos " not in str(caught.value)
