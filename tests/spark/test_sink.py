@@ -193,6 +193,30 @@ def test_a_streaming_query_restarted_from_its_checkpoint(spark, tmp_path):
     assert ids(place) == [1, 1, 2, 2]
 
 
+def test_two_streams_at_once(spark, tmp_path):
+    """Over Connect it is not told which of them calls; nothing is refused or lost for that."""
+    place = tmp_path / "d"
+    lk.write_dataset({"id": pa.array([], pa.int64())}, place)
+    names = ("one", "two")
+    for first in (0, 10):
+        for number, name in enumerate(names, first):
+            (tmp_path / name).mkdir(exist_ok=True)
+            (tmp_path / name / f"{number}.json").write_text(f'{{"id": {number}}}')
+        queries = [
+            spark.readStream.schema("id long")
+            .json(str(tmp_path / name))
+            .writeStream.foreachBatch(lk.stream_sink(place, query=name))
+            .option("checkpointLocation", str(tmp_path / f"{name}.checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+            for name in names
+        ]
+        assert all(query.awaitTermination(60) for query in queries)
+    assert ids(place) == [0, 1, 10, 11]
+    config = lk.dataset(place).config()
+    assert [config[f"lancekit.stream.{name}"].partition(" ")[0] for name in names] == ["1", "1"]
+
+
 def test_a_sink_can_be_sent(spark, tmp_path):
     sink = pickle.loads(pickle.dumps(lk.stream_sink(tmp_path / "d", query="q")))
     assert sink(spark.range(1), 0)
