@@ -7,26 +7,29 @@ pays to read the keys of small fragments together.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.pipeline.hashed_keys import HashedKeys
 from lancekit.pipeline.probe import KeyTable, Matches
 from lancekit.pipeline.sorted_keys import SortedKeys
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource
 
-__all__ = ["probe_ranges"]
+__all__ = ["Keys", "probe_ranges"]
 
 Indices = npt.NDArray[np.int64]
 Range = tuple[FragmentSource, int, int]
+Keys: TypeAlias = KeyTable | SortedKeys | HashedKeys
 
 #: target rows whose keys are looked up at a time
 _ROWS = 4 << 20
 
 
-def probe_ranges(ranges: Sequence[Range], keys: KeyTable | SortedKeys) -> list[Matches]:
+def probe_ranges(ranges: Sequence[Range], keys: Keys) -> list[Matches]:
     """Find the live rows in ranges of fragments whose key is in the source, in order."""
     found: list[Matches] = []
     for group in _groups(ranges):
@@ -52,7 +55,7 @@ def _groups(ranges: Iterable[Range]) -> Iterator[list[Range]]:
         yield group
 
 
-def _probe(group: Sequence[Range], keys: KeyTable | SortedKeys) -> Iterator[Matches]:
+def _probe(group: Sequence[Range], keys: Keys) -> Iterator[Matches]:
     readers = [FragmentReader(source) for source, _, _ in group]
     rows = [
         reader.live_between(start, stop)
@@ -60,13 +63,17 @@ def _probe(group: Sequence[Range], keys: KeyTable | SortedKeys) -> Iterator[Matc
     ]
     offsets = np.concatenate([_offsets(part) for part in rows])
     owners = np.repeat(np.arange(len(group)), [len(part) for part in rows])
-    first, *others = keys.names
-    places, codes = keys.find(0, _together(readers, first, rows))
-    offsets, owners = offsets[places], owners[places]
-    for place, name in enumerate(others, start=1):
-        parts = _by_owner(offsets, owners, len(group))
-        places, codes = keys.find(place, _together(readers, name, parts), codes)
+    if isinstance(keys, HashedKeys):
+        places, codes = keys.find_rows([_together(readers, name, rows) for name in keys.names])
         offsets, owners = offsets[places], owners[places]
+    else:
+        first, *others = keys.names
+        places, codes = keys.find(0, _together(readers, first, rows))
+        offsets, owners = offsets[places], owners[places]
+        for place, name in enumerate(others, start=1):
+            parts = _by_owner(offsets, owners, len(group))
+            places, codes = keys.find(place, _together(readers, name, parts), codes)
+            offsets, owners = offsets[places], owners[places]
     found = zip(
         group,
         _by_owner(offsets, owners, len(group)),

@@ -12,11 +12,15 @@ import pyarrow.compute as pc
 
 from lancekit.errors import DuplicateKeysError
 from lancekit.format.paths import parse_path, pick
+from lancekit.pipeline.key_hashes import comparable, hash_rows, known_rows
 from lancekit.pipeline.probe import KeyTable, Matches, key_values, show_keys
 
 __all__ = ["SourceKeys", "duplicate_keys", "key_columns", "key_schema"]
 
 Indices = npt.NDArray[np.int64]
+
+#: rows of which those that may have a key in common are found first
+_MANY = 500_000
 
 
 def key_columns(rows: pa.Table | pa.RecordBatch, on: Sequence[str]) -> list[pa.Array]:
@@ -93,12 +97,15 @@ class SourceKeys:
         """
         given = tuple(columns)
         table = KeyTable(on, given)
-        repeated = table.repeated()
-        if not len(repeated):
+        suspects = _suspects(given)
+        among = table if suspects is None else KeyTable(on, _rows_of(given, suspects))
+        found = among.repeated()
+        if not len(found):
             return cls(given, table)
+        repeated = found if suspects is None else suspects[found]
         if dedupe is None and order is None:
             raise duplicate_keys(on, _values(on, columns, repeated), len(repeated))
-        codes = table.codes[repeated]
+        codes = among.codes[found]
         rank = repeated if order is None else _ranks(order, repeated)
         if order is not None or dedupe == "last":
             rank = -rank
@@ -108,8 +115,7 @@ class SourceKeys:
         keep[repeated] = False
         keep[chosen] = True
         kept = np.flatnonzero(keep)
-        at = pa.array(kept)
-        return cls(given, KeyTable(on, tuple(column.take(at) for column in given)), kept)
+        return cls(given, KeyTable(on, _rows_of(given, kept)), kept)
 
     @property
     def skipped(self) -> int:
@@ -134,6 +140,26 @@ class SourceKeys:
             offsets=match.offsets,
             source_rows=self.kept[match.source_rows],
         )
+
+
+def _rows_of(columns: Sequence[pa.Array], rows: Indices) -> tuple[pa.Array, ...]:
+    at = pa.array(rows)
+    return tuple(column.take(at) for column in columns)
+
+
+def _suspects(columns: Sequence[pa.Array]) -> Indices | None:
+    """Return the rows whose key may be another's too; ``None`` if there are few rows anyway.
+
+    A hash table of many keys would be several times as large as they are.
+    """
+    if len(columns[0]) < _MANY:
+        return None
+    comparables = [comparable(column) for column in columns]
+    rows = known_rows(comparables)
+    hashes = hash_rows(comparables)[rows]
+    ascending = np.sort(hashes)
+    twice = ascending[1:][ascending[1:] == ascending[:-1]]
+    return rows[np.isin(hashes, twice)]
 
 
 def _ranks(order: pa.Array | pa.ChunkedArray, rows: Indices) -> Indices:

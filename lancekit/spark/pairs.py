@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.pipeline.hashed_keys import HashedKeys, hashed_keys
 from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.probe import KeyTable, Matches, ProbeTask, probe_fragment
-from lancekit.pipeline.probe_pieces import probe_ranges
+from lancekit.pipeline.probe_pieces import Keys, probe_ranges
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.pipeline.sorted_keys import SortedKeys, sorted_keys
 from lancekit.pipeline.source_keys import SourceKeys
@@ -72,12 +73,18 @@ def find_pairs(
 
 
 def _packed(keys: KeyTable) -> list[bytes]:
-    small = sorted_keys(keys)
-    if small is None:
-        names = [f"k{at}" for at in range(len(keys.names))]
-        table = pa.table(list(keys.columns), names=names)
-    else:
-        table = pa.table({"sorted": small.values, "rows": small.first_rows})
+    ascending = sorted_keys(keys)
+    hashed = hashed_keys(keys) if ascending is None else None
+    columns = {f"k{at}": column for at, column in enumerate((hashed or keys).columns)}
+    table, seed = pa.table(columns), 0
+    if ascending is not None:
+        table = pa.table({"sorted": ascending.values, "rows": ascending.first_rows})
+    elif hashed is not None:
+        table, seed = (
+            pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns}),
+            (hashed.seed),
+        )
+    table = table.replace_schema_metadata({"seed": str(seed)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -85,12 +92,16 @@ def _packed(keys: KeyTable) -> list[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _unpacked(sent: Shipment, names: tuple[str, ...]) -> KeyTable | SortedKeys:
+def _unpacked(sent: Shipment, names: tuple[str, ...]) -> Keys:
     """Return the keys that were sent; a process that has several tasks unpacks them once."""
     table = pa.ipc.open_stream(sent.part(0)).read_all()
     columns = [column.combine_chunks() for column in table.columns]
     if table.column_names[0] == "sorted":
         return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
+    if table.column_names[0] == "hashes":
+        hashes, rows = (column.to_numpy() for column in columns[:2])
+        seed = int(table.schema.metadata[b"seed"])
+        return HashedKeys(names, tuple(columns[2:]), hashes, seed, rows)
     return KeyTable(names, tuple(columns))
 
 

@@ -15,6 +15,7 @@ import lancekit as lk
 from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRowsError
 from lancekit.operations.merge_insert import check_clauses, dry_merge, merge_insert
 from lancekit.operations.retry import RetryPolicy
+from lancekit.pipeline import hashed_keys
 from lancekit.pipeline.merge import MergeClauses
 from lancekit.pipeline.source import open_source
 from lancekit.spark.session import is_connect
@@ -161,3 +162,17 @@ def test_wide_updates_read_the_target_piece_by_piece(spark, tmp_path):
     table = ds.to_table().sort_by("k")
     assert table.column("w").to_pylist() == [*range(rows), *[None] * 100]
     assert table.column("v").to_pylist() == [0, *[1] * (rows + 99)]
+
+
+@pytest.mark.parametrize("strategy", ["closure", "file"])
+def test_many_keys_of_several_columns_go_by_their_numbers(spark, tmp_path, monkeypatch, strategy):
+    monkeypatch.setattr(hashed_keys, "_LEAST_KEYS", 1)
+    old = pa.table({"k": [f"row {n}" for n in range(500)], "x": [0.5, None] * 250, "v": [0] * 500})
+    new = pa.table({"k": ["row 4", "row 6", "row 7", "x"], "x": [0.5, 1, None, 0.5], "v": [1] * 4})
+    ds = lk.write_dataset(old, tmp_path / "d", max_rows_per_file=70)
+    with lk.options(engine="spark", merge_match=strategy):
+        merge = ds.merge_insert(["k", "x"]).when_matched_update_all()
+        result = merge.when_not_matched_insert_all().execute(new)
+    assert dict(result) == {"num_inserted_rows": 3, "num_updated_rows": 1, "num_deleted_rows": 0}
+    added = [row for row in ds.to_table().to_pylist() if row["v"]]
+    assert sorted(map(repr, added)) == sorted(map(repr, new.to_pylist()))
