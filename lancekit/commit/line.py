@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from lancekit.commit.committers import (
     CommitLock,
@@ -34,7 +34,7 @@ class Line:
 
     root: Store
     branch: str | None = None
-    storage_options: Mapping[str, str] | None = None
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     committer: Committer = _CONDITIONAL
 
     @property

@@ -48,7 +48,8 @@ class StreamSink:
     uri: str
     query: str
     settings: WriteSettings
-    storage_options: Mapping[str, str] | None = None
+    #: never shown: they hold secrets
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     branch: str | None = None
     #: whether rows replace those with the same keys
     merge: bool = False

@@ -100,7 +100,7 @@ class SourceOptions:
     """
 
     path: str
-    storage: Mapping[str, str] = field(default_factory=dict)
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
     branch: str | None = _option(_text)
     trusted_bases: tuple[str, ...] = _option(_json_list, ())
     version: int | None = _option(_version, only="read")

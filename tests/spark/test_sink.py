@@ -246,3 +246,16 @@ def test_bad_arguments(spark, tmp_path):
     lk.write_dataset({"id": [1]}, tmp_path / "d").update_config({"lancekit.stream.q": "x"})
     with pytest.raises(FormatError, match=r"'x' under 'lancekit\.stream\.q'"):
         sink(spark.range(1), 0)
+
+
+def test_no_secret_is_shown():
+    from lancekit.commit.line import open_line
+    from lancekit.spark.source_options import SourceOptions
+
+    secret = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_region": "x"}
+    sink = lk.stream_sink("s3://bucket/d", query="q", storage_options=secret)
+    options = {f"storage.{name}": value for name, value in secret.items()}
+    source = SourceOptions.parse({"path": "s3://bucket/d", **options})
+    line = open_line("s3://bucket/d", secret)
+    assert sink.storage_options == source.storage == line.storage_options == secret
+    assert "hush" not in f"{sink!r} {sink} {source!r} {line!r}"
