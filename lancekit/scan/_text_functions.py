@@ -47,18 +47,30 @@ def _regex_of_like(pattern: str, escape: str, flags: re.RegexFlag) -> re.Pattern
     return re.compile(regex, flags | re.DOTALL)
 
 
+#: how to look for a text, by whether the pattern begins and ends with ``%``
+_LOOKS: Mapping[tuple[str, str], Callable[[pa.Array, str], Value]] = {
+    ("", ""): pc.equal,
+    ("", "%"): pc.starts_with,
+    ("%", ""): pc.ends_with,
+    ("%", "%"): contains,
+}
+
+
 @lru_cache
-def _within(escape: str, pattern: str) -> str | None:
-    """Return the text that others have to hold to match a pattern, if that is all it says."""
+def _plain(escape: str, pattern: str) -> tuple[tuple[str, str], str] | None:
+    """Return where to look for which text, if that is all that a pattern says."""
     mark = re.escape(escape)
-    found = re.fullmatch(rf"%((?:[^%_{mark}]|{mark}.)+)%", pattern, re.DOTALL)
-    return re.sub(rf"{mark}(.)", r"\1", found[1], flags=re.DOTALL) if found else None
+    found = re.fullmatch(rf"(%?)((?:[^%_{mark}]|{mark}.)+)(%?)", pattern, re.DOTALL)
+    if found is None:
+        return None
+    return (found[1], found[3]), re.sub(rf"{mark}(.)", r"\1", found[2], flags=re.DOTALL)
 
 
 def _match(value: Value, pattern: str, *, escape: str, ignore_case: bool) -> Value:
-    within = None if ignore_case else _within(escape, pattern)
-    if within is not None and isinstance(value, pa.StringArray | pa.LargeStringArray):
-        return contains(value, within)
+    plain = None if ignore_case else _plain(escape, pattern)
+    if plain and isinstance(value, pa.StringArray | pa.LargeStringArray):
+        where, text = plain
+        return _LOOKS[where](value, text)
     return pc.match_like(value, _pattern(escape, pattern), ignore_case=ignore_case)
 
 
