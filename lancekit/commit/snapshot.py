@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from pyroaring import BitMap
@@ -79,6 +79,11 @@ class Snapshot:
     manifest_name: str
     sections: memoryview | None
     mark: str | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # another process reads the sections again, if it needs them
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "sections": None}
 
     @property
     def version(self) -> int:
