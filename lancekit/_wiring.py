@@ -41,6 +41,11 @@ class _Spark:
 
         return query_frame(sql, name, table)
 
+    def name(self, table: Any, name: str) -> None:
+        from lancekit.spark.views import name_frame
+
+        name_frame(table, name)
+
 
 def _text(value: object) -> str:
     from lancekit.notebook import show_text

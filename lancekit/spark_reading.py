@@ -137,7 +137,7 @@ class SparkReading(BlobReading):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
         )
-        frame.createOrReplaceTempView(name)
+        spark_engine().name(frame, name)
 
 
 def _frame(snapshot: Snapshot, **asked: Any) -> Any:

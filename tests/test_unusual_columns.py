@@ -16,6 +16,7 @@ from lancekit.commit.line import open_line
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import commit
 from lancekit.commit.versions import latest_snapshot
+from lancekit.errors import SchemaMismatchError
 from lancekit.format.operations import Merge
 
 NUMBERS = {"a": 1, "b": 2, "c": 3, "d": 4}
@@ -168,3 +169,11 @@ def test_other_fractions_are_cut_off_as_in_pylance(tmp_path: Path, sql: str) -> 
         ds.update({"i": sql})
         found.append(ds.to_table())
     assert found[0] == found[1]
+
+
+def test_rows_without_columns_hold_nothing(tmp_path):
+    rows = pa.table({"a": [1, 2, 3]}).select([])
+    with pytest.raises(SchemaMismatchError, match="3 rows have no columns"):
+        lk.write_dataset(rows, tmp_path / "d")
+    assert not list(tmp_path.rglob("*.manifest"))
+    assert lk.write_dataset(pa.table({}), tmp_path / "d").count_rows() == 0

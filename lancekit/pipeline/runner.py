@@ -95,6 +95,9 @@ class Engine(Protocol):
     def query(self, sql: str, name: str, table: Any) -> Any:
         """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
 
+    def name(self, table: Any, name: str) -> None:
+        """Make a DataFrame a temporary view of its session."""
+
 
 _spark: list[Engine] = []
 

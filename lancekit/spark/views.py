@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import AnalysisException
 
-from lancekit.errors import PredicateError
+from lancekit.errors import InvalidArgumentError, PredicateError
 from lancekit.spark.failures import first_line
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["query_frame"]
+__all__ = ["name_frame", "query_frame"]
 
 #: white space and comments before a query, and the words that begin its own tables
 _HEAD = re.compile(r"((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)(with\b(?:\s+recursive\b)?)?", re.S | re.I)
@@ -50,6 +50,24 @@ def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
             sql=sql,
         ) from error
     return frame
+
+
+def name_frame(table: DataFrame, name: str) -> None:
+    """Make a DataFrame a temporary view of its session, in the place of an earlier one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Spark does not take the name.
+    """
+    try:
+        table.createOrReplaceTempView(name)
+    except AnalysisException as error:
+        raise InvalidArgumentError(
+            f"A view cannot be called {name!r}: {first_line(error)}.",
+            hint="Put a name of more than letters, digits and _ between backticks: `my view`.",
+            name=name,
+        ) from error
 
 
 def _with_table(sql: str, name: str, place: str) -> str:

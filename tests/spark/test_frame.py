@@ -12,6 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import (
+    InvalidArgumentError,
     InvalidTypeError,
     PredicateError,
     StorageError,
@@ -201,6 +202,8 @@ def test_two_versions_side_by_side(spark, tmp_path):
     assert spark.sql("select count(*) n from one_").first().n == 1
     with pytest.raises(InvalidTypeError, match="name of the view is 3"):
         ds.create_temp_view(3)
+    with pytest.raises(InvalidArgumentError, match="cannot be called 'no name!'"):
+        ds.create_temp_view("no name!")
 
 
 @pytest.mark.spark
