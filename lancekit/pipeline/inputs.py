@@ -220,14 +220,21 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     InvalidTypeError
         Anything else.  (A Spark DataFrame is not read here.)
     SchemaMismatchError
-        Batches of different schemas, or columns of different lengths or of mixed values.
+        Batches of different schemas, columns of different lengths or of mixed values, or rows
+        without columns.
 
     Examples
     --------
     >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
-    return _in_stored_form(_reader(data, schema))
+    reader = _reader(data, schema)
+    if not reader.schema.names and getattr(data, "num_rows", 0):
+        raise SchemaMismatchError(
+            f"{data.num_rows} rows have no columns, so they hold nothing to write.",
+            hint="Select the columns that are meant.",
+        )
+    return _in_stored_form(reader)
 
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import NullKeyError, SchemaMismatchError
+from lancekit.errors import NullKeyError
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
@@ -225,16 +225,11 @@ def cast_all(plan: CastPlan, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.R
     NullKeyError
         A primary-key column holds a null.
     SchemaMismatchError
-        A value does not fit, or rows have no columns, so that nothing would be left of them.
+        A value does not fit.
     """
     first_row = 0
     keys = [f.name for f in plan.target if PRIMARY_KEY.encode() in (f.metadata or {})]
     for batch in batches:
-        if batch.num_rows and not batch.num_columns:
-            raise SchemaMismatchError(
-                f"{batch.num_rows} rows have no columns, so they hold nothing to write.",
-                hint="Select the columns that are meant.",
-            )
         _check_no_null(batch, keys, first_row)
         yield plan.apply(batch, first_row)
         first_row += batch.num_rows
