@@ -229,7 +229,7 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
     {'x': [1, 2], 'y': [None, 'b']}
     """
     reader = _reader(data, schema)
-    if not reader.schema.names and getattr(data, "num_rows", 0):
+    if not reader.schema.names and getattr(data, "num_rows", None):
         raise SchemaMismatchError(
             f"{data.num_rows} rows have no columns, so they hold nothing to write.",
             hint="Select the columns that are meant.",
