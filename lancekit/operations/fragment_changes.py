@@ -20,8 +20,9 @@ from lancekit.operations.add_columns import (
 )
 from lancekit.operations.schema import columns_task
 from lancekit.pipeline.casts import plan_cast
-from lancekit.pipeline.columns import Joined, Streamed, write_columns
+from lancekit.pipeline.columns import Joined, Streamed, write_beside, write_columns
 from lancekit.pipeline.patch import superseded
+from lancekit.pipeline.runner import LocalRunner
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource
@@ -52,9 +53,9 @@ def _run(
 ) -> tuple[Fragment, LanceSchema]:
     if addition.maker is None:
         return source.fragment, addition.schema
-    written = write_columns(columns_task(snapshot, source, addition.stored, addition.maker))
-    if isinstance(addition.maker, Streamed):
-        addition.maker.finish()
+    task = columns_task(snapshot, source, addition.stored, addition.maker)
+    finish = addition.maker.finish if isinstance(addition.maker, Streamed) else None
+    (written,) = write_beside([task], LocalRunner(), finish)
     return written, addition.schema
 
 

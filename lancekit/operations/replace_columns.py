@@ -26,10 +26,10 @@ from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.results import UpdateResult
 from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.operations.schema import columns_runner, last_file, write_to_all
+from lancekit.operations.schema import columns_runner, write_to_all
 from lancekit.operations.update import check_updates
 from lancekit.pipeline.casts import plan_cast
-from lancekit.pipeline.columns import Made, Maker, Streamed
+from lancekit.pipeline.columns import Made, Maker, Streamed, last_file
 from lancekit.pipeline.inputs import as_reader
 from lancekit.pipeline.replace import Assigned, Filled
 from lancekit.pipeline.source import cast_all

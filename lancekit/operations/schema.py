@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.fragment import Fragment
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import (
@@ -33,7 +33,8 @@ from lancekit.pipeline.columns import (
     NullsTask,
     Streamed,
     count_nulls,
-    write_columns,
+    last_file,
+    write_beside,
 )
 from lancekit.pipeline.conversions import Conversion, can_convert
 from lancekit.pipeline.runner import LocalRunner, Runner, choose_runner
@@ -50,7 +51,6 @@ __all__ = [
     "columns_task",
     "drop_columns",
     "find_field",
-    "last_file",
     "merge_columns",
     "next_field_id",
     "schema_without",
@@ -128,7 +128,7 @@ def merge_columns(
 def columns_runner(current: Snapshot, maker: Maker) -> Runner:
     """Return where to make columns; what comes in a stream is taken from it here, in order."""
     streamed = isinstance(maker, Streamed)
-    return LocalRunner() if streamed else choose_runner(current.manifest.num_rows)
+    return LocalRunner(threads=1) if streamed else choose_runner(current.manifest.num_rows)
 
 
 def write_to_all(
@@ -136,33 +136,11 @@ def write_to_all(
 ) -> list[Fragment]:
     """Write new columns for every fragment; nothing refers to them yet.
 
-    If one fails, the files of the others are removed.
+    If anything raises, the files of the others are removed.
     """
     tasks = [columns_task(current, s, stored, maker) for s in fragment_sources(current)]
-    if isinstance(maker, Streamed):
-        found = list(map(_try_columns, tasks))
-    else:
-        found = (runner or columns_runner(current, maker)).map(_try_columns, tasks)
-    written = [f for f in found if isinstance(f, Fragment)]
-    with removed_unless_landed(current.store, map(last_file, written)):
-        for result in found:
-            if isinstance(result, LancekitError):
-                raise result
-        if isinstance(maker, Streamed):
-            maker.finish()
-    return written
-
-
-def _try_columns(task: ColumnsTask) -> Fragment | LancekitError:
-    try:
-        return write_columns(task)
-    except LancekitError as error:
-        return error
-
-
-def last_file(fragment: Fragment) -> Fragment:
-    """Return a fragment of nothing but the file that was added."""
-    return replace(fragment, files=fragment.files[-1:])
+    finish = maker.finish if isinstance(maker, Streamed) else None
+    return write_beside(tasks, runner or columns_runner(current, maker), finish)
 
 
 def columns_task(

@@ -38,6 +38,7 @@ __all__ = [
     "NullsTask",
     "Streamed",
     "count_nulls",
+    "last_file",
     "write_beside",
     "write_columns",
 ]
@@ -90,23 +91,56 @@ def write_columns(task: ColumnsTask) -> Fragment:
     return replace(fragment, files=(*fragment.files, data_file(name, summary)))
 
 
-def write_beside(tasks: Sequence[ColumnsTask], runner: Runner) -> list[Fragment]:
-    """Write the new columns of several fragments; if one fails, the files of the others go."""
-    found = runner.map(_try_columns, tasks)
-    failed = next((result for result in found if isinstance(result, LancekitError)), None)
-    written = [result for result in found if isinstance(result, Fragment)]
-    if failed is not None:
-        added = (replace(fragment, files=fragment.files[-1:]) for fragment in written)
-        delete_fragments(tasks[0].store, added)
-        raise failed
+def write_beside(
+    tasks: Sequence[ColumnsTask], runner: Runner, finish: Callable[[], None] | None = None
+) -> list[Fragment]:
+    """Write the new columns of several fragments; nothing refers to them yet.
+
+    ``finish`` is called when all are written.  If anything raises, an error of a caller's own
+    function and an interrupt included, the files of the others are removed.
+    """
+    work = _Writing()
+    found: list[Fragment | LancekitError] = []
+    try:
+        found = runner.map(work, tasks)
+        written = list(map(_succeeded, found))
+        if finish is not None:
+            finish()
+    except BaseException:
+        known = [result for result in found if isinstance(result, Fragment)] or work.written
+        for task in tasks[:1]:
+            delete_fragments(task.store, map(last_file, known))
+        raise
     return written
 
 
-def _try_columns(task: ColumnsTask) -> Fragment | LancekitError:
-    try:
-        return write_columns(task)
-    except LancekitError as error:
-        return error
+def _succeeded(result: Fragment | LancekitError) -> Fragment:
+    if isinstance(result, LancekitError):
+        raise result
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """Writes columns, and remembers what was written in this process: an error hides results.
+
+    An error of lancekit is a result: a worker of Spark sends nothing back but results.
+    """
+
+    written: list[Fragment] = field(default_factory=list)
+
+    def __call__(self, task: ColumnsTask) -> Fragment | LancekitError:
+        try:
+            fragment = write_columns(task)
+        except LancekitError as error:
+            return error
+        self.written.append(fragment)
+        return fragment
+
+
+def last_file(fragment: Fragment) -> Fragment:
+    """Return a fragment of nothing but the file that was added."""
+    return replace(fragment, files=fragment.files[-1:])
 
 
 def _blocks(task: ColumnsTask) -> Iterator[pa.RecordBatch]:

@@ -47,15 +47,21 @@ class Runner(Protocol):
 
 
 class LocalRunner:
-    """Threads of this process: decoding and Arrow kernels release the interpreter lock."""
+    """Threads of this process: decoding and Arrow kernels release the interpreter lock.
+
+    With one thread at most, tasks run one after the other where `map` is called.
+    """
 
     name = "local"
 
+    def __init__(self, threads: int = 8) -> None:
+        self._threads = threads
+
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Return the results in the order of the tasks; the first failure is raised."""
-        if len(tasks) <= 1:
+        if len(tasks) <= 1 or self._threads == 1:
             return [work(task) for task in tasks]
-        threads = min(len(tasks), os.cpu_count() or 1, 8)
+        threads = min(len(tasks), os.cpu_count() or 1, self._threads)
         with (
             tracking(what_is(work), len(tasks)) as tracker,
             ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool,
