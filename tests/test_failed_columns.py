@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.errors import InvalidTypeError, type_name
 from lancekit.progress import Progress
 
 DOING: dict[str, Callable[[Any, Any], Any]] = {
@@ -71,3 +73,19 @@ def test_an_interrupted_join_leaves_nothing(tmp_path: Path) -> None:
     with lk.options(progress=interrupt), pytest.raises(KeyboardInterrupt):
         ds.merge({"k": [1, 5, 9], "y": [1, 2, 3]}, "k")
     assert names(tmp_path) == before
+
+
+@pytest.mark.parametrize("returned", [None, 7, pa.array([1, 2]), [1, 2]], ids=type_name)
+@pytest.mark.parametrize("schema", [None, pa.schema({"y": pa.int64()})], ids=["seen", "declared"])
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_what_a_function_returned_is_named(
+    schema: pa.Schema | None, returned: Any, wrapped: bool
+) -> None:
+    def forgetful(_: pa.RecordBatch) -> Any:
+        return returned
+
+    ds = lk.write_dataset({"k": [1, 2]}, f"memory://{uuid4()}")
+    what = "None" if returned is None else f"a {type_name(returned)}"
+    given = lk.batch_udf(schema)(forgetful) if wrapped else forgetful
+    with pytest.raises(InvalidTypeError, match=f"function forgetful returned {what}: "):
+        ds.add_columns(given, reader_schema=None if wrapped else schema)

@@ -24,7 +24,7 @@ from lancekit.operations.schema import (
 from lancekit.options import options
 from lancekit.pipeline.casts import normalise_new_schema, plan_cast
 from lancekit.pipeline.checkpoint import Remembered
-from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed
+from lancekit.pipeline.columns import Computed, Joined, Made, Maker, Streamed, returned_rows
 from lancekit.pipeline.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.probe import KeyTable
 from lancekit.pipeline.runner import LocalRunner, choose_engine, spark_engine
@@ -322,7 +322,7 @@ def _sampled(
         rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
         if len(rows):
             (batch,) = reader.read(list(columns), rows[:1]).combine_chunks().to_batches()
-            return as_reader(function(batch)).schema
+            return returned_rows(function, batch).schema
     raise InvalidArgumentError(
         "The dataset has no rows, so it cannot be seen what the function returns.",
         hint="Pass its schema: reader_schema=.",

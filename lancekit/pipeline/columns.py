@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError, LancekitError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA, data_file_name
@@ -39,6 +39,7 @@ __all__ = [
     "Streamed",
     "count_nulls",
     "last_file",
+    "returned_rows",
     "write_beside",
     "write_columns",
 ]
@@ -219,6 +220,25 @@ class Converted:
         ]
 
 
+def returned_rows(
+    function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
+) -> pa.RecordBatchReader:
+    """Call a user's function on a batch; ``InvalidTypeError`` if it does not return rows."""
+    returned = function(batch)
+    try:
+        return as_reader(returned)
+    except InvalidTypeError as error:
+        inner = getattr(function, "func", function)  # of a batch_udf or a partial
+        name = getattr(inner, "__name__", repr(inner))
+        what = "None" if returned is None else f"a {type_name(returned)}"
+        raise InvalidTypeError(
+            f"The function {name} returned {what}: {error.message}",
+            hint="Let it return the new columns: a record batch, a table, a data frame, or a "
+            "dict of columns.",
+            function=name,
+        ) from error
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """Columns that a user's function makes of record batches."""
@@ -236,7 +256,7 @@ class Made:
 
     def call(self, batch: pa.RecordBatch) -> pa.Table:
         """Call the function on one batch, and check what it returns."""
-        made = as_reader(self.function(batch)).read_all()
+        made = returned_rows(self.function, batch).read_all()
         if made.num_rows != batch.num_rows:
             raise InvalidArgumentError(
                 f"The function gave {made.num_rows} rows for {batch.num_rows}.",
