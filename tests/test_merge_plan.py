@@ -147,6 +147,21 @@ def test_some_columns_only(tmp_path: Path) -> None:
     check(ds, tmp_path, made, SOURCE.select(["id", "v"]))
 
 
+def test_not_a_number_is_not_changed_by_itself() -> None:
+    def rows(x: float, z: str) -> pa.Table:
+        values = {"f": x, "s": {"x": x}, "l": [x, 1.0], "d": {"v": [{"x": x}]}, "m": [("a", x)]}
+        kinds = {"m": pa.map_(pa.string(), pa.float64())}
+        columns = {name: pa.array([value], kinds.get(name)) for name, value in values.items()}
+        return pa.table({"k": [1], **columns, "z": [z]})
+
+    ds = lk.write_dataset(rows(float("nan"), "a"), "memory://unchanged-nan")
+    made = ds.merge_insert("k").when_matched_update_all()
+    with made.preview(rows(float("nan"), "b")) as plan:
+        assert [change.column for change in plan.changes] == ["z"]
+    with made.preview(rows(1.0, "a")) as plan:
+        assert [change.column for change in plan.changes] == ["f", "s", "l", "d", "m"]
+
+
 @pytest.mark.parametrize("keep", ["first", "last", None])
 def test_duplicates(tmp_path: Path, keep: str | None) -> None:
     ds = target(tmp_path / "t")

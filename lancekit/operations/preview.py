@@ -300,5 +300,9 @@ def _value(row: Mapping[str, Any], path: str) -> Any:
 
 
 def _same(old: Any, new: Any) -> bool:
-    is_nan = old != old and new != new  # noqa: PLR0124  # not-a-number is not changed by itself
-    return bool(old == new) or is_nan
+    """Tell whether two values are equal, where not-a-number is not changed by itself."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old.keys() == new.keys() and all(_same(old[name], new[name]) for name in old)
+    if isinstance(old, list | tuple) and isinstance(new, list | tuple):
+        return len(old) == len(new) and all(map(_same, old, new))
+    return bool(old == new) or bool(old != old and new != new)  # noqa: PLR0124  # both are no number
