@@ -8,6 +8,7 @@ that are still candidates.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -170,7 +171,13 @@ _SHOWN_KEYS = 10
 def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
     """Return the distinct keys of the first few rows, for a message."""
     sample = table.select(list(on)).take(pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
-    return list(dict.fromkeys(tuple(row.values()) for row in sample))[:_SHOWN_KEYS]
+    keys = [tuple(map(_one_nan, row.values())) for row in sample]
+    return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
+
+
+def _one_nan(value: object) -> object:
+    """Return the same object for each not-a-number, which is one key and equals only itself."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
 
 
 def show_keys(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.probe import KeyTable
+from lancekit.pipeline.probe import KeyTable, key_values, show_keys
 
 small = st.one_of(st.none(), st.integers(0, 4))
 text = st.one_of(st.none(), st.sampled_from(["", "a", "b"]))
@@ -49,3 +49,10 @@ def test_few_keys_in_many_rows(kind: pa.DataType) -> None:
     expected = np.isin(values, wanted)[7:] & ~mask[7:]
     assert np.array_equal(codes >= 0, expected)
     assert np.array_equal(np.unique(wanted)[codes[expected]], values[7:][expected])
+
+
+def test_a_key_that_is_not_a_number_is_named_once() -> None:
+    nan = float("nan")
+    keys = pa.table({"k": [nan, 1.0, nan, 1.0, None], "t": ["a", "b", "a", "b", None]})
+    shown = key_values(keys, ("k", "t"), np.arange(5))
+    assert show_keys(("k", "t"), shown) == "k = nan, t = a; k = 1.0, t = b; k = None, t = None"
