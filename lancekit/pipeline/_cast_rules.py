@@ -175,11 +175,13 @@ def _cast_structs(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _cast_maps(values: pa.Array, target: pa.DataType) -> pa.Array:
-    entry = pa.struct([values.type.key_field, values.type.item_field])
+    entry = values.values.type
     wanted = pa.struct(
         [target.key_field.with_name(entry[0].name), target.item_field.with_name(entry[1].name)]
     )
-    lists = values.cast(pa.list_(entry))
+    # Arrow's own cast to a list refuses a null below a null struct whose part is not nullable.
+    shape = (len(values), values.buffers()[:2], values.null_count, values.offset)
+    lists = pa.Array.from_buffers(pa.list_(entry), *shape, [values.values])
     lengths, entries, missing = _take_apart(lists, pa.field("entries", wanted))
     keys, items = entries.flatten()
     starts = _starts(lengths, pa.int32())

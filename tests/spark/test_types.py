@@ -149,6 +149,21 @@ def test_every_type_in_every_other(outer, exact):
         assert arrow_schema(spark_schema(wire)).types == wire.types, name
 
 
+@pytest.mark.parametrize("outer", INSIDE)
+@pytest.mark.parametrize("exact", [False, True])
+def test_parts_of_a_null_struct_that_take_no_nulls(outer, exact):
+    whole = pa.array([1000, 2000], pa.timestamp("ns"))
+    missing = pa.array([True, False])
+    for part in (whole, whole.take(pa.array([None, 1]))):  # read, the part is null too
+        fields = [pa.field("part", part.type, nullable=False)]
+        values = pa.StructArray.from_arrays([part], fields=fields, mask=missing)
+        batch = pa.record_batch({"c": INSIDE[outer](values)})
+        wire = wire_schema(batch.schema, exact=exact)
+        back = from_spark_batch(to_spark_batch(batch, wire), batch.schema)
+        back.validate(full=True)
+        assert back.equals(batch)
+
+
 @pytest.mark.parametrize("kind", [pa.list_view, pa.large_list_view])
 def test_views_of_lists_go_as_lists(kind):
     batch = pa.record_batch({"c": pa.array([[1], None], kind(pa.uint8()))})
