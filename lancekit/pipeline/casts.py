@@ -9,7 +9,7 @@ would change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,7 +42,23 @@ def _cast_hint(field: pa.Field, source: pa.DataType) -> str:
         if source.tz is None:
             return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
         return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
+    if lacking := list(_lacking(source, target, field.name)):
+        # no cast: its nulls would take the place of what is stored
+        return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
     return f"Cast {field.name!r} to {target} first: column.cast({str(target)!r}, safe=False)."
+
+
+def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[str]:
+    """Yield the paths of the target's fields in structs, at any depth, that the source has not."""
+    if not (pt.is_struct(source) and pt.is_struct(target)):
+        return
+    given = {field.name: field.type for field in source}
+    for field in target:
+        below = f"{path}.{field.name}"
+        if field.name in given:
+            yield from _lacking(given[field.name], field.type, below)
+        else:
+            yield below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -265,6 +265,16 @@ def test_only_the_differences_are_shown():
         ({"t": pa.timestamp("us")}, {"t": UTC}, "pc.assume_timezone(column, 'UTC')"),
         ({"t": UTC}, {"t": pa.timestamp("us")}, "pc.local_timestamp(column)"),
         ({"t": pa.string()}, {"t": pa.int32()}, "Cast 't' to int32 first: column.cast('int32'"),
+        (
+            {"s": pa.struct({"b": pa.int8(), "t": pa.struct({"x": pa.int8()})})},
+            {"s": pa.struct({"a": pa.int8(), "t": pa.struct({"x": pa.int8(), "y": pa.int8()})})},
+            "Bring all fields of 's': the rows lack s.a, s.t.y.",
+        ),
+        (
+            {"s": pa.struct({"a": pa.int8(), "b": pa.int8()})},
+            {"s": pa.struct({"a": pa.int8()})},
+            "Cast 's' to struct<a: int8> first",
+        ),
         ({"t": pa.int8(), "z": pa.int8()}, {"t": pa.int8()}, "Drop 'z', or add them"),
         ({"t": pa.int8()}, {"t": pa.int8(), "z": pa.int8()}, "Add 'z' to the rows"),
     ],

@@ -134,6 +134,12 @@ def _other_type(library: ModuleType, uri: str) -> Any:
     return _merged(library, uri, _table(k=pa.array([2], pa.int32()), v=["b"]), _upsert)
 
 
+def _part_of_a_struct(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1], s=[{"a": 1, "b": 2}]), uri)
+    source = _table(k=[1], s=[{"b": 3}])
+    return _merged(library, uri, source, lambda builder: builder.when_matched_update_all())
+
+
 def _delta_without_ids(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1]), uri)
     library.write_dataset(_table(k=[2]), uri, mode="append")
@@ -232,6 +238,16 @@ DIFFERENCES = (
         _other_type,
         [(1, "a"), (2, "b")],
         REFUSED,
+    ),
+    Difference(
+        "`merge_insert`: a source whose struct lacks fields of the table's",
+        "an error that names the fields",
+        "the fields that are there are updated, the others stay",
+        "a struct is one value, and a source that has lost a field of it is more often a mistake; "
+        "whole columns may be left out",
+        _part_of_a_struct,
+        REFUSED,
+        [(1, {"a": 1, "b": 3})],
     ),
     Difference(
         "`delta` of a table without stable row ids",
