@@ -171,7 +171,8 @@ def test_data_is_replaced_in_three_ways() -> None:
         return [(f.path, f.fields) for f in built.manifest.fragments[0].files]
 
     assert replaced(U) == [("a", (K, S)), ("new", (U,))]
-    assert replaced(9) == [("a", (K, S)), ("b", (U,)), ("new", (9,))]
+    assert replaced(T) == [("a", (K, S)), ("b", (U,)), ("new", (T,))]
+    assert replaced(9) == [("a", (K, S)), ("b", (U,))]
     assert replaced(S) == [("a", (K, -2)), ("b", (U,)), ("new", (S,))]
     assert replaced(K, S, U) == [("new", (K, S, U))]
     groups = tuple(ops.DataReplacementGroup(0, data_file("n", f)) for f in (K, S))

@@ -6,6 +6,7 @@ in which Spark does, and at full length (``--whole``) Spark.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pickle
 
@@ -54,8 +55,10 @@ def query(spark, tmp_path):
 def follow(whole, request):
     """Return the same of the reader alone, or of Spark at full length."""
     if whole:
-        return request.getfixturevalue("query")
+        yield request.getfixturevalue("query")
+        return
     done = {}
+    before = lk.options.current()
 
     def run(ds, checkpoint="c", **options):
         source = LanceDataSource({"path": ds.uri, "columns": "id", **options})
@@ -79,7 +82,10 @@ def follow(whole, request):
             done[checkpoint] = (number, end)
         return batches
 
-    return run
+    yield run
+    # a task leaves a worker's options behind, here in this process
+    for option in dataclasses.fields(before):
+        setattr(lk.options, option.name, getattr(before, option.name))
 
 
 def table(*ids):
