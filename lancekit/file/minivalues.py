@@ -164,7 +164,8 @@ def _rle(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
 ) -> Raw:
     _only(buffers, 2)
-    return _narrow(blocks.expand_runs(encoding, buffers[0], buffers[1], counts), rows)
+    values, runs = buffers
+    return _narrow(blocks.expand_runs(encoding, values, runs, counts, clip=True), rows)
 
 
 def _byte_stream_split(

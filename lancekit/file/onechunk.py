@@ -143,7 +143,8 @@ def _packed(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Fixed:
 def _rle(encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span) -> Raw:
     _only(buffers, 2)
     values, lengths = buffers
-    return raw.select(_runs(encoding, values, lengths, count), slice(rows.start, rows.stop))
+    decoded = _runs(encoding, values, lengths, count, clip=True)
+    return raw.select(decoded, slice(rows.start, rows.stop))
 
 
 def _rle_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
@@ -152,12 +153,25 @@ def _rle_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw
     return _runs(encoding, data[8 : 8 + size], data[8 + size :], count)
 
 
-def _runs(encoding: pb.CompressiveEncoding, values: Bytes, lengths: Bytes, count: int) -> Fixed:
+def _runs(
+    encoding: pb.CompressiveEncoding,
+    values: Bytes,
+    lengths: Bytes,
+    count: int,
+    *,
+    clip: bool = False,
+) -> Fixed:
+    """Repeat run values, as `pieces.expand_runs` does."""
     width, dtype = run_type(encoding.rle)
     runs = values.size // width
     require(lengths.size >= runs, "runs without a length")
-    repeated = values[: runs * width].view(dtype).repeat(lengths[:runs])
-    require(len(repeated) == count, "runs do not add up to the chunk's values")
+    lengths = lengths[:runs]
+    total = int(lengths.sum())
+    require(total >= count if clip else total == count, "runs do not add up to the chunk's values")
+    repeats = lengths
+    if total > count:
+        repeats = np.diff(lengths.cumsum(dtype=np.int64).clip(max=count), prepend=0)
+    repeated = values[: runs * width].view(dtype).repeat(repeats)
     return Fixed(width, repeated.view(np.uint8), count)
 
 

@@ -214,15 +214,31 @@ def run_type(message: pb.Rle) -> tuple[int, str]:
 
 
 def expand_runs(
-    encoding: pb.CompressiveEncoding, values: Pieces, runs: Pieces, counts: Ints
+    encoding: pb.CompressiveEncoding,
+    values: Pieces,
+    runs: Pieces,
+    counts: Ints,
+    *,
+    clip: bool = False,
 ) -> Raw:
-    """Repeat run values; the runs of every chunk must add up to its count."""
+    """Repeat run values; the runs of every chunk must add up to its count.
+
+    With ``clip`` they may reach beyond it: releases up to 4 end a chunk at a power of two, but
+    its runs where the last of them ends, and begin the next chunk with the same values again.
+    """
     width, dtype = run_type(encoding.rle)
     per_chunk = values.lengths // width
     require((runs.lengths >= per_chunk).all(), "runs without a length")
     lengths = runs.head(per_chunk).astype(np.int64)
-    borders = starts_of(lengths)[starts_of(per_chunk)]
-    require((np.diff(borders) == counts).all(), "runs do not add up to the chunk's values")
+    starts = starts_of(lengths)
+    borders = starts[starts_of(per_chunk)]
+    beyond = np.diff(borders) - counts
+    require(
+        (beyond >= 0 if clip else beyond == 0).all(), "runs do not add up to the chunk's values"
+    )
+    if beyond.any():
+        left = np.repeat(borders[:-1] + counts, per_chunk) - starts[:-1]
+        lengths = np.minimum(lengths, left.clip(min=0))
     total = int(counts.sum())
     repeated = np.repeat(values.head(per_chunk * width).view(dtype), lengths)
     return Fixed(width, repeated.view(np.uint8), total)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -57,6 +58,46 @@ def test_reads_its_files(
     read = reader.read(reader.columns)
     for name in table.column_names:
         assert_same(read[name], table[name].combine_chunks(), f"{name} {version}")
+
+
+def _runs(kind: str, lengths: Any, rows: int) -> pa.Array:
+    """Values of many bits, repeated; packing them saves less than naming their runs does."""
+    values = np.random.default_rng(rows).integers(0, 2**62, len(lengths)).astype(kind)
+    return pa.array(np.repeat(values, lengths)[:rows])
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_runs_that_reach_beyond_their_chunk(
+    tmp_path: Path, pylance4: Callable[..., Any], version: str
+) -> None:
+    """Its chunks of runs end at a power of two; the runs in them end where the last one does."""
+    rng = np.random.default_rng(7)
+    shapes = {
+        "by a part of a run": rng.integers(1, 5, 4000),
+        "by several runs": np.array(([1] * 870 + [900] + [1] * 60) * 5),
+    }
+    columns = {}
+    for kind in ("int64", "float64", "int32", "float32"):
+        for shape, lengths in shapes.items():
+            values = _runs(kind, lengths, 9000)
+            columns[f"{kind} {shape}"] = values
+            columns[f"{kind} {shape}, nulls"] = with_nulls(values, "some")
+    table = pa.table(columns)
+    with pa.ipc.new_file(tmp_path / "table.arrow", table.schema) as writer:
+        writer.write_table(table)
+    out = tmp_path / "a.lance"
+    pylance4(WRITE, table=str(tmp_path / "table.arrow"), out=str(out), version=version)
+    reader = open_ours(out.read_bytes())
+    read = reader.read(reader.columns)
+    rows = np.sort(rng.choice(table.num_rows, 50, replace=False))
+    some = reader.read(reader.columns, rows=rows)
+    near = [reader.read(reader.columns, rows=slice(at, at + 30)) for at in range(0, 8192, 128)]
+    for name in table.column_names:
+        values = table[name].combine_chunks()
+        assert_same(read[name], values, name)
+        assert_same(some[name], values.take(pa.array(rows)), name)
+        for k, part in enumerate(near):
+            assert_same(part[name], values.slice(128 * k, 30), name)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
