@@ -17,6 +17,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
 from lancekit.format import transaction as ops
+from tests.support.patience import HANG_SECONDS
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False, KEY), pa.field("v", pa.string())])
@@ -52,7 +53,7 @@ def run_writers(programs: list[str], path: Path) -> None:
         for who, text in enumerate(programs, start=1)
     ]
     for process in started:
-        _, said = process.communicate(timeout=300)
+        _, said = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0, said.decode()
 
 

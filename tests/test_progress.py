@@ -18,6 +18,7 @@ from lancekit.notebook.progress import make_bar
 from lancekit.pipeline.compact import compact_rows
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.progress import Progress, tracking, what_is
+from tests.support.patience import HANG_SECONDS
 
 
 class Terminal(io.StringIO):
@@ -144,7 +145,7 @@ def test_a_bar_in_a_notebook_vanishes() -> None:
                 bars.append(msg["content"]["data"])
             return super().process_message(msg, cell, cell_index)
 
-    done = Client(notebook, timeout=60, kernel_name="python3").execute()
+    done = Client(notebook, timeout=HANG_SECONDS, kernel_name="python3").execute()
     first, last = bars[0], bars[-1]
     assert first["text/html"].startswith("<progress aria-label=")
     assert "of 4 tasks" in first["text/plain"]

@@ -14,6 +14,7 @@ import pytest
 import lancekit as lk
 from lancekit.storage import open_store
 from tests.support import pylance4 as pylance4_process
+from tests.support.patience import WHOLE_SECONDS
 from tests.support.s3 import S3Server
 from tests.support.torture import OPERATIONS, check_history, read_logs, rows_of
 from tests.support.torture_worker import rows
@@ -63,7 +64,7 @@ def test_writers_leave_one_line_of_whole_changes(tmp_path, place, pylance4, whol
         job |= {"count": 200 if whole else 8}
         started.append(start(SIDES[who % 4], job))
     for process in started:
-        _, said = process.communicate(timeout=3000)
+        _, said = process.communicate(timeout=WHOLE_SECONDS)
         assert process.returncode == 0, said.decode()
     logs = read_logs(tmp_path)
     print(check_history(local_copy(tmp_path, uri, options), logs), dict(logs.failures))
@@ -90,7 +91,7 @@ def test_killed_writers_lose_nothing(tmp_path, whole: bool) -> None:
     theirs = {"who": 9000, "seed": 1, "count": 20 * each // 14, "log": str(tmp_path / "theirs.log")}
     started.append(start("pylance", job | theirs))
     for process in started:
-        _, said = process.communicate(timeout=3000)
+        _, said = process.communicate(timeout=WHOLE_SECONDS)
         assert process.returncode == 0, said.decode()
     logs = read_logs(tmp_path)
     print(check_history(uri, logs), dict(logs.failures))

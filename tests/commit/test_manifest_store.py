@@ -16,6 +16,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.commit.committers import ManifestStore
 from tests.support.faults import Crash, Faults, Mode, injected
+from tests.support.patience import HANG_SECONDS
 
 ROWS = pa.table({"x": [0]})
 
@@ -55,7 +56,7 @@ def test_processes_race_without_conditional_put(tmp_path, kind: str) -> None:
         for who in (1, 2, 3, 4)
     ]
     for process in started:
-        _, said = process.communicate(timeout=120)
+        _, said = process.communicate(timeout=HANG_SECONDS)
         # two may create it at once: one is told
         assert process.returncode == 0 or b"DatasetExistsError" in said, said.decode()
     found = sorted(lance.dataset(str(path)).to_table()["x"].to_pylist())

@@ -23,6 +23,7 @@ from lancekit.format import names
 from lancekit.format.names import ManifestNaming
 from lancekit.storage import LocalStore, ObstoreStore
 from tests.support.faults import Call, Faults, injected
+from tests.support.patience import HANG_SECONDS
 
 ROWS = pa.table({"x": [1]})
 V1, V2 = ManifestNaming
@@ -219,7 +220,7 @@ def test_a_history_is_read_ahead_where_a_manifest_takes_long_to_come(tmp_path) -
     from benchmarks.commits import with_versions
 
     path = with_versions(tmp_path / "d", 60)
-    together = threading.Barrier(4, timeout=20)  # only calls at the same time get past it
+    together = threading.Barrier(4, timeout=HANG_SECONDS)  # only calls at the same time get past it
     met = set[str]()
 
     def slow(call: Call) -> None:

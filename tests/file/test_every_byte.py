@@ -63,7 +63,7 @@ def _damaged(data: bytes, whole: bool, seed: int) -> Iterator[bytes]:
 
 def _read(data: bytes) -> pa.Table | None:
     """Return the rows; nothing if an error says what is wrong."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     try:
         reader = open_ours(data, "damaged.lance")
         fields = reader.columns
@@ -81,7 +81,7 @@ def _read(data: bytes) -> pa.Table | None:
     except LancekitError:
         return None
     finally:
-        assert time.perf_counter() - begun < SECONDS
+        assert time.process_time() - begun < SECONDS
     return table
 
 

@@ -15,6 +15,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.file import parallel
 from lancekit.file.parallel import ahead
 from tests.file.lance_io import open_ours, write_reference
+from tests.support.patience import HANG_SECONDS
 
 ROWS = 9000
 
@@ -95,8 +96,8 @@ def test_after_a_fork(data: bytes) -> None:
     answer = context.Queue()
     child = context.Process(target=_read_in_child, args=(data, answer))
     child.start()
-    assert answer.get(timeout=60) == ROWS
-    child.join(60)
+    assert answer.get(timeout=HANG_SECONDS) == ROWS
+    child.join(HANG_SECONDS)
 
 
 def test_results_come_in_order_and_few_are_ahead() -> None:

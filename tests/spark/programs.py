@@ -6,7 +6,8 @@ import os
 import subprocess
 import sys
 
-SECONDS = 180
+from tests.support.patience import HANG_SECONDS
+
 QUICK = "memory='1g', config={'spark.driver.extraJavaOptions': '-XX:TieredStopAtLevel=1'}"
 
 
@@ -16,7 +17,7 @@ def run(program: str, *arguments: str, **environ: str) -> subprocess.CompletedPr
         [sys.executable, "-W", "error::UserWarning", "-c", program, *arguments],
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
         env={**os.environ, **environ},
     )

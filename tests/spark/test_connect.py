@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.spark.programs import QUICK, run
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 
@@ -104,7 +105,7 @@ def server() -> Iterator[str]:
         [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     yield process.stdout.readline().strip()
-    process.communicate("", timeout=60)
+    process.communicate("", timeout=HANG_SECONDS)
 
 
 def test_a_server_elsewhere(server: str, tmp_path) -> None:

@@ -196,10 +196,10 @@ ds = lk.write_dataset(
 
 
 def slow(batches):
-    """Say that it has begun, hand the rows on, and then take its time."""
+    """Say that it has begun, hand the rows on, and never end."""
     yield from batches
     (marks / "begun").touch()
-    time.sleep(60)
+    time.sleep(3600)
 
 
 def slow_rows():
@@ -211,14 +211,12 @@ def interrupt():
     before = len(list(files.iterdir()))
     while not (marks / "begun").exists() and len(list(files.iterdir())) == before:
         time.sleep(0.005)
-    moment.append(time.monotonic())
     os.kill(os.getpid(), signal.SIGINT)
 
 
 def cancelled(name, work):
     if name not in sys.argv[4:]:
         return
-    moment.clear()
     (marks / "begun").unlink(missing_ok=True)
     threading.Thread(target=interrupt, daemon=True).start()
     try:
@@ -226,10 +224,9 @@ def cancelled(name, work):
         outcome = "finished"
     except KeyboardInterrupt:
         outcome = "cancelled"
-    print(json.dumps([name, outcome, time.monotonic() - moment[0], lk.dataset(place).version]))
+    print(json.dumps([name, outcome, lk.dataset(place).version]))
 
 
-moment = []
 cancelled("write", lambda: lk.write_dataset(slow_rows(), ds, mode="append"))
 cancelled("merge", lambda: upsert(ds, slow_rows()))
 with lk.options(engine="spark"):
@@ -249,9 +246,8 @@ def test_a_cell_that_is_cancelled(kind: str, tmp_path, whole) -> None:
     *outcomes, after = run(CANCEL, place, marks, kind, *asked).stdout.splitlines()
     assert [json.loads(outcome)[0] for outcome in outcomes] == asked
     for outcome in outcomes:
-        name, how, seconds, version = json.loads(outcome)
+        name, how, version = json.loads(outcome)
         assert (how, version) == ("cancelled", 1), name
-        assert seconds < 5, name  # the machine may be busy; on a quiet one it is well below 1
     assert after == "3200000 3200000 3"
     check_whole(place, 1)
 

@@ -7,9 +7,9 @@ import pytest
 
 from lancekit.errors import JavaNotFoundError
 from lancekit.spark.java import Java, find_java
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.classic
-SECONDS = 120
 
 
 def fake_java(folder, version, *, home=None):
@@ -175,7 +175,7 @@ def run(program):
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=SECONDS,
+        timeout=HANG_SECONDS,
         check=False,
     )
 

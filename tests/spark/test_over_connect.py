@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.patience import HANG_SECONDS, WHOLE_SECONDS
+
 pytestmark = [pytest.mark.classic, pytest.mark.over_connect, pytest.mark.torture]
 
-SECONDS = 1200
-WHOLE_SECONDS = 7200
 ROOT = Path(__file__).parents[2]
 FOLDER = "tests/spark"
 
@@ -84,7 +84,7 @@ def test_the_spark_tests_over_connect(whole: bool) -> None:
         },
         capture_output=True,
         text=True,
-        timeout=WHOLE_SECONDS if whole else SECONDS,
+        timeout=WHOLE_SECONDS if whole else HANG_SECONDS,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -20,7 +19,6 @@ pytestmark = pytest.mark.classic
 
 def refused(program: str, *arguments: str) -> str:
     """Return what a session is refused with; neither Spark nor PySpark says a word."""
-    started = time.monotonic()
     done = run(
         "import sys, lancekit as lk\n"
         "from lancekit.errors import SessionError\n"
@@ -30,7 +28,6 @@ def refused(program: str, *arguments: str) -> str:
         *arguments,
     )
     assert done.stderr == ""
-    assert time.monotonic() - started < 90
     return done.stdout.strip()
 
 

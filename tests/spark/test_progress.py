@@ -10,18 +10,27 @@ import lancekit as lk
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.progress import Progress
 from lancekit.spark.runner import SparkRunner
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
 
-def test_tasks_are_counted(spark) -> None:
+def test_tasks_are_counted(spark, tmp_path) -> None:
     told: list[Progress] = []
+    seen, patience = tmp_path / "seen", HANG_SECONDS
+
+    def show(progress: Progress) -> None:
+        told.append(progress)
+        if 0 < progress.done < 6:
+            seen.touch()
 
     def work(task: int) -> int:
-        time.sleep(0.5)
+        end = time.monotonic() + patience
+        while task == 5 and not seen.exists() and time.monotonic() < end:
+            time.sleep(0.01)  # the last one waits until the others were counted
         return task
 
-    with lk.options(progress=told.append):
+    with lk.options(progress=show):
         assert SparkRunner().map(work, list(range(6))) == list(range(6))
     totals = [p.total for p in told if p.total is not None]
     assert set(totals) == {6}

@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -17,6 +16,7 @@ from lancekit.options import options
 from lancekit.pipeline.runner import LocalRunner, choose_runner
 from lancekit.spark.failures import job_failure
 from lancekit.spark.runner import SparkRunner
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -120,7 +120,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's k
 ds = lk.write_dataset(pa.table({"x": [1]}), sys.argv[1])
 
 def slow(batches):
-    time.sleep(60)
+    time.sleep(3600)
     yield from batches
 
 def interrupt():
@@ -142,13 +142,11 @@ print(list(left), lk.dataset(sys.argv[1]).version, spark.range(3).count())
 
 @pytest.mark.classic
 def test_an_interrupt_cancels_the_job_and_commits_nothing(tmp_path):
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPT, str(tmp_path / "d")],
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=HANG_SECONDS,
         check=False,
     )
     assert done.stdout.splitlines() == ["interrupted", "[] 1 3"], done.stderr
-    assert time.monotonic() - started < 60

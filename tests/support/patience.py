@@ -1,0 +1,53 @@
+"""How long a test waits for what must come, and how much work a step may cost.
+
+A test waits for a thing: an answer, a file, the end of a process.  The clock only ends what hangs,
+so it is set far beyond what a machine that does ten things at once needs.  What is about effort,
+not about waiting, is measured in seconds of the processor, which a busy machine does not stretch.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["HANG_SECONDS", "WHOLE_SECONDS", "at_most", "until"]
+
+HANG_SECONDS = 1800
+"""What takes longer hangs."""
+
+WHOLE_SECONDS = 6 * 3600
+"""The same for one test that runs at its full length."""
+
+
+def until(there: Callable[[], bool]) -> None:
+    """Wait for a thing.
+
+    Raises
+    ------
+    TimeoutError
+        If it does not come within `HANG_SECONDS`.
+    """
+    end = time.monotonic() + HANG_SECONDS
+    while not there():
+        if time.monotonic() > end:
+            raise TimeoutError("what is waited for does not come")
+        time.sleep(0.01)
+
+
+@contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """End this process, with its stack printed, if the block works for so long, or hangs."""
+    before = resource.getrlimit(resource.RLIMIT_CPU)
+    faulthandler.register(signal.SIGXCPU, chain=True)  # and dies of it, as without a handler
+    faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
+    resource.setrlimit(resource.RLIMIT_CPU, (int(time.process_time()) + 1 + seconds, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CPU, before)
+        faulthandler.cancel_dump_traceback_later()
+        faulthandler.unregister(signal.SIGXCPU)
