@@ -14,6 +14,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.explained_scan import ExplainedScan
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
+from lancekit.format.marks import is_blob, texts
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.order import parse_orderings, sorted_table
@@ -99,9 +100,9 @@ _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]] 
 
 def _is_blob(output: Output) -> bool:
     """Tell whether a column of the result describes blobs."""
-    marks = output.field.metadata or {}
+    marks = texts(output.field.metadata)
     described = output.expression is None and pa.types.is_struct(output.field.type)
-    return bool(described and marks.get(b"lance-encoding:blob") == b"true")
+    return bool(described and is_blob(marks))
 
 
 class LanceScanner(ExplainedScan, PartOfPylance):

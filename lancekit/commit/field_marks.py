@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.blobs import is_blob
-from lancekit.file.nodes import is_packed
 from lancekit.format.extensions import EXTENSION_METADATA, EXTENSION_NAME, resolved_schema
+from lancekit.format.marks import is_packed, unclear_packing
 from lancekit.format.schema import LanceField
 
 __all__ = ["check_marks"]
@@ -18,9 +18,11 @@ _EXTENSION = (EXTENSION_NAME.decode(), EXTENSION_METADATA.decode())
 _JSON = frozenset({"arrow.json", "lance.json"})
 
 
-def _packs(field: LanceField) -> bool:
-    metadata = {key.encode(): value.encode() for key, value in field.metadata.items()}
-    return field.logical_type == "struct" and is_packed(metadata)
+def _packs(field: LanceField) -> object:
+    """Return whether a struct is packed, or the mark of which readers do not agree."""
+    if field.logical_type != "struct":
+        return False
+    return unclear_packing(field.metadata) or is_packed(field.metadata)
 
 
 def check_marks(old: LanceField, new: LanceField, *, has_rows: bool) -> None:
@@ -40,7 +42,7 @@ def check_marks(old: LanceField, new: LanceField, *, has_rows: bool) -> None:
 
 
 def _refuse_change(
-    old: LanceField, new: LanceField, marks: Callable[[LanceField], bool], what: str, hint: str
+    old: LanceField, new: LanceField, marks: Callable[[LanceField], object], what: str, hint: str
 ) -> None:
     if marks(old) != marks(new):
         stored, wanted = ("stored", "not be read") if marks(old) else ("not stored", "be read")

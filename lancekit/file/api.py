@@ -110,7 +110,7 @@ class LanceFileReader:
     def _wanted(self, names: Sequence[str] | None) -> tuple[FileColumn, ...]:
         if names is None:
             return self._reader.columns
-        schema = self._reader.lance_schema
+        schema = self._reader.stored_schema
         below: dict[str, list[Sequence[str]]] = {}
         for name in names:
             top, *rest = [name] if name in schema.names else parse_path(name)

@@ -7,7 +7,6 @@ and needs nothing special.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,25 +19,19 @@ from lancekit.file.memory import numbers_of, starts_of
 from lancekit.file.page import Leaf, Page, PageDecoder
 from lancekit.file.raw import storage_type, with_validity
 from lancekit.file.selection import Selection
+from lancekit.format.marks import is_blob, texts
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["DESCRIPTOR", "BlobPage", "as_descriptors", "is_blob", "resolve"]
+__all__ = ["DESCRIPTOR", "BlobPage", "as_descriptors", "resolve"]
 
 #: Where a value lies in its file, and its size, in bytes.
 DESCRIPTOR = pa.struct([("position", pa.uint64()), ("size", pa.uint64())])
-
-_BLOB = b"lance-encoding:blob"
-
-
-def is_blob(metadata: Mapping[bytes, bytes] | None) -> bool:
-    """Return whether a field's metadata says that its values are blobs."""
-    return (metadata or {}).get(_BLOB, b"").lower() == b"true"
 
 
 def as_descriptors(field: pa.Field) -> pa.Field:
     """Return the field to ask for in order to get descriptors instead of bytes, at any depth."""
     kind = field.type
-    if is_blob(field.metadata) and pa.types.is_large_binary(storage_type(kind)):
+    if is_blob(texts(field.metadata)) and pa.types.is_large_binary(storage_type(kind)):
         return field.with_type(DESCRIPTOR)
     if pa.types.is_struct(kind):
         children = [kind.field(place) for place in range(kind.num_fields)]

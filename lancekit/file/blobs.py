@@ -17,11 +17,11 @@ from lancekit.file.messages21 import packed_encoding
 from lancekit.file.plain import Encoded, null_flags, string_buffers
 from lancekit.file.shred import Shredded, shred
 from lancekit.file.values21 import MiniValues
+from lancekit.format import marks
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.format.schema import LanceField
 
 __all__ = [
-    "BLOB",
     "descriptor_field",
     "encode_blobs",
     "encode_blobs_20",
@@ -31,8 +31,7 @@ __all__ = [
     "unified",
 ]
 
-#: Field metadata of blobs, and the extension type of those that descriptors of 2.2 hold.
-BLOB = "lance-encoding:blob"
+#: The extension type of blobs that descriptors of 2.2 hold.
 _EXTENSION = ("ARROW:extension:name", "lance.blob.v2")
 
 #: Where blobs start.
@@ -65,7 +64,7 @@ Place = Callable[[Bytes], int]
 
 def is_blob(field: LanceField) -> bool:
     """Return whether values of a field are blobs."""
-    return field.metadata.get(BLOB) == "true" or is_blob_v2(field)
+    return marks.is_blob(field.metadata) or is_blob_v2(field)
 
 
 def is_blob_v2(field: LanceField) -> bool:
@@ -79,8 +78,8 @@ def descriptor_field(field: LanceField) -> LanceField:
         LanceField(id=-1, name=name, logical_type=logical, nullable=False)
         for name, logical, _ in _PARTS
     )
-    marks = {BLOB: "true", "lance-encoding:packed": "true"}
-    return replace(field, metadata=marks, children=parts)
+    metadata = {marks.BLOB: "true", marks.PACKED[0]: "true"}
+    return replace(field, metadata=metadata, children=parts)
 
 
 def unified(array: pa.Array) -> pa.Array:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancekit.file.blobpages import is_blob
-from lancekit.file.nodes import is_packed
+from lancekit.format.marks import PACKED, PACKINGS, Metadata, is_blob, is_packed
 from lancekit.format.paths import show_path
 from lancekit.format.schema import LanceField, LanceSchema
 
-__all__ = ["FileColumn", "file_column", "file_columns", "owner_paths", "owning_fields"]
+__all__ = [
+    "FileColumn",
+    "file_column",
+    "file_columns",
+    "owner_paths",
+    "owning_fields",
+    "repacked",
+    "settled",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +55,34 @@ def owning_fields(field: LanceField, version: tuple[int, int]) -> Iterator[Lance
 
 def _shares_a_column(field: LanceField) -> bool:
     """Return whether a field's children lie in its own column."""
-    metadata = {key.encode(): value.encode() for key, value in field.metadata.items()}
-    return is_blob(metadata) or (field.logical_type == "struct" and is_packed(metadata))
+    marks = field.metadata
+    return is_blob(marks) or (field.logical_type == "struct" and is_packed(marks))
+
+
+def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema:
+    """Return a file's own schema with the marks of packed structs that its columns go by.
+
+    Writers do not agree on what a mark must say; how many columns there are tells.
+    """
+    for packs in PACKINGS:
+        fields = tuple(_settled(field, packs) for field in schema.fields)
+        if columns == sum(1 for field in fields for _ in owning_fields(field, version)):
+            return replace(schema, fields=fields)
+    return schema
+
+
+def _settled(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField:
+    children = tuple(_settled(child, packs) for child in field.children)
+    return repacked(replace(field, children=children), packed=packs(field.metadata))
+
+
+def repacked(field: LanceField, *, packed: bool) -> LanceField:
+    """Return a struct whose marks say whether it lies in one column."""
+    marks = field.metadata
+    if field.logical_type != "struct" or is_blob(marks) or is_packed(marks) == packed:
+        return field
+    plain = {key: value for key, value in marks.items() if key not in PACKED}
+    return replace(field, metadata={**plain, PACKED[0]: "true"} if packed else plain)
 
 
 def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileColumn, ...]:

@@ -26,6 +26,7 @@ from lancekit.file.plain import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.shred import Shredded, shred
 from lancekit.file.values21 import long_values, mini_values
 from lancekit.file.zip21 import full_zip
+from lancekit.format.marks import option
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["encode_page_of", "encode_pages", "mini_block"]
@@ -76,7 +77,7 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
             return equal
     most = values_that_fit(page, large=large)
     mini: MiniValues | None = None
-    asked = options.get("lance-encoding:structural-encoding")
+    asked = option(options, "lance-encoding:structural-encoding")
     longest = _longest(values)
     if asked == "fullzip" and not pa.types.is_dictionary(kind):
         return full_zip(page, options)

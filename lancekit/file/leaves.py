@@ -18,10 +18,10 @@ from lancekit.errors import UnsupportedTypeError
 from lancekit.file.blobs import is_blob
 from lancekit.file.memory import Bytes
 from lancekit.file.plain import list_items, list_offsets, null_flags, validity_bits
+from lancekit.format.marks import is_packed
 from lancekit.format.schema import LanceField
 
 __all__ = [
-    "PACKED",
     "Leaf",
     "columns_of_20",
     "is_whole",
@@ -31,9 +31,6 @@ __all__ = [
     "pruned",
     "stored",
 ]
-
-#: Field metadata that makes one column of a struct.
-PACKED = ("lance-encoding:packed", "packed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +49,7 @@ def is_whole(field: LanceField) -> bool:
     """Return whether a field with children is one column nevertheless."""
     if field.logical_type != "struct":  # the mark of a list does not apply to its items
         return False
-    return is_blob(field) or any(field.metadata.get(mark) == "true" for mark in PACKED)
+    return is_blob(field) or is_packed(field.metadata)
 
 
 def leaves_of(field: LanceField) -> Iterator[Leaf]:

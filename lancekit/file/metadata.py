@@ -111,7 +111,7 @@ def metadata_of(reader: FileReader) -> LanceFileMetadata:
     buffers = [LanceBufferDescriptor(*place) for place in container.global_table]
     first, *others = buffers
     major, minor = container.version
-    paths = owner_paths(reader.lance_schema, container.version)
+    paths = owner_paths(reader.stored_schema, container.version)
     return LanceFileMetadata(
         schema=reader.schema,
         num_rows=reader.num_rows,

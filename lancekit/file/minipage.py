@@ -12,6 +12,7 @@ from lancekit.file.chunks import Part, chunk_counts, interleave
 from lancekit.file.compression import compressor
 from lancekit.file.memory import Bytes, Ints, starts_of
 from lancekit.file.messages21 import flat, general
+from lancekit.format.marks import option
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = [
@@ -77,7 +78,7 @@ class Request:
 
     def option(self, name: str) -> str:
         """Return an option of the column's metadata, such as ``compression``; empty if unset."""
-        return self.options.get(f"lance-encoding:{name}", "")
+        return option(self.options, f"lance-encoding:{name}")
 
     @property
     def scheme(self) -> tuple[str, int | None] | None:

@@ -7,23 +7,16 @@ around the finished arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lancekit.file.assemble import Path, is_list
-from lancekit.file.blobpages import is_blob
 from lancekit.file.raw import storage_type
+from lancekit.format.marks import is_blob, is_packed, texts
 
-__all__ = ["Node", "is_packed", "paths", "tree"]
-
-_PACKED = (b"lance-encoding:packed", b"packed")
-
-
-def is_packed(metadata: Mapping[bytes, bytes] | None) -> bool:
-    """Return whether a field's metadata asks to store a struct in one column."""
-    return any((metadata or {}).get(key, b"").lower() == b"true" for key in _PACKED)
+__all__ = ["Node", "paths", "tree"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +50,8 @@ def tree(field: pa.Field, name: str | None = None) -> Node:
     name = field.name if name is None else name
     if not pa.types.is_nested(kind):
         return Node(name, kind)
-    if is_blob(field.metadata) or (pa.types.is_struct(kind) and is_packed(field.metadata)):
+    marks = texts(field.metadata)
+    if is_blob(marks) or (pa.types.is_struct(kind) and is_packed(marks)):
         return Node(name, _storage(kind))
     parts: list[pa.Field] = []
     if pa.types.is_struct(kind):

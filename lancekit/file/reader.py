@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancekit.file.assemble import aligned, joined
 from lancekit.file.checksums import BlobSource
-from lancekit.file.columns import FileColumn, file_columns
+from lancekit.file.columns import FileColumn, file_columns, settled
 from lancekit.file.container import Container, open_container
 from lancekit.file.faults import Unsupported, located
 from lancekit.file.fields import FieldReader
@@ -115,6 +115,11 @@ class FileReader:
         return self._lance_schema
 
     @property
+    def stored_schema(self) -> LanceSchema:
+        """The file's own schema, marked as its columns are: for what looks for columns."""
+        return settled(self.lance_schema, self.version, self.num_columns)
+
+    @property
     def schema(self) -> pa.Schema:
         """The file's own schema."""
         with located(self._container.source.name):
@@ -124,7 +129,7 @@ class FileReader:
     def columns(self) -> tuple[FileColumn, ...]:
         """Every field of the file's own schema."""
         with located(self._container.source.name):
-            return file_columns(self.lance_schema, self.version)
+            return file_columns(self.stored_schema, self.version)
 
     def read(self, columns: Sequence[FileColumn], rows: Rows = None) -> pa.Table:
         """Read rows of some columns.

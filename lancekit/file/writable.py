@@ -14,6 +14,7 @@ from lancekit.file.blobs import is_blob, is_blob_v2
 from lancekit.file.leaves import is_whole
 from lancekit.file.plain import byte_width, is_variable, string_buffers
 from lancekit.file.raw import is_text
+from lancekit.format.marks import unclear_packing, unknown_choices
 from lancekit.format.schema import LanceField
 
 __all__ = ["check_field", "check_packed", "check_text"]
@@ -24,7 +25,7 @@ _MAX_BOOLEANS = 8192
 #: The longest row of a packed struct of which eight still fit into a chunk of 2.1.
 _MAX_PACKED = 4080
 
-_SCHEMES = ("none", "lz4", "zstd", "fsst")
+_LEVEL = "lance-encoding:compression-level"
 
 _NEWER = "Use data_storage_version 2.2, or another type."
 
@@ -37,10 +38,10 @@ def check_field(field: LanceField, version: str) -> None:
     UnsupportedTypeError
         No reader could read them.
     InvalidArgumentError
-        The field's metadata ask for a compression that there is not.
+        A mark has a value that is not known, or of which readers do not agree.
     """
     for part in field.walk():
-        _check_compression(part)
+        _check_marks(part)
     for problem, hint in _problems(field, version, ()):
         raise UnsupportedTypeError(
             f"Column {field.name!r}: {problem} cannot be written to files of version {version}.",
@@ -51,15 +52,22 @@ def check_field(field: LanceField, version: str) -> None:
         )
 
 
-def _check_compression(field: LanceField) -> None:
-    scheme = field.metadata.get("lance-encoding:compression", "none")
-    level = field.metadata.get("lance-encoding:compression-level", "0")
-    if scheme in _SCHEMES and level.removeprefix("-").isdecimal():
-        return
-    name, value = ("compression-level", level) if scheme in _SCHEMES else ("compression", scheme)
+def _check_marks(field: LanceField) -> None:
+    for key, value, choice in unknown_choices(field.metadata):
+        _refuse_mark(field, key, value, "is not known", f"Choose {', '.join(choice.values)}.")
+    level = field.metadata.get(_LEVEL, "0")
+    if not level.removeprefix("-").isdecimal():
+        _refuse_mark(field, _LEVEL, level, "is not known", "Levels are numbers.")
+    unclear = unclear_packing(field.metadata)
+    if field.logical_type == "struct" and unclear is not None:
+        problem = "means packed to some releases of the reference, and nothing to others"
+        _refuse_mark(field, *unclear, problem, "Write 'true', or leave out the mark.")
+
+
+def _refuse_mark(field: LanceField, key: str, value: str, problem: str, hint: str) -> None:
     raise InvalidArgumentError(
-        f"Column {field.name!r} has lance-encoding:{name}={value!r}, which is not known.",
-        hint=f"Compressions are {', '.join(_SCHEMES)}; levels are numbers.",
+        f"Column {field.name!r} has {key}={value!r}, which {problem}.",
+        hint=hint,
         column=field.name,
     )
 

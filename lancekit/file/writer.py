@@ -17,7 +17,6 @@ from lancekit.file.checksums import ChecksumWriter
 from lancekit.file.columns import owning_fields
 from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
 from lancekit.file.leaves import (
-    PACKED,
     Leaf,
     columns_of_20,
     is_whole,
@@ -31,6 +30,7 @@ from lancekit.file.parallel import ahead
 from lancekit.file.pending import Pages, Waiting
 from lancekit.file.plain import Encoded
 from lancekit.file.writable import check_field, check_packed, check_text
+from lancekit.format.marks import PACKED
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.storage.base import Sink

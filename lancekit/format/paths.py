@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import ColumnNotFoundError
+from lancekit.format.marks import is_blob, is_packed, unclear_packing
 from lancekit.format.schema import LanceField, LanceSchema, column_not_found
 
 __all__ = [
@@ -116,10 +117,6 @@ def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.Chunked
     return pc.struct_field(values, list(names)) if names else values
 
 
-#: marks of structs that are one column of a file, and are read as a whole
-_ONE_COLUMN = {"lance-encoding:packed", "packed", "lance-encoding:blob"}
-
-
 def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     """Return a field with only what paths below it lead to; an empty path keeps all of it.
 
@@ -134,7 +131,7 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
     below: dict[str, list[Sequence[str]]] = {}
     for first, *rest in (path for path in paths if path):
         below.setdefault(first, []).append(rest)
-    if not all(paths) or not below or _ONE_COLUMN & field.metadata.keys():
+    if not all(paths) or not below or _is_whole(field):
         return field
     names = [child.name for child in field.children]
     for name in below:
@@ -142,3 +139,9 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
             raise column_not_found(f"{field.name}.{name}", names)
     kept = [pruned(child, below[child.name]) for child in field.children if child.name in below]
     return replace(field, children=tuple(kept))
+
+
+def _is_whole(field: LanceField) -> bool:
+    """Return whether a struct is, or may be, one column of a file, which is read as a whole."""
+    marks = field.metadata
+    return is_blob(marks) or is_packed(marks) or unclear_packing(marks) is not None

@@ -27,6 +27,7 @@ from lancekit.format.logical_types import (
     legacy_encoding,
     logical_type,
 )
+from lancekit.format.marks import is_set
 from lancekit.format.pb import schema_pb2 as pb
 from lancekit.format.wire import put_unknown, take_unknown
 
@@ -60,8 +61,6 @@ _NO_ID = -1
 
 #: far more than anybody nests, and few enough for every walk over them
 _MOST_LEVELS = 100
-
-_TRUE = frozenset({"true", "1", "yes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,7 +293,7 @@ def _check_names(fields: Iterable[pa.Field], where: str) -> None:
 
 def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> int | None:
     position = metadata.get(PRIMARY_KEY_POSITION)
-    marked = metadata.get(PRIMARY_KEY, "").lower() in _TRUE
+    marked = is_set(metadata.get(PRIMARY_KEY, ""))
     if position is None and not marked:
         return None
     if position is not None and not position.isdecimal():

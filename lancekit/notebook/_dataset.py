@@ -7,6 +7,7 @@ from datetime import datetime
 
 from lancekit.dataset import LanceDataset
 from lancekit.errors import UnsupportedFeatureError
+from lancekit.format.marks import is_blob
 from lancekit.format.refs import MAIN
 from lancekit.format.schema import LanceField
 from lancekit.notebook._common import (
@@ -107,7 +108,7 @@ def _type(field: LanceField) -> str:
 def _type_words(field: LanceField) -> str:
     """Name a type in short: an extension by its name, lists and structs by what is in them."""
     extension = field.metadata.get("ARROW:extension:name", "")
-    if extension or field.metadata.get("lance-encoding:blob") == "true":
+    if extension or is_blob(field.metadata):
         return _SHORT.get(extension, extension or "blob")
     parts = [_type_words(child) for child in field.children]
     kind = field.logical_type

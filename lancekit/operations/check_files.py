@@ -17,6 +17,7 @@ from lancekit.errors import FormatError, InvalidArgumentError
 from lancekit.file import FileReader
 from lancekit.file.columns import owning_fields
 from lancekit.format.fragment import DataFile
+from lancekit.format.marks import is_blob
 from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = ["BroughtFile", "check_file", "open_brought"]
@@ -24,7 +25,6 @@ __all__ = ["BroughtFile", "check_file", "open_brought"]
 #: covers footer, tables, metadata and schema of most files
 _TAIL = 1 << 16
 _LEGACY_2_0 = (0, 3)
-_BLOB = "lance-encoding:blob"
 
 #: types that are stored alike
 _STORED = {
@@ -143,7 +143,7 @@ def _columns(schema: LanceSchema) -> Iterator[tuple[LanceField, _Column]]:
         field: LanceField, path: tuple[str, ...], kinds: tuple[str, ...]
     ) -> Iterator[tuple[LanceField, _Column]]:
         path, kinds = (*path, field.name), (*kinds, _stored_as(field.logical_type))
-        yield field, _Column(path, kinds, _BLOB in field.metadata or field.id < 0)
+        yield field, _Column(path, kinds, is_blob(field.metadata) or field.id < 0)
         for child in field.children:
             yield from walk(child, path, kinds)
 
@@ -160,7 +160,7 @@ def _stored_as(logical: str) -> str:
 
 
 def _check_types(brought: BroughtFile, reader: FileReader, places: dict[int, int]) -> None:
-    own = reader.lance_schema
+    own = reader.stored_schema
     stored = {field.id: column for field, column in _columns(own)}
     owners = [owner for top in own.fields for owner in owning_fields(top, reader.version)]
     if len(owners) != reader.num_columns:  # kept in a way of its own, such as blobs are

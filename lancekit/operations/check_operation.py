@@ -385,7 +385,7 @@ def described_file(read: Snapshot, path: str) -> tuple[DataFile, int]:
     version, schema = reader.version, read.manifest.schema
     owners = [owner.id for field in schema.fields for owner in owning_fields(field, version)]
     ids = dict(zip(owner_paths(schema, version), owners, strict=True))
-    paths = owner_paths(reader.lance_schema, version)
+    paths = owner_paths(reader.stored_schema, version)
     if lost := [name for name in paths if name not in ids]:
         raise column_not_found(lost[0], ids)
     file = DataFile(

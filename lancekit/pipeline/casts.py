@@ -19,6 +19,7 @@ from pyarrow import types as pt
 
 from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import EXTENSION_NAME
+from lancekit.format.marks import BLOB
 from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, LossError, cast_array, find_rule
 
 __all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast", "with_new_blobs"]
@@ -296,15 +297,12 @@ def with_new_blobs(schema: pa.Schema) -> pa.Schema:
 
 def _new_blob(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
-    if pt.is_large_binary(field.type) and metadata.pop(_BLOB, b"") == b"true":
+    if pt.is_large_binary(field.type) and metadata.pop(BLOB.encode(), None) is not None:
         metadata[EXTENSION_NAME] = b"lance.blob.v2"
         return field.with_type(BLOB_STRUCT).with_metadata(metadata)
     if pt.is_struct(field.type):
         return field.with_type(pa.struct([_new_blob(child) for child in field.type]))
     return field
-
-
-_BLOB = b"lance-encoding:blob"
 
 
 # ---- documentation

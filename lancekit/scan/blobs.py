@@ -19,6 +19,7 @@ from lancekit.commit.snapshot import FileLocation
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file import FileReader
 from lancekit.file.blobs import descriptor_field, is_blob, is_blob_v2
+from lancekit.format.marks import BLOB
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
 from lancekit.storage.base import RandomAccess
@@ -40,7 +41,6 @@ __all__ = [
 #: how a scan may show blobs, in the reference's words
 HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
 
-_BLOB = "lance-encoding:blob"
 _INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
 
 
@@ -81,7 +81,7 @@ def _as_descriptor(field: LanceField) -> LanceField:
     parts = tuple(
         LanceField(id=-1, name=name, logical_type="uint64") for name in ("position", "size")
     )
-    return replace(field, logical_type="struct", metadata={_BLOB: "true"}, children=parts)
+    return replace(field, logical_type="struct", metadata={BLOB: "true"}, children=parts)
 
 
 def _as_bytes(field: LanceField) -> LanceField:

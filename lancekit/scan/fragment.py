@@ -24,7 +24,7 @@ from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
-from lancekit.scan.parts import joined, stored_part
+from lancekit.scan.parts import as_stored, columns_of_files, joined, stored_part
 from lancekit.scan.sources import FragmentSource
 
 __all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
@@ -117,8 +117,7 @@ class FragmentReader:
         for path in paths:
             top, *rest = parse_path(path)
             below.setdefault(top, []).append(tuple(rest))
-        schema = self.source.schema
-        fields = [pruned(schema.field(top), wanted) for top, wanted in below.items()]
+        fields = [self._pruned(top, wanted) for top, wanted in below.items()]
         parts = {field.name: list(self._parts(field)) for field in fields}
         by_file: dict[int, list[FileColumn]] = {}
         for part in chain.from_iterable(parts.values()):
@@ -153,15 +152,11 @@ class FragmentReader:
 
     @cached_property
     def _columns_of_files(self) -> list[dict[int, int]]:
-        """The physical columns of every file, by the ids of their fields."""
-        return [
-            {
-                field_id: column
-                for field_id, column in zip(file.fields, file.column_indices, strict=False)
-                if column >= 0
-            }
-            for file in self.source.fragment.files
-        ]
+        return columns_of_files(self.source.fragment)
+
+    def _pruned(self, top: str, paths: Sequence[Sequence[str]]) -> LanceField:
+        """Return what of a field paths lead to, and all of what is one column of a file."""
+        return pruned(as_stored(self.source.schema.field(top), self._columns_of_files), paths)
 
     def _parts(self, field: LanceField) -> Iterator[_Part]:
         """Yield which files hold a field, or parts of it, and what of it they hold."""
@@ -177,7 +172,7 @@ class FragmentReader:
     def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
         """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""
         top, *rest = parse_path(path)
-        for part in self._parts(pruned(self.source.schema.field(top), [rest])):
+        for part in self._parts(self._pruned(top, [rest])):
             stored = self._read_file(part.file_index, [part.column], rows)[top]
             descriptors = pick(stored, rest).combine_chunks()
             return list(find_blobs(descriptors, self.source, part.file_index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
-from lancekit.file.blobpages import is_blob
-from lancekit.file.leaves import PACKED
-from lancekit.file.nodes import is_packed
+from lancekit.file.columns import repacked
+from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceField
 
-__all__ = ["joined", "stored_part"]
+__all__ = ["as_stored", "columns_of_files", "joined", "stored_part"]
 
 
 def stored_part(
@@ -31,9 +30,8 @@ def stored_part(
     UnsupportedFeatureError
         A file holds a part of what is in a map.
     """
-    if field.id in ids and (not field.children or all(f.id not in ids for f in _below(field))):
-        # a leaf, a packed struct or a blob
-        return None if field.id in taken else _marked(field, packed=True)
+    if _in_one_column(field, ids):
+        return None if field.id in taken else repacked(field, packed=True)
     children = [stored_part(child, ids, taken) for child in field.children]
     held = tuple(child for child in children if child is not None)
     if not held:
@@ -44,17 +42,32 @@ def stored_part(
             hint="Leave the column out.",
             column=field.name,
         )
-    return _marked(replace(field, children=held), packed=False)
+    return repacked(replace(field, children=held), packed=False)
 
 
-def _marked(field: LanceField, *, packed: bool) -> LanceField:
-    """Return a struct whose metadata say whether it lies in one column."""
-    metadata = {key.encode(): value.encode() for key, value in field.metadata.items()}
-    if field.logical_type != "struct" or is_blob(metadata) or is_packed(metadata) == packed:
-        return field
-    plain = {k: v for k, v in field.metadata.items() if k not in PACKED}
-    marks: Mapping[str, str] = {PACKED[0]: "true"} if packed else {}
-    return replace(field, metadata={**plain, **marks})
+def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
+    """Return the physical columns of every file of a fragment, by the ids of their fields."""
+    return [
+        {
+            field_id: column
+            for field_id, column in zip(file.fields, file.column_indices, strict=False)
+            if column >= 0
+        }
+        for file in fragment.files
+    ]
+
+
+def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField:
+    """Return a field of which structs are marked as packed that are so in some of the files."""
+    children = tuple(as_stored(child, files) for child in field.children)
+    packed = bool(children) and any(_in_one_column(field, ids) for ids in files)
+    field = replace(field, children=children)
+    return repacked(field, packed=True) if packed else field
+
+
+def _in_one_column(field: LanceField, ids: Collection[int]) -> bool:
+    """Return whether a file that has columns for ``ids`` has a leaf, packed struct or blob."""
+    return field.id in ids and (not field.children or all(f.id not in ids for f in _below(field)))
 
 
 #: the types whose parts can be put together again

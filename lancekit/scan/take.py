@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -11,8 +12,9 @@ import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.paths import parse_path, pruned, top_of
-from lancekit.format.schema import LanceSchema
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.fragment import rows_without_columns
+from lancekit.scan.parts import as_stored, columns_of_files
 from lancekit.scan.scanner import Output, plan_columns, project
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
@@ -75,19 +77,27 @@ def take_rows(
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
     else:
-        schema = _narrowed(schema, list(columns))
+        schema = _narrowed(schema, list(columns), sources)
         outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, columns))))
     return _take(sources, ends, outputs, positions, schema)
 
 
-def _narrowed(schema: LanceSchema, paths: Sequence[str]) -> LanceSchema:
-    """Return a schema whose columns hold only what the paths lead to."""
+def _narrowed(
+    schema: LanceSchema, paths: Sequence[str], sources: Sequence[FragmentSource]
+) -> LanceSchema:
+    """Return a schema whose columns hold only what the paths lead to, unless a file packs them."""
     below: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
         top, *rest = parse_path(path)
         below.setdefault(top, []).append(tuple(rest))
-    fields = [pruned(f, below[f.name]) if f.name in below else f for f in schema.fields]
-    return replace(schema, fields=tuple(fields))
+
+    def narrowed(field: LanceField) -> LanceField:
+        if not any(below.get(field.name, ())):
+            return field
+        files = chain.from_iterable(columns_of_files(source.fragment) for source in sources)
+        return pruned(as_stored(field, list(files)), below[field.name])
+
+    return replace(schema, fields=tuple(map(narrowed, schema.fields)))
 
 
 def _take(
