@@ -43,7 +43,7 @@ def refuse(method: str, **arguments: Any) -> None:
     for name, value in arguments.items():
         if value is not None:
             raise NotOfferedError(
-                f"{method}({name}={value!r:.60}) is not offered: {REFUSED[name]}.",
+                f"{method}({name}=...) is not offered: {REFUSED[name]}.",
                 hint="Leave the argument out, or use pylance for this call.",
                 method=method,
                 argument=name,

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import discreet_repr
 from lancekit.scan.blobs import BlobPlace
 from lancekit.storage.base import RandomAccess
 
@@ -44,6 +45,8 @@ class Blob:
                 f"A range of an external file has a position and a size above 0, not "
                 f"{self.position!r} and {self.size!r}."
             )
+
+    __repr__ = discreet_repr
 
     @staticmethod
     def from_bytes(data: bytes | bytearray | memoryview) -> Blob:

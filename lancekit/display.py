@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lancekit.legible import clean
+
 __all__ = ["Displayed", "register_display"]
 
 
@@ -37,13 +39,12 @@ class Displayed:
 
     def __repr__(self) -> str:
         if not _hooks:
-            return self._plain()
+            return clean(self._plain())
         try:
             return _hooks[0].text(self)
         except Exception as error:  # a repr must neither raise nor vanish
-            return (
-                f"{self._plain()}\n(its card could not be drawn: {type(error).__name__}: {error})"
-            )
+            why = clean(f"{type(error).__name__}: {error}")
+            return f"{clean(self._plain())}\n(its card could not be drawn: {why})"
 
     def _repr_html_(self) -> str | None:
         if not _hooks:

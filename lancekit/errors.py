@@ -10,9 +10,11 @@ fault (a missing version is a ``ValueError`` in ``dataset()`` and an ``OSError``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from lancekit.display import Displayed
+from lancekit.legible import clean_line
 
 __all__ = [
     "BranchNotFoundError",
@@ -51,14 +53,23 @@ __all__ = [
     "VersionNotFoundError",
 ]
 
+#: the longest line of an error's text, and its most lines
+_CHARACTERS = 2000
+_LINES = 200
+
 
 class LancekitError(Exception):
     """The common parent: ``str(error)`` is what happened, then what to do next.
 
+    The text is safe to print (`lancekit.legible`), whatever names and values are in it; the facts
+    are as they were.
+
     Parameters
     ----------
     message
-        What happened, with the value at fault.
+        What happened, with the value at fault; one line.
+    details
+        Further lines.
     hint
         The next step, a full sentence; empty where there is none.
     **context
@@ -72,10 +83,17 @@ class LancekitError(Exception):
 
     kind: ClassVar[str] = "lancekit"
 
-    def __init__(self, message: str, /, *, hint: str = "", **context: Any) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+    def __init__(
+        self, message: str, /, *, details: Sequence[str] = (), hint: str = "", **context: Any
+    ) -> None:
+        if len(details) > _LINES:
+            left_out = len(details) - _LINES + 1
+            details = [*details[: _LINES - 1], f"  and {left_out} more."]
+        lines = [clean_line(line, _CHARACTERS) for line in (message, *details)]
+        super().__init__("\n".join(lines))
+        self._lines = lines
+        self.message = "\n".join(lines)
+        self.hint = clean_line(hint, _CHARACTERS)
         self.context: dict[str, Any] = context
 
     def __str__(self) -> str:
@@ -83,13 +101,13 @@ class LancekitError(Exception):
         return f"{self.message}{gap}{self.hint}".strip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_rebuild, (type(self), self.message, self.hint, self.context))
+        return (_rebuild, (type(self), self._lines, self.hint, self.context))
 
 
 def _rebuild(
-    cls: type[LancekitError], message: str, hint: str, context: dict[str, Any]
+    cls: type[LancekitError], lines: list[str], hint: str, context: dict[str, Any]
 ) -> LancekitError:
-    return cls(message, hint=hint, **context)
+    return cls(lines[0], details=lines[1:], hint=hint, **context)
 
 
 def type_name(value: object) -> str:

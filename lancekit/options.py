@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import without_secrets
 
 __all__ = ["Options", "options"]
 
@@ -216,8 +217,9 @@ class _Current:
 
     def __repr__(self) -> str:
         width = max(map(len, _FIELDS))
+        shown = {name: without_secrets(repr(getattr(self, name))) for name in _FIELDS}
         return "\n".join(
-            f"{name:<{width}}  {getattr(self, name)!r:<12}  {option.metadata['doc']}"
+            f"{name:<{width}}  {shown[name]:<12}  {option.metadata['doc']}"
             for name, option in _FIELDS.items()
         )
 

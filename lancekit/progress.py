@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
 
+from lancekit.legible import clean
 from lancekit.options import options
 
 __all__ = [
@@ -165,9 +166,8 @@ class Tracker:
             self._show(progress)
         except Exception as error:  # what is shown must not break what is done
             self._show = None
-            warnings.warn(
-                f"progress is not shown any more: {type(error).__name__}: {error}", stacklevel=2
-            )
+            why = clean(f"{type(error).__name__}: {error}")
+            warnings.warn(f"progress is not shown any more: {why}", stacklevel=2)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from lancekit.format.extensions import resolved_schema
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField as StoredField
 from lancekit.format.schema import LanceSchema as StoredSchema
+from lancekit.legible import clean
 
 __all__ = ["LanceField", "LanceSchema"]
 
@@ -27,7 +28,7 @@ class LanceField:
     _stored: StoredField
 
     def __repr__(self) -> str:
-        return f"LanceField(id={self.id()}, {self.to_arrow()})"
+        return clean(f"LanceField(id={self.id()}, {self.to_arrow()})")
 
     def id(self) -> int:
         """Return the field's id, which it keeps for good."""

@@ -64,6 +64,7 @@ FLOORS = [
     ["options"],
     ["errors", "_version"],
     ["display"],
+    ["legible"],
 ]
 LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
 

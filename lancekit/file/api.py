@@ -22,6 +22,7 @@ from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows, parse_rows
 from lancekit.file.writer import PAGE_BYTES, STORAGE_VERSIONS, FileWriter
 from lancekit.format.paths import parse_path, pruned
+from lancekit.legible import without_secrets
 from lancekit.storage import Store, open_store
 
 __all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "stable_version"]
@@ -201,7 +202,7 @@ class LanceFileReader:
         return data
 
     def __repr__(self) -> str:
-        return f"LanceFileReader({self._path!r}, {self.num_rows():,} rows)"
+        return without_secrets(f"LanceFileReader({self._path!r}, {self.num_rows():,} rows)")
 
 
 class LanceFileWriter:

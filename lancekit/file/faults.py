@@ -7,11 +7,13 @@ Kernels know neither file nor column, so they raise `Damaged` or `Unsupported` w
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
 from lancekit.errors import CorruptFileError, FormatError, LancekitError, UnsupportedFeatureError
+from lancekit.legible import clean
 
 __all__ = ["Damaged", "Unsupported", "located", "require"]
 
@@ -65,9 +67,9 @@ class located:  # noqa: N801  # used as if it were a function
             place += f", column {self._column!r}"
         if self._page is not None:
             place += f", page {self._page}"
-        context = {"file": self._file, "column": self._column, "page": self._page}
+        context: dict[str, Any] = {"file": self._file, "column": self._column, "page": self._page}
         if isinstance(error, FormatError):
-            if self._file in error.message:
+            if clean(self._file, len(error.message)) in error.message:
                 return None
             facts = {**context, **error.context}
             return type(error)(f"{place}: {error.message}", hint=error.hint, **facts)

@@ -12,6 +12,7 @@ from lancekit.file.container import Container, StoredPage
 from lancekit.file.describe import describe
 from lancekit.file.faults import located
 from lancekit.file.reader import FileReader
+from lancekit.legible import clean
 
 __all__ = [
     "ColumnStatistics",
@@ -64,7 +65,8 @@ class LanceColumnMetadata:
         encodings = list(dict.fromkeys(page.encoding for page in self.pages))
         shown = "; ".join(encodings[:3]) + ("; ..." if len(encodings) > 3 else "")
         pages = "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
-        return f"{self.name}: {pages}, {self.size_bytes:,} bytes, {shown}".removesuffix(", ")
+        told = f"{clean(self.name)}: {pages}, {self.size_bytes:,} bytes, {shown}"
+        return told.removesuffix(", ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from lancekit.format.fragment_facts import Totals
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
+from lancekit.legible import discreet_repr
 
 __all__ = [
     "FOOTER_BYTES",
@@ -66,6 +67,8 @@ class BasePath:
                 f"A base path is made of {wrong[0]!r} of type {type_name(wrong[0])}.",
                 hint="Pass its path and its name as text.",
             )
+
+    __repr__ = discreet_repr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ from lancekit.format.index import (
 from lancekit.format.key_filter import KeyFilter
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
+from lancekit.legible import discreet_repr
 
 __all__ = [
     "OPERATIONS",
@@ -400,6 +401,8 @@ class Clone(Part):
     ref_version: int = wire(c.whole())
     ref_path: str = wire(c.TEXT)
     branch_name: str | None = wire(c.MAYBE_TEXT, default=None)
+
+    __repr__ = discreet_repr
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,14 @@
 """What a card shows: plain, bounded, redacted.  The renderers know nothing else.
 
-Strings in a model are as they are to be read: control characters are spelled out, credentials are
-gone, and each is cut at `MAX_CHARACTERS`.  Escaping for HTML is the renderer's.
+Strings in a model are as they are to be read (`lancekit.legible`): what cannot be seen is spelled
+out, credentials are gone, and each is cut.  Escaping for HTML is the renderer's.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MAX_CHARACTERS", "Card", "Column", "Fact", "Row", "Table"]
-
-#: the longest string of a model; what fits a table's cell is the renderer's choice
-MAX_CHARACTERS = 400
+__all__ = ["Card", "Column", "Fact", "Row", "Table"]
 
 
 @dataclass(frozen=True, slots=True)

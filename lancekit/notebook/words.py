@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
 from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
-from lancekit.notebook.models import MAX_CHARACTERS
+from lancekit.legible import clean, cut, without_secrets
 
 __all__ = ["age", "clean", "count", "cut", "listing", "moment", "place", "plural", "signed", "size"]
 
 _THIN_SPACE = "\u202f"
 _MINUS = "\u2212"
-# a direction override lets a name pass for another one
-_DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u061c")
-_UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # below how many seconds a unit is used, how many seconds it has, and its name
 _AGES = (
@@ -75,24 +70,6 @@ def age(when: datetime, now: datetime) -> str:
     return f"{number} ago" if seconds > 0 else f"{number} ahead of this clock"
 
 
-def clean(text: str) -> str:
-    """Return a string that is safe to read: nothing in it moves the cursor or turns the line."""
-    short = cut(text, MAX_CHARACTERS)
-    if short.isascii() and short.isprintable():
-        return short
-    return "".join(_spelled(character) for character in short)
-
-
-def _spelled(character: str) -> str:
-    hidden = character in _DIRECTION or unicodedata.category(character) in _UNPRINTABLE
-    return character.encode("unicode_escape").decode() if hidden else character
-
-
-def cut(text: str, most: int) -> str:
-    """Return at most ``most`` characters, the last one an ellipsis if something is missing."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 def listing(names: Iterable[str], most: int) -> str:
     """Return names separated by commas, and how many more there are."""
     shown = [clean(name) for name in names]
@@ -103,8 +80,7 @@ def listing(names: Iterable[str], most: int) -> str:
 def place(uri: str) -> str:
     """Return a path or URI without credentials; a path below the working folder is relative."""
     if _SCHEME.match(uri):
-        parts = urlsplit(uri)
-        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+        return without_secrets(uri)
     if not Path(uri).is_absolute():
         return uri
     here = os.path.relpath(uri)

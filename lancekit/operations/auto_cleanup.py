@@ -18,6 +18,7 @@ from lancekit.commit.protocol import commit as commit_only
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.names import is_detached
+from lancekit.legible import clean
 from lancekit.operations.cleanup import clean_up
 from lancekit.operations.cleanup_plan import CleanupRequest
 
@@ -104,7 +105,7 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
         try:
             _clean_after(landed)
         except (LancekitError, OSError) as error:
-            text = error.message if isinstance(error, LancekitError) else str(error)
+            text = error.message if isinstance(error, LancekitError) else clean(str(error))
             warnings.warn(
                 f"Version {landed.version} has landed, but its automatic cleanup did not work: "
                 f"{text}",

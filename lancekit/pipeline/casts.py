@@ -30,9 +30,9 @@ def _show(field: pa.Field) -> str:
 
 
 def _mismatch(lines: list[str], hint: str, **context: Any) -> SchemaMismatchError:
-    listed = "".join(f"\n  {line}." for line in lines)
+    listed = [f"  {line}." for line in lines]
     return SchemaMismatchError(
-        f"the rows do not fit the dataset's schema:{listed}", hint=hint, **context
+        "the rows do not fit the dataset's schema:", details=listed, hint=hint, **context
     )
 
 

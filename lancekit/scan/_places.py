@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.errors import PredicateError
+from lancekit.legible import clean
 
 __all__ = ["failure", "pointed"]
 
 _PIECE = 160  # of a long line, shown around the place
+_SHOWN = 10 * _PIECE  # each character spelled out
 
 
 def pointed(sql: str, position: int) -> str:
@@ -26,9 +28,9 @@ def pointed(sql: str, position: int) -> str:
     if len(line) > _PIECE:
         first = max(0, column - _PIECE // 2)
         line, column = line[first : first + _PIECE], column - first
-    # tabs stand in the second line as in the first
-    blank = "".join("\t" if c == "\t" else " " for c in line[:column]).ljust(column)
-    return f"  {line}\n  {blank}^"
+    # cleaned here, so that the caret stands below what is shown of the place
+    line, before = (clean(text.expandtabs(4), _SHOWN) for text in (line, line[:column]))
+    return f"  {line}\n  {' ' * len(before)}^"
 
 
 def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) -> PredicateError:
@@ -36,7 +38,8 @@ def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) 
     before = sql[:position]
     line, column = before.count("\n") + 1, position - before.rfind("\n")
     return PredicateError(
-        f"{what}\n{pointed(sql, position)}\n",
+        what,
+        details=[*pointed(sql, position).split("\n"), ""],
         hint=hint,
         **{"sql": sql, "position": position, "line": line, "column": column, **context},
     )

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from lancekit.legible import clean
 from lancekit.scan.scanner import Scan
 from lancekit.scan.sources import FragmentSource
 from lancekit.storage import RandomAccess, Store
@@ -108,7 +109,8 @@ class WatchedScan(Scan):
         try:
             self.report(found)
         except Exception as error:
-            warnings.warn(f"scan_stats_callback failed: {error!r}", UserWarning, stacklevel=2)
+            why = clean(repr(error))
+            warnings.warn(f"scan_stats_callback failed: {why}", UserWarning, stacklevel=2)
 
 
 def _counted(source: FragmentSource, tally: _Tally) -> FragmentSource:

@@ -43,7 +43,8 @@ def job_failure(error: Exception) -> LancekitError:
     own = _OWN.match(last)
     kind = getattr(errors, own[1], None) if own else None
     if own and isinstance(kind, type) and issubclass(kind, LancekitError):
-        return kind(own[2].strip())
+        message, *details = own[2].strip().split("\n")
+        return kind(message, details=details)
     hint = next((hint for sign, hint in _HINTS.items() if sign in last), "")
     return EngineError(f"A Spark job failed: {last.rstrip('.')}.", hint=hint)
 

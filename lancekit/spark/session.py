@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
+from lancekit.legible import clean
 from lancekit.spark.connect import (
     SERVER_SETTINGS,
     check_packages,
@@ -326,7 +327,7 @@ def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
             else "set them where the session is started"
         )
         warnings.warn(
-            f"the running Spark session keeps its {', '.join(fixed)}: {cure}.",
+            clean(f"the running Spark session keeps its {', '.join(fixed)}: {cure}."),
             UserWarning,
             stacklevel=3,
         )

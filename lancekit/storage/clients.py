@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 from obstore.store import MemoryStore, from_url
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.storage.object_errors import redacted
 
 __all__ = ["SCHEMES", "check_options", "check_uri", "client_for"]
@@ -74,17 +74,18 @@ def check_uri(uri: str) -> str:
 
 def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
     """Return storage options as sorted pairs with lower-case names; values must be strings."""
+    # what is wrong is not shown: it may be a credential in the wrong place
     if options is not None and not isinstance(options, Mapping):
         raise InvalidTypeError(
-            f"storage_options is {options!r}.", hint="Pass a dictionary of strings."
+            f"storage_options is a {type_name(options)}.", hint="Pass a dictionary of strings."
         )
-    pairs = dict(options or {})
+    pairs: dict[Any, Any] = dict(options or {})
     for name, value in pairs.items():
         if not isinstance(name, str) or not isinstance(value, str):
+            what = repr(name) if isinstance(name, str) else f"with a {type_name(name)} for a name"
             raise InvalidTypeError(
-                f"storage option {name!r} is a {type(value).__name__}.",
+                f"storage option {what} is a {type_name(value)}.",
                 hint="Names and values of storage options are strings.",
-                option=name,
             )
     return tuple(sorted((name.lower(), value) for name, value in pairs.items()))
 

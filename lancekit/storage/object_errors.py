@@ -16,6 +16,7 @@ from obstore.exceptions import (
 )
 
 from lancekit.errors import LancekitError, StorageError
+from lancekit.legible import without_secrets
 
 __all__ = ["reading", "redacted", "translated"]
 
@@ -30,9 +31,7 @@ RETRY_HINT = "Check the address, the network and storage_options, then try again
 
 # Servers echo parts of a refused request: its key id, token and signature.
 SECRETS = re.compile(
-    r"<(AWSAccessKeyId|Token-\d+|StringToSign|SignatureProvided|CanonicalRequest)\b.*?</\1>"
-    r"|(?<=//)[^/@\s]+@"
-    r"|(?<=[?&])(?:sig|signature|[\w-]*token|X-Amz-[\w-]+)=[^&\s\")]+",
+    r"<(AWSAccessKeyId|Token-\d+|StringToSign|SignatureProvided|CanonicalRequest)\b.*?</\1>",
     re.IGNORECASE | re.DOTALL,
 )
 DETAIL_CHARACTERS = 300
@@ -40,7 +39,7 @@ DETAIL_CHARACTERS = 300
 
 def redacted(text: str) -> str:
     """Return the first paragraph of a message, cut to a sentence or two, without credentials."""
-    paragraph = SECRETS.sub("***", text.partition("\n\nDebug source:")[0])
+    paragraph = SECRETS.sub("***", without_secrets(text.partition("\n\nDebug source:")[0]))
     return " ".join(paragraph.split())[:DETAIL_CHARACTERS]
 
 

@@ -412,7 +412,7 @@ def _fragment(**changes):
         (
             lk.LanceOperation.Clone(True, None, 4, "s3://key:secret@bucket/x", "trial"),
             "of",
-            "s3://bucket/x",
+            "s3://***@bucket/x",
         ),
     ],
 )

@@ -155,7 +155,7 @@ def test_credentials_are_never_shown():
     for shown in (show_text(ds, NOW), show_html(ds, NOW)):
         assert "SECRET" not in shown
         assert "KEY" not in shown
-        assert "memory://bucket/people.lance" in shown
+        assert "memory://***@bucket/people.lance" in shown
 
 
 # ---- style

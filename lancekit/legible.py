@@ -1,0 +1,97 @@
+"""Text from anywhere as text that is safe to read: one cleaning for errors, cards and warnings.
+
+Names and values come from files that others made.  What moves a cursor, turns the line or cannot be
+seen is spelled out, what lets one into a store becomes ``***``, and no text is without end.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import fields
+from typing import Any
+
+__all__ = ["MAX_CHARACTERS", "clean", "clean_line", "cut", "discreet_repr", "without_secrets"]
+
+#: the longest string of a card; what fits a table's cell is its renderer's choice
+MAX_CHARACTERS = 400
+#: how much of a text that is too long is looked at beyond what is shown
+_MARGIN = 4096
+# letters that leave no mark: they let two names pass for one
+_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
+# stores whose URIs name a container where others have a user
+_CONTAINERS = frozenset({"abfs", "abfss", "adl", "az", "azure", "wasb", "wasbs"})
+# A password may hold slashes; a port is none.
+_USER = re.compile(
+    r"\b([A-Za-z][\w+.-]{0,20})://[^\s/?#@:]{0,1000}"
+    r"(:(?!\d+(?:[/'\"),\]]|$))[^\s?#]{0,1000})?@"
+)
+_QUERY = re.compile(r"(\b[A-Za-z][\w+.-]{0,20}://[^\s?#'\"<>]*)(?:\?|#(?=\S*=))[^\s'\"<>]*")
+_PAIR = re.compile(
+    r"((?:[?&;#](?:sig|[\w-]{0,40}(?:signature|token|secret|passw(?:or)?d|credential"
+    r"|(?:access|account|api)[-_]?key(?:[-_]?id)?))"
+    r"|\b(?:AccountKey|SharedAccessKey|SharedAccessSignature))=)(?!=)[^&;\s'\"<>)]+=*",
+    re.IGNORECASE,
+)
+
+
+def clean(text: str, most: int = MAX_CHARACTERS) -> str:
+    r"""Return a string that is safe to read, with at most ``most`` characters.
+
+    Examples
+    --------
+    >>> clean("evil\u202etxt.exe\n"), clean("s3://KEY:secret@bucket/a?sig=abc")
+    ('evil\\u202etxt.exe\\n', 's3://***@bucket/a?***')
+    """
+    return cut(_spelled(without_secrets(text[: most + _MARGIN])), most)
+
+
+def clean_line(text: str, most: int) -> str:
+    """Return a whole sentence that is safe to read: of a long one, both ends are kept."""
+    half = most // 2 + _MARGIN
+    kept = text if len(text) <= 2 * half else f"{text[:half]} … {text[-half:]}"
+    line = _spelled(without_secrets(kept))
+    end = most // 3
+    return line if len(line) <= most else f"{line[: most - end - 3]} … {line[-end:]}"
+
+
+def cut(text: str, most: int) -> str:
+    """Return at most ``most`` characters, the last one an ellipsis if something is missing."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def without_secrets(text: str) -> str:
+    """Return text in which ``***`` stands for users, passwords and queries of URIs, and for keys.
+
+    Examples
+    --------
+    >>> without_secrets("abfss://files@account.dfs.core.windows.net/a;AccountKey=abc==;x")
+    'abfss://files@account.dfs.core.windows.net/a;AccountKey=***;x'
+    """
+    if "://" in text:
+        text = _QUERY.sub(r"\1?***", _USER.sub(_without_user, text))
+    return _PAIR.sub(r"\1***", text) if "=" in text else text
+
+
+def discreet_repr(record: Any) -> str:
+    """Return a dataclass's ``repr`` without what is secret in its URIs, which it still holds."""
+    shown = ", ".join(f"{f.name}={getattr(record, f.name)!r}" for f in fields(record) if f.repr)
+    return without_secrets(f"{type(record).__qualname__}({shown})")
+
+
+def _without_user(found: re.Match[str]) -> str:
+    container = found[1].lower() in _CONTAINERS and found[2] is None
+    return found[0] if container else f"{found[1]}://***@"
+
+
+def _spelled(text: str) -> str:
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_shown(character) for character in text)
+
+
+def _shown(character: str) -> str:
+    seen = character.isprintable() and character not in _BLANK_LETTERS
+    if seen or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode()
