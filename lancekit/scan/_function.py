@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lancekit.scan._kernels import Value
 
-__all__ = ["ANY_NUMBER", "Function", "constant_of", "per_value", "unary", "with_constant"]
+__all__ = [
+    "ANY_NUMBER",
+    "Function",
+    "Refused",
+    "constant_of",
+    "per_option",
+    "per_value",
+    "unary",
+    "with_constant",
+]
 
 #: as many arguments as are written
 ANY_NUMBER = 99
+
+
+class Refused(ValueError):  # noqa: N818  # what is wrong stands in the text
+    """A function does not take its arguments; the text says all that there is to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +71,27 @@ def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
     return call
 
 
+def _groups(columns: Sequence[pa.Array]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the first row of each distinct set of values, and for each row which set it has."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        distinct = pc.unique(column)
+        places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
+        # numbered anew after each column, so that the numbers stay small
+        code = np.unique(code * len(distinct) + places, return_inverse=True)[1]
+    _, first, each = np.unique(code, return_index=True, return_inverse=True)
+    return first, each
+
+
+def _sets(args: Sequence[Value], first: NDArray[Any]) -> Iterator[tuple[Any, ...]]:
+    rows = pa.array(first)
+    values = [
+        [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else arg.take(rows).to_pylist()
+        for arg in args
+    ]
+    return zip(*values, strict=True)
+
+
 def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., Value]:
     """Make a kernel of what Arrow has none for: called once for each distinct set of arguments.
 
@@ -67,19 +102,8 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
         columns = [arg for arg in args if not isinstance(arg, pa.Scalar)]
         if not columns:
             return pa.scalar(_call(function, [arg.as_py() for arg in args]), kind)
-        code = np.zeros(len(columns[0]), np.int64)
-        for column in columns:
-            distinct = pc.unique(column)
-            places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
-            # numbered anew after each column, so that the numbers stay small
-            code = np.unique(code * len(distinct) + places, return_inverse=True)[1]
-        _, first, each = np.unique(code, return_index=True, return_inverse=True)
-        rows = pa.array(first)
-        sets = [
-            [arg.as_py()] * len(first) if isinstance(arg, pa.Scalar) else arg.take(rows).to_pylist()
-            for arg in args
-        ]
-        results = [_call(function, values) for values in zip(*sets, strict=True)]
+        first, each = _groups(columns)
+        results = [_call(function, values) for values in _sets(args, first)]
         return pa.array(results, kind).take(pa.array(each))
 
     return call
@@ -87,3 +111,38 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
 
 def _call(function: Callable[..., Any], values: Any) -> Any:
     return None if any(value is None for value in values) else function(*values)
+
+
+def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Callable[..., Value]:
+    """Make a function of a kernel whose arguments behind the first are the same for all rows.
+
+    Where they are columns, it is called once for each distinct set of them.  It gives null where
+    one is null.  Without a ``kind``, it gives the type of the first argument.
+    """
+
+    def one(values: pa.Array, options: Sequence[Any], given: pa.DataType) -> pa.Array:
+        if any(option is None for option in options):
+            return pa.nulls(len(values), given)
+        return kernel(values, *options)
+
+    def call(value: Value, *options: Value) -> Value:
+        given = kind or value.type
+        columns = [option for option in options if not isinstance(option, pa.Scalar)]
+        if not columns:
+            constants = [option.as_py() for option in options]
+            if isinstance(value, pa.Scalar):
+                return one(pa.array([value.as_py()], value.type), constants, given)[0]
+            return one(value, constants, given)
+        values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
+        first, each = _groups(columns)
+        order = np.argsort(each, kind="stable")
+        rows = np.split(order, np.cumsum(np.bincount(each))[:-1]) if len(first) else []
+        parts = [
+            one(values.take(pa.array(some)), constants, given)
+            for some, constants in zip(rows, _sets(options, first), strict=True)
+        ]
+        back = np.empty_like(order)
+        back[order] = np.arange(len(order))
+        return pa.concat_arrays([pa.nulls(0, given), *parts]).take(pa.array(back))
+
+    return call

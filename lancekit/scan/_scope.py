@@ -12,6 +12,7 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.errors import PredicateError
+from lancekit.scan._function import Refused
 from lancekit.scan._kernels import Value, family
 from lancekit.scan._literals import as_type, loosely
 from lancekit.scan._places import failure
@@ -115,6 +116,8 @@ class Scope:
             values = [r(rows) for r in runs]
             try:
                 return kernel(*values)
+            except Refused as error:
+                raise self.fail(position, f"{error}.") from error
             except FAILURES as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 message = f"{self.sql[:60]!r} cannot be computed: {reason}."
@@ -122,6 +125,8 @@ class Scope:
 
         try:
             example = kernel(*(arg.example for arg in args))
+        except Refused as error:
+            raise self.fail(position, f"{error}.") from error
         except FAILURES as error:
             kinds = ", ".join(str(arg.type) for arg in args)
             reason = str(error).splitlines()[0].rstrip(".")

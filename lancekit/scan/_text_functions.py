@@ -15,11 +15,13 @@ from lancekit.scan._function import (
     ANY_NUMBER,
     Function,
     constant_of,
+    per_option,
     per_value,
     unary,
     with_constant,
 )
 from lancekit.scan._kernels import Value, concat
+from lancekit.scan._patterns import count, in_pieces, matches, place, replaced
 from lancekit.scan._substring import contains
 
 __all__ = ["TEXT_FUNCTIONS", "like"]
@@ -35,16 +37,6 @@ def _pattern(escape: str, pattern: str) -> str:
         return pattern + "\\" * single
     quoted = re.escape(escape)
     return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
-
-
-_WILD = {"%": ".*", "_": "."}
-
-
-@lru_cache(maxsize=1024)
-def _regex_of_like(pattern: str, escape: str, flags: re.RegexFlag) -> re.Pattern[str]:
-    pieces = re.findall(r"\\.|[^\\]|\\$", _pattern(escape, pattern), re.DOTALL)
-    regex = "".join(_WILD.get(piece) or re.escape(piece[-1]) for piece in pieces)
-    return re.compile(regex, flags | re.DOTALL)
 
 
 #: how to look for a text, by whether the pattern begins and ends with ``%``
@@ -66,67 +58,33 @@ def _plain(escape: str, pattern: str) -> tuple[tuple[str, str], str] | None:
     return (found[1], found[3]), re.sub(rf"{mark}(.)", r"\1", found[2], flags=re.DOTALL)
 
 
-def _match(value: Value, pattern: str, *, escape: str, ignore_case: bool) -> Value:
+def _match(texts: pa.Array, pattern: str, *, escape: str, ignore_case: bool) -> pa.Array:
     plain = None if ignore_case else _plain(escape, pattern)
-    if plain and isinstance(value, pa.StringArray | pa.LargeStringArray):
+    if plain:
         where, text = plain
-        return _LOOKS[where](value, text)
-    return pc.match_like(value, _pattern(escape, pattern), ignore_case=ignore_case)
+        return _LOOKS[where](texts, text)
+    form = _pattern(escape, pattern)
+    return in_pieces(lambda some: pc.match_like(some, form, ignore_case=ignore_case), texts)
 
 
 def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Value:
     """Match against a pattern of ``%`` and ``_``."""
-    if isinstance(pattern, pa.Scalar):
-        match = with_constant(partial(_match, escape=escape, ignore_case=ignore_case))
-        return match(value, pattern)
-    flags = re.IGNORECASE if ignore_case else re.NOFLAG
-
-    def one(text: str, form: str) -> bool:
-        return _regex_of_like(form, escape, flags).fullmatch(text) is not None
-
-    return per_value(one, pa.bool_())(value, pattern)
+    kernel = partial(_match, escape=escape, ignore_case=ignore_case)
+    return per_option(kernel, pa.bool_())(value, pattern)
 
 
-def _inline(flags: Value | None) -> str:
-    letters = "" if flags is None else constant_of(flags)
-    return f"(?{letters})" if letters else ""
-
-
-def _search(text: str, pattern: str) -> bool:
-    return re.search(pattern, text) is not None
+_REGEXP_LIKE = per_option(matches, pa.bool_())
 
 
 def _regexp(value: Value, pattern: Value, flags: Value | None = None) -> Value:
-    inline = _inline(flags)
-    if not isinstance(pattern, pa.Scalar):
-        return per_value(lambda v, p: _search(v, inline + p), pa.bool_())(value, pattern)
-    return with_constant(lambda v, p: pc.match_substring_regex(v, inline + p))(value, pattern)
+    # null for flags is none
+    return _REGEXP_LIKE(value, pattern, pa.scalar("") if flags is None else pc.fill_null(flags, ""))
 
 
 def _regexp_match(value: Value, pattern: Value, flags: Value | None = None) -> Value:
     """Give null where there is no match: the reference returns what matched, read as true."""
     found = _regexp(value, pattern, flags)
     return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
-
-
-def _regexp_replace(value: Value, pattern: Value, new: Value, flags: Value | None = None) -> Value:
-    letters = "" if flags is None else constant_of(flags)
-    inline = letters.replace("g", "")
-    return pc.replace_substring_regex(
-        value,
-        pattern=(f"(?{inline})" if inline else "") + constant_of(pattern),
-        replacement=constant_of(new),
-        max_replacements=None if "g" in letters else 1,
-    )
-
-
-def _regexp_count(value: Value, pattern: Value) -> Value:
-    return pc.cast(pc.count_substring_regex(value, pattern=constant_of(pattern)), pa.int64())
-
-
-def _place_of_match(text: str, pattern: str) -> int:
-    found = re.search(pattern, text)
-    return found.start() + 1 if found else 0
 
 
 # ---- parts of text
@@ -315,9 +273,9 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "levenshtein": Function(per_value(_levenshtein, pa.int32()), ("text",), 2, 2),
     "regexp_like": Function(_regexp, ("text",), 2, 3),
     "regexp_match": Function(_regexp_match, ("text",), 2, 3),
-    "regexp_replace": Function(_regexp_replace, ("text",), 3, 4),
-    "regexp_count": Function(_regexp_count, ("text",), 2, 2),
-    "regexp_instr": Function(per_value(_place_of_match, pa.int64()), ("text",), 2, 2),
+    "regexp_replace": Function(per_option(replaced, None), ("text",), 3, 4),
+    "regexp_count": Function(per_option(count, pa.int64()), ("text",), 2, 2),
+    "regexp_instr": Function(per_option(place, pa.int64()), ("text",), 2, 2),
     "md5": unary(per_value(_md5, pa.string()), ""),
     **{name: _digest(name) for name in ("sha224", "sha256", "sha384", "sha512")},
 }
