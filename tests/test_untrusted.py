@@ -18,6 +18,7 @@ from lancekit.format.fragment import FragmentList
 from lancekit.format.index import IndexFile, encode_index_section
 from lancekit.format.manifest import BasePath, Manifest, encode_manifest_file
 from tests.support.hostile import ROWS
+from tests.support.hostile_files import move
 
 EVIL = ["../../x", "..", ".", "a/../../x", "/x", "a//b", "a\\..\\x", "a\0b"]
 
@@ -156,13 +157,18 @@ def test_a_cleanup_removes_nothing_outside(place: Path) -> None:
     assert outside(place) == before
 
 
-def test_links_are_followed(place: Path) -> None:
-    """Who may make a link may also copy what it leads to."""
+def test_reading_follows_links_and_writing_does_not(place: Path) -> None:
+    """Who may make a link may also copy what it leads to; the root may be a link of the user's."""
     kept, link = place.parent / "elsewhere", place.parent / "link"
-    (place / "data").rename(kept)
-    (place / "data").symlink_to(kept, target_is_directory=True)
+    move(place / "data", kept)
     link.symlink_to(place, target_is_directory=True)
     ds = lk.dataset(link)
-    ds.insert(ROWS)
-    assert ds.count_rows() == lance.dataset(str(link)).count_rows() == 6
-    assert len(list(kept.iterdir())) == 2
+    assert ds.count_rows("k > 1") == 1
+    assert ds.to_table() == lance.dataset(str(link)).to_table()
+    before = outside(place)
+    with pytest.raises(errors.StorageError, match=r"'data' is a link.*base paths"):
+        ds.insert(ROWS)
+    assert (outside(place), ds.latest_version) == (before, 1)
+    ds.delete("k = 1")  # needs no new data file
+    assert lance.dataset(str(link)).to_table()["k"].to_pylist() == [2]
+    assert outside(place) == before

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import uuid
+import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -17,10 +19,13 @@ from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import dataset_exists, latest_snapshot
 from lancekit.errors import (
     BranchNotFoundError,
+    CorruptFileError,
     DatasetExistsError,
     DatasetNotFoundError,
+    FormatError,
     InvalidTypeError,
     RefConflictError,
+    StorageError,
     TagNotFoundError,
     VersionNotFoundError,
 )
@@ -36,7 +41,7 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.format.transaction import Transaction
-from lancekit.storage import Store
+from lancekit.storage import Store, leads_away
 
 __all__ = [
     "Reference",
@@ -46,6 +51,7 @@ __all__ = [
     "create_tag",
     "delete_branch",
     "delete_tag",
+    "holds_branch",
     "list_branches",
     "list_tags",
     "parse_reference",
@@ -237,8 +243,9 @@ def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) ->
 
 
 def delete_tag(root: Store, name: str) -> None:
-    """Delete a tag; the version stays."""
-    get_tag(root, name)
+    """Delete a tag, also a damaged one; the version stays."""
+    with suppress(CorruptFileError):
+        get_tag(root, name)
     root.delete(tag_file(name))
 
 
@@ -317,6 +324,9 @@ def replace_branch_metadata(root: Store, name: str, metadata: Mapping[str, str])
 def delete_branch(line: Line, name: str) -> None:
     """Delete a branch and its own files, also what a writer that died left of one.
 
+    A folder in the branch's place that holds something else, or that is behind a link, stays: then
+    only the reference goes, with a warning.
+
     Raises
     ------
     BranchNotFoundError
@@ -324,7 +334,10 @@ def delete_branch(line: Line, name: str) -> None:
     RefConflictError
         Another branch descends from it, or a tag points to it.
     """
-    if not (line.root.exists(branch_file(name)) or dataset_exists(line.on(name))):
+    target = line.on(name)
+    is_listed = line.root.exists(branch_file(name))
+    has_folder = holds_branch(target, or_damaged=is_listed)
+    if not (is_listed or has_folder):
         raise _no_branch(line.root, name)
     branches = list_branches(line.root)
     children = [other for other, b in branches.items() if b.parent_branch == name]
@@ -338,14 +351,43 @@ def delete_branch(line: Line, name: str) -> None:
                 users=users,
             )
     line.root.delete(branch_file(name))
+    why = ""
+    if has_folder:
+        try:
+            _remove_folder(line.root, name)
+        except StorageError as error:
+            if not leads_away(error):
+                raise
+            why = error.message
+    elif line.root.list_tree(names.branch_folder(name)):
+        why = f"{target.uri} is left alone: it holds no versions of that branch."
+    if why:
+        warnings.warn(f"Branch {name!r} is no longer listed. {why}", UserWarning, stacklevel=3)
+
+
+def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:
+    """Tell whether the folder of a branch is one: its newest version says so.
+
+    Anything may lie below `tree/`, and a reference may name anything.
+    """
+    try:
+        return latest_snapshot(line).branch == line.branch
+    except (DatasetNotFoundError, VersionNotFoundError):
+        return False
+    except FormatError:
+        return or_damaged
+
+
+def _remove_folder(root: Store, name: str) -> None:
+    """Remove a branch's folder; the manifests, which tell that it is one, go last."""
     folder = names.branch_folder(name)
-    if any(other.startswith(f"{name}/") for other in branches):
-        # another branch lives in a sub-folder: only this branch's own folders go
-        own = (names.VERSIONS, names.TRANSACTIONS, names.DATA, names.DELETIONS, names.INDICES)
-        for part in own:
-            line.root.delete_tree(f"{folder}/{part}")
-    else:
-        line.root.delete_tree(folder)
+    # another branch may live in a sub-folder: then only this branch's own folders go
+    found = (file.name.removeprefix(f"{folder}/") for file in root.list_tree(folder))
+    nested = any(f"/{names.VERSIONS}/" in file for file in found)
+    root.delete(f"{folder}/{names.VERSIONS}/{names.HINT}")
+    for part in (names.TRANSACTIONS, names.DATA, names.DELETIONS, names.INDICES):
+        root.delete_tree(f"{folder}/{part}")
+    root.delete_tree(f"{folder}/{names.VERSIONS}" if nested else folder)
 
 
 def clone_line(

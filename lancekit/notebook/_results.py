@@ -170,6 +170,7 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
     return facts(
         ("files", listed or "none"),
         ("could not be removed", failed if stats.failed_deletes else ""),
+        ("left alone", listing(stats.left_alone, NAMES)),
     )
 
 

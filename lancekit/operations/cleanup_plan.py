@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,9 +21,9 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
 from lancekit.format import names
 from lancekit.format.fragment import Fragment, FragmentList
+from lancekit.operations.cleanup_files import list_files
 from lancekit.pipeline.runner import LocalRunner
-from lancekit.storage import ObjectInfo, Store
-from lancekit.storage.base import TEMPORARY_PREFIX
+from lancekit.storage import ObjectInfo
 
 __all__ = [
     "CleanupBranch",
@@ -32,7 +32,6 @@ __all__ = [
     "CleanupRequest",
     "CleanupStats",
     "cleanup_request",
-    "file_key",
     "plan_cleanup",
     "references",
 ]
@@ -126,7 +125,11 @@ class CleanupBranch:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class CleanupStats(Displayed):
-    """What a cleanup removed, or would remove."""
+    """What a cleanup removed, or would remove.
+
+    `left_alone` (ours) names what lies where it looks and is no file of the dataset, such as a
+    link: it is neither followed nor removed.
+    """
 
     bytes_removed: int = 0
     old_versions: int = 0
@@ -136,9 +139,12 @@ class CleanupStats(Displayed):
     deletion_files_removed: int = 0
     temporary_files_removed: int = 0
     failed_deletes: int = 0
+    left_alone: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, files: Iterable[CleanupFile], failed: int = 0) -> CleanupStats:
+    def of(
+        cls, files: Iterable[CleanupFile], failed: int = 0, left_alone: Iterable[str] = ()
+    ) -> CleanupStats:
         """Count files."""
         listed = list(files)
         kinds = [file.kind for file in listed]
@@ -151,12 +157,14 @@ class CleanupStats(Displayed):
             deletion_files_removed=kinds.count("deletion"),
             temporary_files_removed=kinds.count("temporary") + kinds.count("temporary_manifest"),
             failed_deletes=failed,
+            left_alone=tuple(sorted(left_alone)),
         )
 
     def _plain(self) -> str:
+        left = f", left_alone={list(self.left_alone)}" if self.left_alone else ""
         return (
             f"CleanupStats(bytes_removed={self.bytes_removed}, old_versions={self.old_versions}, "
-            f"data_files_removed={self.data_files_removed})"
+            f"data_files_removed={self.data_files_removed}{left})"
         )
 
 
@@ -170,6 +178,7 @@ class CleanupPlan:
     files: tuple[CleanupFile, ...]
     branches: tuple[CleanupBranch, ...] = ()
     tagged: Mapping[str, int] = field(default_factory=dict)
+    left_alone: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
@@ -188,8 +197,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     """
     line = snapshot.line
     now = time.time()
-    listed = list(_list_files(line))
-    orphaned = [] if line.branch else list(_orphaned(line.root))
+    listed = list_files(line)
     listing = list_versions(line)
     loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
     old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
@@ -212,14 +220,14 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     manifests = {s.manifest_name for s in loaded if s.version in removed}
     files = [
         CleanupFile(path=f.name, kind=kind, unverified=not known, size_bytes=f.size)
-        for f, kind, key in listed
+        for f, kind, key in listed.own
         for known in [key in verified or (kind == "manifest" and key in manifests)]
         if key not in needed
         if known or (kind != "manifest" and _is_left_over(f, request, now))
     ]
     files += [
         CleanupFile(path=f.name, kind=kind, unverified=True, size_bytes=f.size)
-        for f, kind in orphaned
+        for f, kind in listed.orphaned
         if _is_left_over(f, request, now)
     ]
     return CleanupPlan(
@@ -229,6 +237,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
         files=tuple(files),
         branches=tuple(forked),
         tagged=tagged,
+        left_alone=listed.left_alone,
     )
 
 
@@ -324,85 +333,3 @@ def _files_of(fragment: Fragment, *, own: bool) -> Iterator[str]:
     deletion = fragment.deletion_file
     if deletion is not None and (deletion.base_id is None or not own):
         yield deletion.name(fragment.id)
-
-
-# ---- what there is
-
-#: by folder: what a file's name looks like, its kind, and what of the name others refer to
-_KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
-    (folder, re.compile(pattern), kind)
-    for folder, pattern, kind in (
-        (names.DATA, r"(data/[^/]+)\.lance", "data"),
-        (names.DATA, r"(data/[^/]+)/[^/]+\.blob", "data"),
-        (names.DELETIONS, r"(_deletions/[^/]+\.(?:arrow|bin))", "deletion"),
-        (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
-        (names.INDICES, r"(_indices/[^/]+)/.+", "index"),
-        (names.VERSIONS, r"_versions/(\d+\.manifest)", "manifest"),
-        # aside of a manifest: written by a store that moves files, or staged for one that locks
-        (names.VERSIONS, r"(_versions/(?:\.tmp.*|\d+\.manifest[-.].+))", "temporary_manifest"),
-    )
-)
-_FOLDERS = (names.DATA, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS)
-
-
-def file_key(name: str) -> str:
-    """Return what references say of a file, by its name in the line's folder."""
-    for folder, pattern, _ in _KINDS:
-        found = pattern.fullmatch(name) if name.startswith(f"{folder}/") else None
-        if found:
-            return found[1]
-    return name
-
-
-def _list_files(line: Line) -> Iterator[tuple[ObjectInfo, str, str]]:
-    """Yield each file that a cleanup may remove, its kind, and the key that references name."""
-    for folder in _FOLDERS:
-        for file in line.store.list_tree(folder):
-            yield from _classified(file, folder)
-    yield from _temporary(line.root)
-
-
-def _classified(file: ObjectInfo, folder: str) -> Iterator[tuple[ObjectInfo, str, str]]:
-    if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
-        kind = "temporary_manifest" if folder == names.VERSIONS else "temporary"
-        yield file, kind, file.name
-        return
-    for place, pattern, kind in _KINDS:
-        found = pattern.fullmatch(file.name) if place == folder else None
-        if found:
-            yield file, kind, found[1]
-            return
-
-
-def _orphaned(root: Store) -> Iterator[tuple[ObjectInfo, str]]:
-    """Yield what is below the folders of branches that are not listed, and its kind.
-
-    A branch that was not deleted to the end, or one that is being made; which of the two is told
-    by the age.
-    """
-    files = root.list_tree(names.TREE)
-    branches = [f"{names.branch_folder(name)}/" for name in list_branches(root)]
-    for file in files:
-        # the longest, because a branch may lie in the folder of another one
-        own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
-        rest = file.name.removeprefix(own).split("/")
-        if own and rest[0] in _FOLDERS:
-            continue
-        starts = (n for n, part in enumerate(rest) if n and part in _FOLDERS)
-        for start in starts:
-            found = list(_classified(replace(file, name="/".join(rest[start:])), rest[start]))
-            if found:
-                kind = found[0][1]
-                yield file, "temporary_manifest" if kind == "manifest" else kind
-                break
-        else:
-            if rest[-1] == names.HINT:
-                yield file, "temporary"
-
-
-def _temporary(root: Store) -> Iterator[tuple[ObjectInfo, str, str]]:
-    """Yield what crashes left beside tags and branches."""
-    for folder in (names.TAGS, names.BRANCHES):
-        for file in root.list_tree(folder):
-            if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
-                yield file, "temporary", file.name

@@ -1,6 +1,7 @@
 """Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
 
 from lancekit.storage.base import ObjectInfo, Page, RandomAccess, Sink, Store
+from lancekit.storage.folders import leads_away
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 from lancekit.storage.places import is_trusted_base, open_base, open_store, same_store
@@ -14,6 +15,7 @@ __all__ = [
     "Sink",
     "Store",
     "is_trusted_base",
+    "leads_away",
     "open_base",
     "open_store",
     "same_store",

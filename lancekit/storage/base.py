@@ -21,7 +21,10 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
+from lancekit.errors import CorruptFileError
+
 __all__ = [
+    "METADATA_BYTES",
     "TEMPORARY_PREFIX",
     "Bytes",
     "ObjectInfo",
@@ -30,12 +33,20 @@ __all__ = [
     "Sink",
     "Store",
     "temporary_name",
+    "too_large",
 ]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | pa.Buffer
 
 TEMPORARY_PREFIX = ".tmp-"
 """How the bare name of a file that is still being written aside begins."""
+
+METADATA_BYTES = 1 << 30
+"""What a manifest, a transaction or another file that is read as a whole has at most.
+
+Protocol buffers end at twice as much.  A file says its size for nothing: one that is made of holes
+takes no space on its way here, and as much memory as it says once it is read.
+"""
 
 # Cleanups look for unreferenced files by these endings, and in the manifests' folder by the prefix.
 # A manifest or a reference must not end like one before it is whole.
@@ -49,13 +60,29 @@ def temporary_name(name: str) -> str:
     return f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}{ending}"
 
 
+def too_large(path: str, size: int, most: int) -> CorruptFileError:
+    """Return the error for a file that is larger than one of its kind can be."""
+    return CorruptFileError(
+        f"{path} has {size:,} bytes; a file of this kind has {most:,} at most.",
+        hint="It is damaged, or was made to use up memory. It was not read.",
+        path=path,
+        size=size,
+        most=most,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One listed object: name relative to the store's root, bytes, seconds since the epoch."""
+    """One listed object: name relative to the store's root, bytes, seconds since the epoch.
+
+    `regular` is false for a link and for a special file of a disk (a FIFO, a device, a socket),
+    which are neither followed nor removed.
+    """
 
     name: str
     size: int
     modified: float
+    regular: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +152,8 @@ class Store(Protocol):
     def open(self, name: str, size: int | None = None) -> RandomAccess:
         """Open an object for ranged reads; a known ``size`` saves a request."""
 
-    def read(self, name: str) -> pa.Buffer:
-        """Return a whole object."""
+    def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
+        """Return a whole object; one of more than ``most`` bytes is a ``CorruptFileError``."""
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes (fewer if the object is shorter) and the whole size."""
@@ -180,7 +207,10 @@ class Store(Protocol):
         """
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every object at or below ``folder``, files left aside by a crash included."""
+        """Return every object at or below ``folder``, files left aside by a crash included.
+
+        Links are listed and not followed, ``folder`` too if the way to it leads over one.
+        """
 
     def exists(self, name: str) -> bool:
         """Return whether the object is there."""
@@ -189,4 +219,7 @@ class Store(Protocol):
         """Remove an object; a missing one is not an error."""
 
     def delete_tree(self, folder: str) -> None:
-        """Remove a folder and all below it; a missing one is not an error."""
+        """Remove a folder and all below it; a missing one is not an error.
+
+        As all that writes or removes: a link on the way below the root is a ``StorageError``.
+        """

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lancekit.errors import StorageError
+from lancekit.errors import LancekitError, StorageError
 
 __all__ = ["reading", "writing"]
 
@@ -32,6 +32,8 @@ def reading(action: str, path: str) -> Iterator[None]:
     """Turn an ``OSError`` into a ``StorageError``, or ``FileNotFoundError`` if nothing is there."""
     try:
         yield
+    except LancekitError:
+        raise
     except (FileNotFoundError, NotADirectoryError) as error:
         raise FileNotFoundError(errno.ENOENT, "No such file", path) from error
     except OSError as error:
@@ -43,7 +45,7 @@ def writing(action: str, path: str) -> Iterator[None]:
     """Turn every ``OSError`` into a ``StorageError``."""
     try:
         yield
-    except StorageError:
+    except LancekitError:
         raise
     except OSError as error:
         raise _storage_error(action, path, error) from error

@@ -9,52 +9,30 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import BinaryIO
 
 from lancekit.errors import StorageError
 from lancekit.storage.base import Bytes, temporary_name
 from lancekit.storage.disk_errors import writing
+from lancekit.storage.folders import flush_folder, opened, opened_for
 
 __all__ = ["FileSink", "link_if_absent", "replace_file", "write_over"]
 
 BUFFER_BYTES = 1 << 20
 
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
-def flush_folder(folder: str) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def make_folders(folder: str, *, fsync: bool) -> None:
-    """Create a folder and its parents; each new name is made durable in its own parent."""
-    missing = []
-    path = Path(folder)
-    while not path.exists():
-        missing.append(path)
-        path = path.parent
-    for new in reversed(missing):
-        # Another writer may be creating the same folder; it may not have flushed it yet.
-        new.mkdir(exist_ok=True)
-        if fsync:
-            flush_folder(str(new.parent))
-
-
-def open_new(path: str, *, fsync: bool) -> BinaryIO:
-    """Open a file that must not exist yet, creating its folder when that is missing."""
-    try:
-        return open(path, "xb", buffering=BUFFER_BYTES)
-    except FileNotFoundError:
-        make_folders(os.path.dirname(path), fsync=fsync)
-        return open(path, "xb", buffering=BUFFER_BYTES)
+def open_new(folder: int, name: str) -> BinaryIO:
+    """Open a file that must not exist yet."""
+    descriptor = os.open(name, NEW_FILE, 0o666, dir_fd=folder)
+    return open(descriptor, "wb", buffering=BUFFER_BYTES)
 
 
 def finish(file: BinaryIO, *, fsync: bool) -> None:
@@ -65,43 +43,52 @@ def finish(file: BinaryIO, *, fsync: bool) -> None:
             os.fsync(file.fileno())
 
 
-def remove(path: str) -> None:
+def remove(folder: int, name: str) -> None:
     """Remove a file as far as possible, on a way out that already has its own error."""
     with suppress(OSError):
-        os.unlink(path)
+        os.unlink(name, dir_fd=folder)
 
 
 @contextmanager
-def written_aside(path: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
-    """Write ``data`` to a temporary file next to ``path``; it is gone when the block ends."""
-    aside = temporary_name(path)
+def written_aside(folder: int, name: str, data: Bytes, *, fsync: bool) -> Iterator[str]:
+    """Write ``data`` to a temporary file next to ``name``; it is gone when the block ends."""
+    aside = temporary_name(name)
     try:
-        file = open_new(aside, fsync=fsync)
+        file = open_new(folder, aside)
         with file:
             file.write(data)
             finish(file, fsync=fsync)
         yield aside
     finally:
-        remove(aside)
+        remove(folder, aside)
 
 
-def replace_file(path: str, data: Bytes, *, fsync: bool) -> None:
-    """Put ``data`` at ``path`` atomically, over what is there."""
-    with writing("write", path), written_aside(path, data, fsync=fsync) as aside:
-        os.replace(aside, path)
+def replace_file(root: str, name: str, data: Bytes, *, fsync: bool) -> None:
+    """Put ``data`` at ``name`` atomically, over what is there."""
+    with (
+        writing("write", f"{root}/{name}"),
+        opened_for(root, name, fsync=fsync) as (folder, bare),
+        written_aside(folder, bare, data, fsync=fsync) as aside,
+    ):
+        os.replace(aside, bare, src_dir_fd=folder, dst_dir_fd=folder)
         if fsync:
-            flush_folder(os.path.dirname(path))
+            flush_folder(folder)
 
 
-def link_if_absent(path: str, data: Bytes, *, fsync: bool) -> bool:
-    """Put ``data`` at ``path`` only if nothing is there; ``False`` if something is.
+def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
+    """Put ``data`` at ``name`` only if nothing is there; ``False`` if something is.
 
     A hard link is the one call that both gives a finished file its name and fails if that name is
     taken.  Creating the file in place (``O_EXCL``) would show readers a half-written one.
     """
-    with writing("write", path), written_aside(path, data, fsync=fsync) as aside:
+    path = f"{root}/{name}"
+    with (
+        writing("write", path),
+        opened_for(root, name, fsync=fsync) as (folder, bare),
+        written_aside(folder, bare, data, fsync=fsync) as aside,
+    ):
         try:
-            os.link(aside, path)
+            os.link(aside, bare, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         except FileExistsError:
             return False
         except OSError as error:
@@ -109,7 +96,7 @@ def link_if_absent(path: str, data: Bytes, *, fsync: bool) -> bool:
                 raise _no_hard_links(path, error) from error
             raise
         if fsync:
-            flush_folder(os.path.dirname(path))
+            flush_folder(folder)
         return True
 
 
@@ -123,18 +110,32 @@ def _no_hard_links(path: str, error: OSError) -> StorageError:
     )
 
 
-def write_over(path: str, data: Bytes) -> None:
+def write_over(root: str, name: str, data: Bytes) -> None:
     """Write a small file in place, whatever happens to it.
 
     A file system that moves a new file over an old one first flushes the new one, fsync or not,
-    which takes longer than the rest of a commit.
+    which takes longer than the rest of a commit.  What is there is written over only if that
+    changes this one file: a link, a FIFO or a second name of another file makes room first.
     """
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o666)
-    try:
-        os.write(descriptor, data)
-        os.ftruncate(descriptor, len(data))
-    finally:
+    above, _, bare = name.rpartition("/")
+    with opened(root, above) as folder:
+        descriptor = _to_write_over(folder, bare)
+        try:
+            os.write(descriptor, data)
+            os.ftruncate(descriptor, len(data))
+        finally:
+            os.close(descriptor)
+
+
+def _to_write_over(folder: int, name: str) -> int:
+    with suppress(OSError):
+        descriptor = os.open(name, IN_PLACE, 0o666, dir_fd=folder)
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
+            return descriptor
         os.close(descriptor)
+    remove(folder, name)
+    return os.open(name, NEW_FILE, 0o666, dir_fd=folder)
 
 
 class FileSink:
@@ -144,12 +145,17 @@ class FileSink:
     implementation's cleanup looks for unreferenced files.
     """
 
-    def __init__(self, path: str, *, fsync: bool) -> None:
-        self._path = path
+    def __init__(self, root: str, name: str, *, fsync: bool) -> None:
+        self._root = root
+        self._name = name
+        self._path = f"{root}/{name}"
         self._fsync = fsync
         self._written = 0
-        with writing("create", path):
-            self._file = open_new(path, fsync=fsync)
+        with (
+            writing("create", self._path),
+            opened_for(root, name, fsync=fsync) as (folder, bare),
+        ):
+            self._file = open_new(folder, bare)
 
     def write(self, data: Bytes) -> None:
         """Append ``data``."""
@@ -172,9 +178,10 @@ class FileSink:
             with writing("write", self._path):
                 finish(self._file, fsync=self._fsync)
                 if self._fsync:
-                    flush_folder(os.path.dirname(self._path))
+                    with opened(self._root, self._name.rpartition("/")[0]) as folder:
+                        flush_folder(folder)
         except StorageError:
-            remove(self._path)
+            self._remove()
             raise
 
     def abort(self) -> None:
@@ -183,4 +190,9 @@ class FileSink:
             return
         with suppress(OSError):
             self._file.close()
-        remove(self._path)
+        self._remove()
+
+    def _remove(self) -> None:
+        above, _, bare = self._name.rpartition("/")
+        with suppress(OSError), opened(self._root, above) as folder:
+            remove(folder, bare)

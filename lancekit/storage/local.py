@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, StorageError
 from lancekit.options import options
-from lancekit.storage.base import TEMPORARY_PREFIX, Bytes, ObjectInfo, Page
+from lancekit.storage.base import (
+    METADATA_BYTES,
+    TEMPORARY_PREFIX,
+    Bytes,
+    ObjectInfo,
+    Page,
+    too_large,
+)
 from lancekit.storage.disk_errors import reading
 from lancekit.storage.durable import FileSink, link_if_absent, replace_file, write_over
+from lancekit.storage.folders import leads_away, opened, remove_tree, walk
 from lancekit.storage.names import check_folder, check_name
+from lancekit.storage.regular import check_regular, opened_file
 from lancekit.storage.sending import check_sent
 
 __all__ = ["LocalStore", "MappedFile"]
@@ -40,8 +48,10 @@ class MappedFile:
     # when the file shrinks under it) needs somebody who truncates a live file by hand.
 
     def __init__(self, path: str) -> None:
-        with reading("open", path), pa.memory_map(path, "r") as file:
-            self._data = file.read_buffer()
+        with reading("open", path):
+            check_regular(path)
+            with pa.memory_map(path, "r") as file:
+                self._data = file.read_buffer()
         self._path = path
         self._size = int(self._data.size)
 
@@ -80,10 +90,15 @@ class MappedFile:
 class LocalStore:
     """A folder on a local disk.
 
+    What is read may lie behind links; what is written or removed may not (`folders`).
+
     Parameters
     ----------
     root
         The folder; made absolute.  It need not exist.
+    folder
+        The folder below the root that this is a store of.  The way from the root to it may not
+        lead over links, as the ways within.
     fsync
         Whether writes are made durable; ``None`` follows ``lancekit.options.fsync``.  The value
         in force travels along when the store is pickled.
@@ -97,14 +112,18 @@ class LocalStore:
     (True, False)
     """
 
-    def __init__(self, root: str | os.PathLike[str], *, fsync: bool | None = None) -> None:
+    def __init__(
+        self, root: str | os.PathLike[str], *, folder: str = "", fsync: bool | None = None
+    ) -> None:
         self._root = os.path.abspath(os.path.expanduser(os.fspath(root)))
+        self._inner = check_folder(folder)
+        self._place = f"{self._root}/{folder}" if folder else self._root
         self._fsync = fsync
 
     @property
     def uri(self) -> str:
-        """The root as an absolute path."""
-        return self._root
+        """The folder as an absolute path."""
+        return self._place
 
     @property
     def fsync(self) -> bool:
@@ -113,42 +132,44 @@ class LocalStore:
 
     def child(self, folder: str) -> LocalStore:
         """Return a store rooted at a sub-folder."""
-        return LocalStore(self._folder(folder), fsync=self._fsync)
+        return LocalStore(self._root, folder=self._below(check_folder(folder)), fsync=self._fsync)
 
     def open(self, name: str, size: int | None = None) -> MappedFile:  # noqa: ARG002
         """Map a file for ranged reads; its size is taken from the disk, which is free."""
         return MappedFile(self._path(name))
 
-    def read(self, name: str) -> pa.Buffer:
+    def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
         """Return a whole file."""
         path = self._path(name)
-        with reading("read", path), open(path, "rb") as file:
-            return pa.py_buffer(file.read())
+        with reading("read", path), opened_file(path) as (descriptor, size):
+            if size > most:
+                raise too_large(path, size, most)
+            return pa.py_buffer(os.pread(descriptor, size, 0))
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size."""
         path = self._path(name)
-        with reading("read", path), open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - length))
-            return pa.py_buffer(file.read(length)), size
+        with reading("read", path), opened_file(path) as (descriptor, size):
+            start = max(0, size - length)
+            return pa.py_buffer(os.pread(descriptor, size - start, start)), size
 
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole file aside and move it over its name."""
-        replace_file(self._path(name), data, fsync=self.fsync)
+        replace_file(self._root, self._named(name), data, fsync=self.fsync)
 
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole file aside and link it to its name, if that is free."""
-        return link_if_absent(self._path(name), data, fsync=self.fsync)
+        return link_if_absent(self._root, self._named(name), data, fsync=self.fsync)
 
     def put_hint(self, name: str, data: Bytes) -> None:
         """Write a file that may be lost, in place: it may also be met half written."""
+        named = self._named(name)
         with suppress(OSError):
-            write_over(self._path(name), data)
+            write_over(self._root, named, data)
 
     def create(self, name: str) -> FileSink:
         """Start streaming a new file."""
-        return FileSink(self._path(name), fsync=self.fsync)
+        return FileSink(self._root, self._named(name), fsync=self.fsync)
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names in ``folder``."""
@@ -178,39 +199,51 @@ class LocalStore:
         return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
-        """Return every file at or below ``folder``."""
+        """Return every file at or below ``folder``, links as what they are."""
         path = self._folder(folder)
-        with reading("list", path):
-            return list(_walk(path, f"{folder}/" if folder else ""))
+        try:
+            with reading("list", path):
+                inner = self._below(folder)
+                return list(walk(self._root, inner, f"{folder}/" if folder else ""))
+        except FileNotFoundError:
+            return []
+        except StorageError as error:
+            if not leads_away(error):
+                raise
+            return [ObjectInfo(folder, 0, 0.0, regular=False)]
 
     def exists(self, name: str) -> bool:
         """Return whether the file is there."""
         return os.path.isfile(self._path(name))
 
     def delete(self, name: str) -> None:
-        """Remove a file."""
-        path = self._path(name)
-        with suppress(FileNotFoundError), reading("delete", path):
-            os.unlink(path)
+        """Remove a file, or a link in its place."""
+        path, (above, _, bare) = self._path(name), self._named(name).rpartition("/")
+        with (
+            suppress(FileNotFoundError),
+            reading("delete", path),
+            opened(self._root, above) as folder,
+        ):
+            os.unlink(bare, dir_fd=folder)
 
     def delete_tree(self, folder: str) -> None:
         """Remove a folder and all below it."""
         path = self._folder(folder)
         with suppress(FileNotFoundError), reading("delete", path):
-            shutil.rmtree(path)
+            remove_tree(self._root, self._below(folder))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LocalStore) and other._root == self._root
+        return isinstance(other, LocalStore) and other._place == self._place
 
     def __hash__(self) -> int:
-        return hash(self._root)
+        return hash(self._place)
 
     def __repr__(self) -> str:
-        return f"LocalStore({self._root!r})"
+        return f"LocalStore({self._place!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        check_sent(self._root)
-        return _restore, (self._root, self.fsync)
+        check_sent(self._place)
+        return _restore, (self._root, self._inner, self.fsync)
 
     def _listed(self, folder: str) -> list[str]:
         path = self._folder(folder)
@@ -221,26 +254,18 @@ class LocalStore:
             return []
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{check_name(name)}"
+        return f"{self._place}/{check_name(name)}"
+
+    def _named(self, name: str) -> str:
+        return self._below(check_name(name))
+
+    def _below(self, name: str) -> str:
+        """Return a name below the root."""
+        return f"{self._inner}/{name}".strip("/")
 
     def _folder(self, folder: str) -> str:
-        return f"{self._root}/{folder}" if check_folder(folder) else self._root
+        return f"{self._place}/{folder}" if check_folder(folder) else self._place
 
 
-def _walk(folder: str, prefix: str) -> Iterator[ObjectInfo]:
-    # A file that is removed while the tree is being walked is not an error: it is just gone.
-    try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, f"{prefix}{entry.name}/")
-            continue
-        with suppress(FileNotFoundError):
-            status = entry.stat()
-            yield ObjectInfo(prefix + entry.name, status.st_size, status.st_mtime)
-
-
-def _restore(root: str, fsync: bool) -> LocalStore:
-    return LocalStore(root, fsync=fsync)
+def _restore(root: str, folder: str, fsync: bool) -> LocalStore:
+    return LocalStore(root, folder=folder, fsync=fsync)

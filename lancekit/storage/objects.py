@@ -12,7 +12,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
-from lancekit.storage.base import Bytes, ObjectInfo, Page
+from lancekit.storage.base import METADATA_BYTES, Bytes, ObjectInfo, Page, too_large
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import reading, translated
@@ -218,10 +218,15 @@ class ObstoreStore:
         reader.size()
         return reader
 
-    def read(self, name: str) -> pa.Buffer:
+    def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
         """Return a whole object."""
-        with reading("read", self._uri_of(name)):
-            return pa.py_buffer(obstore.get(self._client, self._key(name)).bytes())
+        uri = self._uri_of(name)
+        with reading("read", uri):
+            found = obstore.get(self._client, self._key(name))
+            size = int(found.meta["size"])
+            if size > most:
+                raise too_large(uri, size, most)
+            return pa.py_buffer(found.bytes())
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size, in one request where possible."""

@@ -303,7 +303,7 @@ def test_no_permission(tmp_path):
 
 
 def test_a_disk_without_hard_links(store, monkeypatch):
-    def refuse(source, target):
+    def refuse(source, target, **folders):
         raise OSError(errno.EPERM, "Operation not permitted", source)
 
     monkeypatch.setattr(durable.os, "link", refuse)

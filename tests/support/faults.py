@@ -14,7 +14,7 @@ import pyarrow as pa
 import lancekit.commit.line as line_module
 from lancekit.errors import StorageError
 from lancekit.storage import ObjectInfo, Page, RandomAccess, Sink, Store
-from lancekit.storage.base import Bytes, temporary_name
+from lancekit.storage.base import METADATA_BYTES, Bytes, temporary_name
 
 __all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "injected"]
 
@@ -201,8 +201,8 @@ class FaultyStore:
         found = self.faults.run("open", name, lambda: self.inner.open(name, size))
         return _Reader(found, self.faults)
 
-    def read(self, name: str) -> pa.Buffer:
-        return self.faults.run("read", name, lambda: self.inner.read(name))
+    def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
+        return self.faults.run("read", name, lambda: self.inner.read(name, most))
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         return self.faults.run("tail", name, lambda: self.inner.tail(name, length))

@@ -65,7 +65,8 @@ DIFFERENCES: dict[str, str] = {
         "`on=` finds rows by a key"
     ),
     "LanceDataset.cleanup_old_versions": (
-        "detached versions, and the start of a branch that is being made, stay too; files aside "
+        "detached versions, the start of a branch that is being made, and whatever is a link or "
+        "lies behind one, stay too, which the result tells (`left_alone`); files aside "
         "of tags and branches go too"
     ),
     "LanceDataset.merge": "a null key matches nothing; Spark DataFrames too",

@@ -1,0 +1,279 @@
+"""Datasets with links and special files in the places of their own, and what is done with them.
+
+`PLANTS` makes links in every component, `SPECIALS` things that are no regular files, for each of
+the places in `FILES`; `OPERATIONS` is what somebody does with a dataset that he was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import socket
+import stat
+import warnings
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+import lancekit as lk
+
+__all__ = [
+    "FILES",
+    "OPERATIONS",
+    "PLANTS",
+    "SPECIALS",
+    "contents",
+    "copied",
+    "make_neighbours",
+    "make_received",
+    "move",
+    "replace_by",
+    "run",
+]
+
+NOW = timedelta(0)
+ROWS = pa.table({"k": pa.array(range(4), pa.int64()), "s": ["a", "b", None, "d"]})
+
+
+def make_received(path: Path) -> Path:
+    """Make a dataset with four versions, deletions, a tag and a branch with versions of its own."""
+    ds = lk.write_dataset(ROWS, path)
+    ds.delete("k = 1")
+    ds.tags.create("t", 2)
+    side = ds.create_branch("side", 2)
+    side.insert(ROWS)
+    ds.insert(ROWS)
+    ds.insert(ROWS, mode="overwrite")
+    for folder in ("_indices", "_deletions"):
+        (path / folder).mkdir(exist_ok=True)
+    return path
+
+
+def make_neighbours(folder: Path) -> None:
+    """Fill a folder with what lies beside a received dataset: other datasets, files of any name."""
+    ds = lk.write_dataset(ROWS, folder / "victim")
+    ds.delete("k = 2")
+    ds.insert(ROWS)
+    ds.tags.create("kept", 1)
+    ds.create_branch("side", 1)
+    for name in ("a.lance", "b.txt", ".tmp-c.json", "latest_version_hint.json", "d/e.blob"):
+        place = folder / "docs" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"not yours")
+        os.utime(place, (1, 1))
+    for name in ("_deletions/0-1-2.bin", "_transactions/1-a.txn", "_indices/0b7e/page.lance"):
+        place = folder / "victim" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(b"not yours")
+        os.utime(place, (1, 1))
+
+
+def contents(folder: Path) -> dict[str, bytes | str]:
+    """Return what is in a folder: the bytes of files, where links lead, kinds of all else."""
+    found: dict[str, bytes | str] = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        name = str(path.relative_to(folder))
+        if stat.S_ISLNK(status.st_mode):
+            found[name] = f"-> {path.readlink()}"
+        elif stat.S_ISREG(status.st_mode):
+            found[name] = path.read_bytes()
+        else:
+            found[name] = oct(stat.S_IFMT(status.st_mode))
+    return found
+
+
+def copied(path: Path, to: Path) -> Path:
+    """Return a copy of a dataset, its links as links."""
+    return Path(shutil.copytree(path, to, symlinks=True))
+
+
+# ---- links
+
+Plant = Callable[[Path, Path], None]
+
+
+def _linked(name: str, target: str, planted: str = "") -> Plant:
+    """Replace a folder of a dataset by a link; what was in it goes, or stays beside it."""
+
+    def plant(dataset: Path, neighbours: Path) -> None:
+        place = dataset / name
+        if place.exists():
+            shutil.rmtree(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        text = target.format(neighbours=neighbours)
+        place.symlink_to(os.path.relpath(text, place.parent))
+        if planted:
+            reference = dataset / "_refs/branches" / f"{planted.replace('/', '%2F')}.json"
+            side = (dataset / "_refs/branches/side.json").read_text()
+            reference.write_text(side)
+
+    return plant
+
+
+def move(place: Path, to: Path) -> None:
+    """Move a folder, and leave a link to where it is now."""
+    shutil.move(place, to)
+    place.symlink_to(to)
+
+
+def _link_files(dataset: Path, neighbours: Path) -> None:
+    """Replace files by links to others: the hint, a tag, a temporary file, an old transaction."""
+    places = {
+        min((dataset / "_transactions").iterdir()): "docs/a.lance",
+        dataset / "_versions/latest_version_hint.json": "docs/latest_version_hint.json",
+        dataset / "_versions/.tmp-x.manifest": "docs/a.lance",
+        dataset / "_refs/tags/t.json": "victim/_refs/tags/kept.json",
+        dataset / "_refs/tags/.tmp-x": "docs/.tmp-c.json",
+        dataset / "data/left-over.lance": "docs/a.lance",
+    }
+    for place, other in places.items():
+        place.unlink(missing_ok=True)
+        place.symlink_to(neighbours / other)
+
+
+#: by name: links in place of one folder each; `neighbours` must not notice whatever is done
+PLANTS: dict[str, Plant] = {
+    "tree is the folder above": _linked("tree", "{neighbours}"),
+    "tree is the folder above, a branch is planted": _linked("tree", "{neighbours}", "victim"),
+    "tree is the folder above, folders are planted": _linked("tree", "{neighbours}", "docs/d"),
+    "a branch is elsewhere": _linked("tree/side", "{neighbours}/victim"),
+    "another branch is elsewhere": _linked("tree/other", "{neighbours}/victim", "other"),
+    "deep in a branch": _linked("tree/side/data", "{neighbours}/docs"),
+    "the versions of a branch": _linked("tree/side/_versions", "{neighbours}/victim/_versions"),
+    "data": _linked("data", "{neighbours}/victim/data"),
+    "data, moved": lambda dataset, neighbours: move(dataset / "data", neighbours / "moved"),
+    "data of no dataset": _linked("data", "{neighbours}/docs"),
+    "versions": _linked("_versions", "{neighbours}/victim/_versions"),
+    "transactions": _linked("_transactions", "{neighbours}/victim/_transactions"),
+    "deletions": _linked("_deletions", "{neighbours}/victim/_deletions"),
+    "indices": _linked("_indices", "{neighbours}/victim/_indices"),
+    "an index": _linked("_indices/0b7e", "{neighbours}/victim/_indices/0b7e"),
+    "references": _linked("_refs", "{neighbours}/victim/_refs"),
+    "tags": _linked("_refs/tags", "{neighbours}/docs"),
+    "branches": _linked("_refs/branches", "{neighbours}/docs"),
+    "blobs": _linked("data/x", "{neighbours}/docs/d"),
+    "a file": _link_files,
+}
+
+
+# ---- what is no regular file
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
+        made.bind(path.name)  # a path of its own may be too long
+
+
+def _sparse(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+
+
+#: by name: what makes such a thing at a path
+SPECIALS: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a link to a FIFO": lambda path: _link_to(path, os.mkfifo),
+    "a socket": _socket,
+    "zeros without end": lambda path: path.symlink_to("/dev/zero"),
+    "a terminal": lambda path: path.symlink_to("/dev/tty"),
+    "a folder": os.mkdir,
+    "a terabyte of holes": _sparse,
+    "a link to itself": lambda path: path.symlink_to(path.name),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a file of the kernel": lambda path: path.symlink_to("/proc/self/mem"),
+}
+
+
+def _link_to(path: Path, make: Callable[[Path], object]) -> None:
+    other = path.with_name(f"{path.name}.other")
+    make(other)
+    path.symlink_to(other.name)
+
+
+#: by name: which file of a received dataset
+FILES: dict[str, Callable[[Path], Path]] = {
+    "tag": lambda path: path / "_refs/tags/t.json",
+    "branch": lambda path: path / "_refs/branches/side.json",
+    "manifest": lambda path: min((path / "_versions").glob("*.manifest")),
+    "old manifest": lambda path: max((path / "_versions").glob("*.manifest")),
+    "hint": lambda path: path / "_versions/latest_version_hint.json",
+    "transaction": lambda path: max((path / "_transactions").iterdir()),
+    "data file": lambda path: max((path / "data").iterdir(), key=os.path.getmtime),
+    "deletion file": lambda path: next((path / "_deletions").iterdir()),
+    "other tag": lambda path: path / "_refs/tags/other.json",
+    "left over": lambda path: path / "data/left-over.lance",
+}
+
+
+def replace_by(path: Path, make: Callable[[Path], object]) -> None:
+    """Put something in the place of a file."""
+    path.unlink(missing_ok=True)
+    make(path)
+
+
+# ---- what is done
+
+#: by name: what somebody does with a dataset; anything new goes to the second path
+OPERATIONS: dict[str, Callable[[Any, Path], object]] = {
+    "look": lambda ds, _: (repr(ds), ds._repr_html_(), ds.versions(), ds.tags.list()),
+    "look at branches": lambda ds, _: (ds.branches.list(), repr(ds.tags), repr(ds.branches)),
+    "look at transactions": lambda ds, _: (ds.get_transactions(), repr(ds.versions())),
+    "look at files": lambda ds, _: (list(ds.all_files()), list(ds.tracked_files())),
+    "read": lambda ds, _: (ds.to_table(), ds.count_rows("k > 0"), ds.take([0])),
+    "read an older version": lambda ds, _: ds.checkout_version(3).to_table(),
+    "read the first version": lambda ds, _: ds.checkout_version(1).to_table(),
+    "read a tag": lambda ds, _: ds.checkout_version("t").to_table(),
+    "read a branch": lambda ds, _: ds.checkout_version(("side", None)).to_table(),
+    "validate": lambda ds, _: ds.validate(deep=True),
+    "append": lambda ds, _: ds.insert(ROWS),
+    "append to a branch": lambda ds, _: ds.checkout_version(("side", None)).insert(ROWS),
+    "append to a planted branch": lambda ds, _: ds.checkout_version(("other", None)).insert(ROWS),
+    "overwrite": lambda ds, _: ds.insert(ROWS, mode="overwrite"),
+    "delete": lambda ds, _: ds.delete("k = 0"),
+    "update": lambda ds, _: ds.update({"s": "'x'"}),
+    "add a column": lambda ds, _: ds.add_columns({"n": "k + 1"}),
+    "compact": lambda ds, _: ds.optimize.compact_files(),
+    "restore": lambda ds, _: ds.checkout_version(3).restore(),
+    "tag": lambda ds, _: ds.tags.create("new", ds.version),
+    "move a tag": lambda ds, _: ds.tags.update("t", ds.version),
+    "remove a tag": lambda ds, _: ds.tags.delete("t"),
+    "branch": lambda ds, _: ds.create_branch("new", ds.version),
+    "branch within": lambda ds, _: ds.create_branch("side/new", ds.version),
+    "remove a branch": lambda ds, _: ds.branches.delete("side"),
+    "remove a planted branch": lambda ds, _: ds.branches.delete("victim"),
+    "remove planted folders": lambda ds, _: ds.branches.delete("docs/d"),
+    "remove another branch": lambda ds, _: ds.branches.delete("other"),
+    "plan a cleanup": lambda ds, _: repr(ds.explain_cleanup_old_versions(NOW)),
+    "clean up": lambda ds, _: repr(
+        ds.cleanup_old_versions(NOW, delete_unverified=True, error_if_tagged_old_versions=False)
+    ),
+    "clean up a branch": lambda ds, _: ds.checkout_version(("side", None)).cleanup_old_versions(
+        NOW, delete_unverified=True, error_if_tagged_old_versions=False
+    ),
+    "clean up by itself": lambda ds, _: ds.optimize.enable_auto_cleanup(
+        {"interval": 1, "older_than_seconds": 0}
+    ),
+    "clone": lambda ds, out: ds.shallow_clone(out / "shallow", ds.version),
+    "clone all": lambda ds, out: ds.deep_clone(out / "deep", ds.version),
+    "drop": lambda ds, _: lk.LanceDataset.drop(ds.uri),
+}
+
+
+def run(path: Path, name: str, out: Path) -> str:
+    """Do one thing with a dataset: returns the error that it met, empty for none.
+
+    Any other error than lancekit's passes.
+    """
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            OPERATIONS[name](lk.dataset(path), out)
+        except lk.errors.LancekitError as error:
+            return f"{type(error).__name__}: {error}"
+    return ""
