@@ -7,13 +7,12 @@ on no rows, so that types are never derived twice.  Imported only when text has 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
@@ -35,8 +34,9 @@ from lancekit.scan._kernels import (
     subtract,
 )
 from lancekit.scan._literals import moment, natural
+from lancekit.scan._membership import among
 from lancekit.scan._scope import FAILURES, Node, Scope, constant
-from lancekit.scan._sql import parse
+from lancekit.scan._sql import listed_in, parse
 from lancekit.scan._text_functions import like
 
 __all__ = ["compile_sql"]
@@ -282,43 +282,17 @@ def _in(tree: exp.In, scope: Scope) -> Node:
     node = scope.compile(tree.this)
     plain = id(tree) in scope.plain and isinstance(tree.this, exp.Column)
     plain = plain and len(tree.this.parts) == 1
-    items = [scope.beside(scope.compile(item), node, plain=plain) for item in tree.expressions]
-    same = {item.type for item in items if item.literal and item.literal[0] is not None}
-    listed = all(item.literal for item in items) and all(
-        kind == node.type or (pt.is_decimal(kind) and pt.is_decimal(node.type)) for kind in same
-    )
-    if not listed:
-        parts = [_compare(scope, "=", node, item, plain=plain) for item in items]
-        return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
-    values = [item.example for item in items if item.literal[0] is not None]
-    found = pa.array([v.as_py() for v in values], _common(values, node.type))
-    missing = pa.scalar(None if len(values) < len(items) else False, pa.bool_())
-
-    def run(value: Value) -> Value:
-        left, right = align(value, found)
-        if pt.is_floating(left.type):
-            left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
-        hit = _is_in(left, right)
-        hit = pc.if_else(hit, True, missing)
-        return pc.if_else(pc.is_valid(value), hit, pa.scalar(None, pa.bool_()))
-
-    return scope.call("IN", run, [node], tree)
-
-
-def _is_in(left: Value, right: pa.Array) -> Value:
-    if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
-        return pc.is_in(left, value_set=right)
-    # NumPy looks whole numbers up in a table; what it finds for nulls does not matter
-    return pa.array(np.isin(pc.fill_null(left, 0).to_numpy(), right.to_numpy()))
-
-
-def _common(values: Sequence[pa.Scalar], kind: pa.DataType) -> pa.DataType:
-    """Return the column's type, or for decimals one that holds every item exactly."""
-    if not pt.is_decimal(kind) or all(v.type == kind for v in values):
-        return kind
-    scale = max(kind.scale, *(v.type.scale for v in values))
-    whole = max(kind.precision - kind.scale, *(v.type.precision - v.type.scale for v in values))
-    return pa.decimal256(whole + scale, scale)
+    listed = listed_in(tree)
+    if listed is not None and not node.literal:
+        return among(scope, node, listed.values, listed.places, tree, plain=plain)
+    items = [scope.compile(item) for item in tree.expressions]
+    if listed is not None:
+        items = [constant(natural(value), value) for value in listed.values]
+    elif not node.literal and all(item.literal for item in items):
+        values, places = [item.literal[0] for item in items], [item.position for item in items]
+        return among(scope, node, values, places, tree, plain=plain)
+    parts = [_compare(scope, "=", node, item, plain=plain) for item in items]
+    return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
 
 
 def _between(tree: exp.Between, scope: Scope) -> Node:
@@ -394,6 +368,14 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
 }
 
 
+def _was_compared(tree: Any) -> bool:
+    """Tell of NOT IN whether it stands for ``<>`` of each literal."""
+    listed = (
+        listed_in(tree.this) if isinstance(tree, exp.Not) and type(tree.this) is exp.In else None
+    )
+    return listed is not None and listed.compared
+
+
 def _plain(tree: Any) -> Iterator[int]:
     """Yield the ids of conditions that only AND, OR and parentheses are around."""
     waiting = [tree]
@@ -401,7 +383,7 @@ def _plain(tree: Any) -> Iterator[int]:
         tree = waiting.pop()
         if isinstance(tree, exp.And | exp.Or):
             waiting += [tree.this, tree.expression]
-        elif isinstance(tree, exp.Paren):
+        elif isinstance(tree, exp.Paren) or _was_compared(tree):
             waiting.append(tree.this)
         else:
             yield id(tree)

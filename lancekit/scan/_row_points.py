@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lancekit.scan._sql import parse
+from lancekit.scan._sql import listed_in, parse
 
 __all__ = ["row_points"]
 
@@ -34,13 +34,24 @@ def _points(tree: Any, column: str) -> Points:
     return rule(tree, column) if rule is not None else None
 
 
+def _is(tree: Any, column: str) -> bool:
+    return type(tree) is exp.Column and [part.name for part in tree.parts] == [column]
+
+
 def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
     """Return numbers that are written out, where ``tree`` is the column."""
-    is_column = type(tree) is exp.Column and [part.name for part in tree.parts] == [column]
     written = [type(value) is exp.Literal and not value.is_string for value in values]
-    if not is_column or not all(written) or not all(value.this.isdigit() for value in values):
+    if not (_is(tree, column) and all(written) and all(value.this.isdigit() for value in values)):
         return None
     return frozenset(int(value.this) for value in values)
+
+
+def _in(tree: exp.In, column: str) -> Points:
+    listed = listed_in(tree)
+    if listed is None:
+        return _one_of(tree.this, tree.expressions, column)
+    whole = _is(tree.this, column) and set(map(type, listed.values)) == {int}
+    return frozenset(listed.values) if whole and min(listed.values) >= 0 else None
 
 
 def _equal(tree: exp.EQ, column: str) -> Points:
@@ -50,20 +61,20 @@ def _equal(tree: exp.EQ, column: str) -> Points:
 
 
 def _both(tree: exp.And, column: str) -> Points:
-    left, right = (_points(side, column) for side in (tree.this, tree.expression))
-    if left is None or right is None:
-        return right if left is None else left
-    return left & right
+    # flat: a chain of thousands is as deep a tree
+    found = [points for part in tree.flatten() if (points := _points(part, column)) is not None]
+    return frozenset.intersection(*found) if found else None
 
 
 def _either(tree: exp.Or, column: str) -> Points:
-    left, right = (_points(side, column) for side in (tree.this, tree.expression))
-    return None if left is None or right is None else left | right
+    found = [_points(part, column) for part in tree.flatten()]
+    known = [points for points in found if points is not None]
+    return frozenset().union(*known) if len(known) == len(found) else None
 
 
 _RULES: Mapping[type, Callable[[Any, str], Points]] = {
     exp.EQ: _equal,
-    exp.In: lambda tree, column: _one_of(tree.this, tree.expressions, column),
+    exp.In: _in,
     exp.Paren: lambda tree, column: _points(tree.this, column),
     exp.And: _both,
     exp.Or: _either,

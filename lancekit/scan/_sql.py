@@ -6,6 +6,7 @@ Imported only when text has to be parsed, because sqlglot takes a tenth of a sec
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from sqlglot import exp
@@ -15,9 +16,13 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lancekit.errors import PredicateError
+from lancekit.scan._lists import Listed, lift
 from lancekit.scan._places import failure
 
-__all__ = ["parse", "start_of"]
+__all__ = ["listed_in", "parse", "start_of"]
+
+
+_LISTED = "listed"  # in what sqlglot keeps beside a node
 
 
 def _refuse_case(parser: Any) -> None:
@@ -60,6 +65,12 @@ def start_of(tree: Any) -> int:
     return min((n.meta["start"] for n in tree.walk() if "start" in n.meta), default=0)
 
 
+def listed_in(tree: exp.In) -> Listed | None:
+    """Return the long list that stands behind an ``IN``, if it was lifted out of the text."""
+    return tree.expressions[0].meta.get(_LISTED) if tree.expressions else None
+
+
+@lru_cache(maxsize=8)
 def parse(sql: str) -> Any:
     """Parse one expression.
 
@@ -73,8 +84,9 @@ def parse(sql: str) -> Any:
         raise PredicateError(
             "the filter is empty.", hint="Leave it out to read every row.", sql=sql, position=0
         )
+    text, lists = lift(sql)
     try:
-        trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
+        trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, text)
     except ParseError as error:
         raise _misplaced(sql, error) from error
     except TokenError as error:
@@ -82,6 +94,9 @@ def parse(sql: str) -> Any:
             sql, "the expression does not parse, a quote or comment is not closed:", _unclosed(sql)
         ) from error
     if len(trees) == 1 and trees[0] is not None:
+        for literal in trees[0].find_all(exp.Literal) if lists else ():
+            if literal.meta.get("start") in lists:
+                literal.meta[_LISTED] = lists[literal.meta["start"]]
         return trees[0]
     second = next((start_of(tree) for tree in trees[1:] if tree is not None), len(sql))
     raise failure(sql, "the filter is not one expression:", second)

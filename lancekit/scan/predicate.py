@@ -48,8 +48,7 @@ def _time_of(sql: str) -> int:
     return time.time_ns() if _OF_TIME.search(sql) else 0
 
 
-@lru_cache(maxsize=256)
-def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
+def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
     from lancekit.scan._compile import compile_sql  # loads sqlglot
 
     try:
@@ -61,6 +60,16 @@ def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
             0,
             "Write it with fewer parentheses, or as IN (...) instead of many ORs.",
         ) from None
+
+
+#: characters from which on few texts are kept, as each may hold a long list
+_LONG = 1 << 14
+
+_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_compile), lru_cache(maxsize=8)(_compile)
+
+
+def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, now)
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
