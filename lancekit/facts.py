@@ -41,8 +41,8 @@ class Facts:
 
     @property
     def max_field_id(self) -> int:
-        """The highest field id of the schema."""
-        return self._snapshot.manifest.schema.max_field_id()
+        """The highest id that a field has or, as far as data files still know it, had."""
+        return self._snapshot.manifest.max_field_id()
 
     @property
     def metadata(self) -> dict[str, str]:

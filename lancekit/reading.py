@@ -312,6 +312,7 @@ class Reading(SparkReading):
             Positions from 0; they may repeat.
         columns
             As in `scanner`; but a path ``s.x`` gives the column ``s``, with only ``x`` in it.
+            One of the rows' own, such as ``_rowid``, comes as often as it is named, others once.
 
         Raises
         ------
@@ -372,8 +373,6 @@ class Reading(SparkReading):
     ) -> pa.Table:
         schema = blob_view(self._snapshot.manifest.schema)
         sources = fragment_sources(self._snapshot, schema)
-        if isinstance(columns, list):  # a scan refuses a column twice, as in pylance
-            columns = list(dict.fromkeys(columns))
         table = take_rows(sources, sources.ends, columns, positions(sources), schema)
         if not table.num_columns:
             return table

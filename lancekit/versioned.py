@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, Self
 
 from lancekit.arguments import check_count
@@ -133,11 +134,18 @@ class Versioned(Handle):
         return load_snapshot(self._line, check_count("version", version)).transaction
 
     def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
-        """Return what the latest commits up to the handle's version did, newest first."""
+        """Return what the latest commits up to the handle's version did, newest first.
+
+        The list ends before a version that was cleaned up: it has no holes.
+        """
         count = check_count("recent_transactions", recent_transactions)
-        known = [v for v in list_versions(self._line).versions if v <= self.version]
+        there = frozenset(list_versions(self._line).versions)
+        wanted = range(self.version, max(self.version - count, 0), -1)
         return [
-            self.read_transaction(number) for number in reversed(known[-count:] if count else [])
+            self._snapshot.transaction if number == self.version else self.read_transaction(number)
+            for number in takewhile(
+                lambda number: number == self.version or number in there, wanted
+            )
         ]
 
     # ---- tags, branches, clones

@@ -36,6 +36,10 @@ A delete, an update and a merge are worked out again by themselves (`conflict_re
 changes raise `RetryableConflictError` or `IncompatibleConflictError`, both a
 `CommitConflictError` with `retryable`; what the two changes have in common is in
 `error.context["evidence"]`, and a notebook shows the error as a card.
+
+A version that was cleaned up before it could be looked at stops what changes rows, because nobody
+can tell what it did; pylance passes over it. A change of config, metadata or base paths goes on
+top of the newest version, unless that shows that what it sets was changed meanwhile.
 """
 
 _DIFFERENCES = """\

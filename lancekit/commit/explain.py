@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 
 from lancekit.commit.evidence import Evidence, Outcome, Verdict
@@ -13,7 +14,7 @@ from lancekit.format.refs import MAIN
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import COMMIT_MESSAGE
 
-__all__ = ["conflict_error"]
+__all__ = ["conflict_error", "gap_error"]
 
 
 def conflict_error(
@@ -50,6 +51,36 @@ def conflict_error(
         writer=writer,
         timestamp=theirs.manifest.timestamp,
         message=message,
+        reason=evidence.sentence,
+        evidence=_facts(evidence, read.manifest.schema),
+        code=code,
+    )
+
+
+def gap_error(
+    read: Snapshot, after: Snapshot, pending: Pending, verdict: Verdict, gap: Sequence[int]
+) -> CommitConflictError:
+    """Return the error for a transaction that the versions of a gap exclude.
+
+    ``after`` is the one that follows them: what they changed is seen in it.
+    """
+    retryable = verdict.outcome is Outcome.RETRYABLE
+    kind = RetryableConflictError if retryable else IncompatibleConflictError
+    mine = type(pending.operation).__name__
+    evidence = verdict.evidence or Evidence(sentence="the two changes exclude each other")
+    gone = f"version {gap[0]}" if len(gap) == 1 else f"versions {gap[0]} to {gap[-1]}"
+    code = "ds.checkout_latest()"
+    return kind(
+        f"This {pending.doing or mine}, based on version {read.version} of {read.line.name}, "
+        f"conflicts with {gone}, cleaned up since, or with version {after.version}: "
+        f"{evidence.sentence}.",
+        hint=f"Take the newest version, {code}, and look at what is there; if the change is still "
+        "wanted, do it again.",
+        mine=mine,
+        doing=pending.doing,
+        read_version=read.version,
+        branch=read.branch or MAIN,
+        uri=after.store.uri,
         reason=evidence.sentence,
         evidence=_facts(evidence, read.manifest.schema),
         code=code,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from lancekit.commit.build import Built, build_manifest, first_manifest
 from lancekit.commit.conflicts import judge
 from lancekit.commit.evidence import Context
-from lancekit.commit.explain import conflict_error
+from lancekit.commit.explain import conflict_error, gap_error
+from lancekit.commit.gaps import judge_gap, passes_gaps
 from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
 from lancekit.commit.put import is_transaction, put_version
@@ -151,10 +152,18 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
         newest = _newest(read)
         if attempt == 0:
             _check_same_dataset(read, newest)
+        gap: list[int] = []
         for version in range(latest.version + 1, newest.version + 1):
-            latest = _load_theirs(read, version, newest)
+            found = _load_theirs(read, version, newest, pending)
+            if found is None:
+                gap.append(version)
+                continue
+            latest = found
             if is_transaction(latest, pending.uuid):
                 return latest
+            if gap:
+                _check_gap(read, latest, pending, gap)
+                gap = []
             theirs.append(_check(read, latest, pending))
         if latest is not read:
             check_writable(latest)
@@ -239,11 +248,15 @@ def _name(pending: Pending) -> str:
     return type(pending.operation).__name__
 
 
-def _load_theirs(read: Snapshot, version: int, newest: Newest) -> Snapshot:
+def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:
+    """Load a version that landed since; ``None`` if it is gone and need not be known."""
     mark = newest.mark if version == newest.version else None
     try:
         return load_snapshot(read.line, version, newest.naming, mark)
     except VersionNotFoundError:
+        # what follows goes on top of the newest version, which has to be there
+        if version < newest.version and passes_gaps(pending):
+            return None
         # a version that is gone cannot be checked: passing over it could lose its changes
         raise RetryableConflictError(
             f"Version {version} of {read.store.uri} was cleaned up since version {read.version} "
@@ -252,6 +265,13 @@ def _load_theirs(read: Snapshot, version: int, newest: Newest) -> Snapshot:
             read_version=read.version,
             version=version,
         ) from None
+
+
+def _check_gap(read: Snapshot, after: Snapshot, pending: Pending, gap: Sequence[int]) -> None:
+    """Refuse a change that versions which are gone exclude, as the one after them shows."""
+    verdict = judge_gap(pending, read.manifest, after.manifest)
+    if not verdict.lands:
+        raise gap_error(read, after, pending, verdict, gap)
 
 
 def _check(read: Snapshot, theirs: Snapshot, pending: Pending) -> Transaction:

@@ -6,6 +6,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from lancekit.errors import (
@@ -137,6 +138,14 @@ class Manifest:
     def has_mixed_files(self) -> bool:
         """Whether data files may be of other 2.x versions than `storage_version`."""
         return bool((self.reader_flags | self.writer_flags) & flags.MIXED_FILE_VERSIONS)
+
+    def max_field_id(self) -> int:
+        """Return the highest id that a field has or had, -1 if there was none.
+
+        A file goes on holding the values of a field that was dropped under its id.
+        """
+        stored = (id_ for part in self.fragments for file in part.files for id_ in file.fields)
+        return max(chain(stored, (field.id for field in self.schema.walk())), default=-1)
 
     def base_path(self, base_id: int) -> BasePath:
         """Return a base path by id; ``CorruptFileError`` if a file names one that is not there."""

@@ -181,10 +181,6 @@ class LanceSchema:
             raise column_not_found(name, self.names)
         return found
 
-    def max_field_id(self) -> int:
-        """Return the highest id, -1 if there are no fields."""
-        return max((f.id for f in self.walk()), default=-1)
-
     @property
     def primary_key(self) -> tuple[LanceField, ...]:
         """The key fields in key order: by position, then by the schema's order."""

@@ -18,7 +18,6 @@ from lancekit.operations.schema import (
     columns_runner,
     columns_task,
     merge_columns,
-    next_field_id,
     write_to_all,
 )
 from lancekit.options import options
@@ -199,7 +198,7 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
                 hint="Choose another name; update() changes values.",
                 column=name,
             )
-    new = LanceSchema.from_arrow(normalise_new_schema(arrow), next_field_id(current))
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), current.manifest.max_field_id() + 1)
     stored = LanceSchema(new.fields)
     return replace(schema, fields=schema.fields + new.fields), stored
 
@@ -213,7 +212,7 @@ def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
                 column=field.name,
             )
     schema = current.manifest.schema
-    new = LanceSchema.from_arrow(normalise_new_schema(arrow), next_field_id(current))
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), current.manifest.max_field_id() + 1)
     fields = {f.name: f for f in schema.fields}
     for field in new.fields:
         fields[field.name] = _merged(fields.get(field.name), field, field.name)

@@ -52,7 +52,6 @@ __all__ = [
     "drop_columns",
     "find_field",
     "merge_columns",
-    "next_field_id",
     "schema_without",
     "write_to_all",
 ]
@@ -90,16 +89,6 @@ def find_field(schema: LanceSchema, path: str) -> LanceField:
     if found is None:
         raise column_not_found(path, schema.names)
     return found
-
-
-def next_field_id(snapshot: Snapshot) -> int:
-    """Return an id that no field has or had, as far as files tell.
-
-    A file goes on holding the values of a field that was dropped under its id.
-    """
-    fragments = snapshot.manifest.fragments
-    stored = (id_ for fragment in fragments for file in fragment.files for id_ in file.fields)
-    return max(snapshot.manifest.schema.max_field_id(), *stored, -1) + 1
 
 
 # ---- commits
@@ -312,7 +301,9 @@ def alterations_by_field(schema: LanceSchema, alterations: Sequence[Alteration])
 
 def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceField]]:
     """Yield each altered field, under the id that it had."""
-    free = next_field_id(current) if any(a.data_type for _, a in changes.values()) else 0
+    free = (
+        current.manifest.max_field_id() + 1 if any(a.data_type for _, a in changes.values()) else 0
+    )
     for id_, (old, alteration) in changes.items():
         new = old
         if alteration.data_type is not None:

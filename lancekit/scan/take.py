@@ -15,6 +15,7 @@ from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.fragment import rows_without_columns
 from lancekit.scan.parts import as_stored, columns_of_files
+from lancekit.scan.predicate import HIDDEN_COLUMNS
 from lancekit.scan.scanner import Output, plan_columns, project
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
@@ -77,9 +78,20 @@ def take_rows(
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
     else:
-        schema = _narrowed(schema, list(columns), sources)
+        schema = _narrowed(schema, list(dict.fromkeys(columns)), sources)
         outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, columns))))
+        found = _take(sources, ends, outputs, positions, schema)
+        return _with_repeats(found, columns)
     return _take(sources, ends, outputs, positions, schema)
+
+
+def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """Repeat what tells a row as often as it was asked for, as the reference does."""
+    names: list[str] = []
+    for top in map(top_of, columns):
+        if top not in names or top in HIDDEN_COLUMNS:
+            names.append(top)
+    return found if len(names) == found.num_columns else found.select(names)
 
 
 def _narrowed(

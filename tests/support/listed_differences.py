@@ -147,6 +147,15 @@ def _delta_without_ids(library: ModuleType, uri: str) -> Any:
     return _tried(lambda: delta.get_inserted_rows().read_all().num_rows)
 
 
+def _delta_at_its_end(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri, enable_stable_row_ids=True)
+    library.write_dataset(_table(k=[2, 3]), uri, mode="append")
+    library.dataset(uri).update({"k": "k * 10"}, where="k = 2")
+    library.dataset(uri).delete("k = 3")
+    feed = library.dataset(uri).delta(begin_version=1, end_version=2)
+    return sorted(feed.get_inserted_rows().read_all()["k"].to_pylist())
+
+
 DIFFERENCES = (
     Difference(
         "`merge_insert`: a key that is twice in the source, and not in the table",
@@ -257,6 +266,16 @@ DIFFERENCES = (
         _delta_without_ids,
         REFUSED,
         0,
+    ),
+    Difference(
+        "`delta` up to a version that is not the handle's",
+        "rows as they were at its end version",
+        "rows as they are at the handle's version: what changed again later is missing, or "
+        "has later values",
+        "who follows a table's changes step by step gets each step whole, whenever they ask",
+        _delta_at_its_end,
+        [2, 3],
+        [20],
     ),
 )
 
