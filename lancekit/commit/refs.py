@@ -33,6 +33,7 @@ from lancekit.format import names
 from lancekit.format import transaction as ops
 from lancekit.format.refs import (
     MAIN,
+    REFERENCE_BYTES,
     Branch,
     Tag,
     branch_file,
@@ -133,7 +134,7 @@ def _list(root: Store, folder: str, kind: type[R]) -> dict[str, R]:
         if file.endswith(".json"):
             path = f"{folder}/{file}"
             try:
-                data = root.read(path)
+                data = root.read(path, REFERENCE_BYTES)
             except FileNotFoundError:  # deleted between listing and reading
                 continue
             found[unquote(file.removesuffix(".json"))] = kind.from_json(data, path)
@@ -154,7 +155,7 @@ def get_tag(root: Store, name: str) -> Tag:
     """Return one tag; ``TagNotFoundError`` if there is none of that name."""
     try:
         check_tag_name(name)
-        return Tag.from_json(root.read(tag_file(name)), tag_file(name))
+        return Tag.from_json(root.read(tag_file(name), REFERENCE_BYTES), tag_file(name))
     except (FileNotFoundError, ValueError) as error:
         if isinstance(error, ValueError) and root.exists(tag_file(name)):
             raise
@@ -164,7 +165,8 @@ def get_tag(root: Store, name: str) -> Tag:
 def get_branch(root: Store, name: str) -> Branch:
     """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
     try:
-        return Branch.from_json(root.read(branch_file(name)), branch_file(name))
+        data = root.read(branch_file(name), REFERENCE_BYTES)
+        return Branch.from_json(data, branch_file(name))
     except FileNotFoundError:
         raise _no_branch(root, name) from None
 

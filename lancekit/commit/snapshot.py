@@ -18,7 +18,7 @@ from lancekit.errors import (
 )
 from lancekit.format import names
 from lancekit.format.deletions import decode_deletions
-from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.fragment import DataFile, DeletionFile, Fragment
 from lancekit.format.index import IndexMetadata, parse_index_section
 from lancekit.format.manifest import (
     FOOTER_BYTES,
@@ -35,6 +35,7 @@ from lancekit.format.transaction import (
     summarize_transaction,
 )
 from lancekit.storage import Store
+from lancekit.storage.base import METADATA_BYTES, too_large
 
 __all__ = [
     "FileLocation",
@@ -46,6 +47,9 @@ __all__ = [
 ]
 
 _BARE = re.compile(r"[^/\\\0]+")
+
+# besides twelve bytes a row, which a bitmap takes of rows far apart: an Arrow file's frame
+_DELETION_BYTES = 1 << 16
 
 # one read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
@@ -202,12 +206,18 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
     if file is None:
         return BitMap()
     try:
-        data = location.store.read(location.name)
+        data = location.store.read(location.name, _most(file, fragment))
     except FileNotFoundError as error:
         raise missing_file(location, version) from error
     return decode_deletions(
         data, file.file_type, str(location), fragment.physical_rows, file.num_deleted_rows
     )
+
+
+def _most(file: DeletionFile, fragment: Fragment) -> int:
+    """Return how large a deletion file can be; old releases did not say how many rows it has."""
+    rows = file.num_deleted_rows or fragment.physical_rows
+    return min(_DELETION_BYTES + 12 * rows, METADATA_BYTES) if rows else METADATA_BYTES
 
 
 def missing_file(location: FileLocation, version: int) -> CorruptFileError:
@@ -315,6 +325,8 @@ def _parse(
     where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
     start = size - len(tail)
+    if size > METADATA_BYTES:
+        raise too_large(where, size, METADATA_BYTES)
     if 0 <= position < start:
         rest = store.open(path, size).read(0, start)
         tail, start = memoryview(b"".join([memoryview(rest), tail])), 0

@@ -15,6 +15,7 @@ from lancekit.format.names import BRANCHES, TAGS
 
 __all__ = [
     "MAIN",
+    "REFERENCE_BYTES",
     "Branch",
     "Tag",
     "branch_file",
@@ -24,6 +25,9 @@ __all__ = [
 ]
 
 MAIN = "main"
+
+REFERENCE_BYTES = 1 << 20
+"""What the file of a tag or a branch has at most: it holds a name, some numbers, and metadata."""
 
 _SEGMENT = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -48,7 +52,7 @@ class Tag:
             record["updatedAt"] = _rfc3339(self.updated_at)
         record["manifestSize"] = self.manifest_size
         record["metadata"] = dict(self.metadata)
-        return json.dumps(record, indent=2).encode()
+        return _encoded(record)
 
     @classmethod
     def from_json(cls, data: Any, where: str) -> Tag:
@@ -94,7 +98,7 @@ class Branch:
             "manifestSize": self.manifest_size,
             "metadata": dict(self.metadata),
         }
-        return json.dumps(record, indent=2).encode()
+        return _encoded(record)
 
     @classmethod
     def from_json(cls, data: Any, where: str) -> Branch:
@@ -172,6 +176,17 @@ def _checked(where: str) -> Iterator[None]:
             hint="Delete the reference and create it again.",
             file=where,
         ) from error
+
+
+def _encoded(record: Mapping[str, Any]) -> bytes:
+    data = json.dumps(record, indent=2).encode()
+    if len(data) > REFERENCE_BYTES:
+        raise InvalidArgumentError(
+            f"This tag or branch takes {len(data):,} bytes; {REFERENCE_BYTES:,} are the most.",
+            hint="Give it less metadata: long texts belong into a column or a file of their own.",
+            size=len(data),
+        )
+    return data
 
 
 def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:

@@ -2,16 +2,25 @@
 
 `PLANTS` makes links in every component, `SPECIALS` things that are no regular files, for each of
 the places in `FILES`; `OPERATIONS` is what somebody does with a dataset that he was given.
+
+Run as a program it puts specials into copies of a dataset, in a process whose memory is limited and
+which ends when an operation takes too long, and prints what each operation met.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import io
+import json
 import os
+import resource
 import shutil
 import socket
 import stat
+import struct
+import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,6 +30,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
+from lancekit.format.pb import table_pb2
 
 __all__ = [
     "FILES",
@@ -34,9 +44,12 @@ __all__ = [
     "move",
     "replace_by",
     "run",
+    "without_inline",
 ]
 
 NOW = timedelta(0)
+SECONDS = 30
+EXTRA_BYTES = 1 << 29
 ROWS = pa.table({"k": pa.array(range(4), pa.int64()), "s": ["a", "b", None, "d"]})
 
 
@@ -71,6 +84,17 @@ def make_neighbours(folder: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(b"not yours")
         os.utime(place, (1, 1))
+
+
+def without_inline(path: Path) -> None:
+    """Take the transaction out of the newest manifest, so that its own file is read."""
+    file = min((path / "_versions").glob("*.manifest"))
+    data = file.read_bytes()
+    (start,) = struct.unpack_from("<q", data, len(data) - 16)
+    message = table_pb2.Manifest.FromString(data[start + 4 : -16])
+    message.ClearField("transaction_section")
+    body = message.SerializeToString()
+    file.write_bytes(data[:start] + struct.pack("<I", len(body)) + body + data[-16:])
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
@@ -196,6 +220,20 @@ def _link_to(path: Path, make: Callable[[Path], object]) -> None:
     path.symlink_to(other.name)
 
 
+#: by name: which operations of those below read which file first
+READ_BY: dict[str, tuple[str, ...]] = {
+    "tag": ("look", "read a tag", "remove a tag"),
+    "branch": ("look at branches", "clean up", "remove a branch"),
+    "manifest": ("look", "append"),
+    "old manifest": ("look", "read the first version", "clean up"),
+    "hint": ("look", "append"),
+    "transaction": ("look at transactions", "clean up"),
+    "data file": ("look", "read", "clone all"),
+    "deletion file": ("read a tag", "validate"),
+    "other tag": ("look", "clean up"),
+    "left over": ("look at files", "clean up"),
+}
+
 #: by name: which file of a received dataset
 FILES: dict[str, Callable[[Path], Path]] = {
     "tag": lambda path: path / "_refs/tags/t.json",
@@ -203,7 +241,7 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "manifest": lambda path: min((path / "_versions").glob("*.manifest")),
     "old manifest": lambda path: max((path / "_versions").glob("*.manifest")),
     "hint": lambda path: path / "_versions/latest_version_hint.json",
-    "transaction": lambda path: max((path / "_transactions").iterdir()),
+    "transaction": lambda path: max((path / "_transactions").iterdir(), key=os.path.getmtime),
     "data file": lambda path: max((path / "data").iterdir(), key=os.path.getmtime),
     "deletion file": lambda path: next((path / "_deletions").iterdir()),
     "other tag": lambda path: path / "_refs/tags/other.json",
@@ -277,3 +315,31 @@ def run(path: Path, name: str, out: Path) -> str:
         except lk.errors.LancekitError as error:
             return f"{type(error).__name__}: {error}"
     return ""
+
+
+def run_specials(received: Path, work: Path, *, whole: bool) -> dict[str, str]:
+    """Return, by file, special and operation, the error that was met, or what must not happen."""
+    found = {}
+    for file, special in ((file, special) for file in FILES for special in SPECIALS):
+        for name in OPERATIONS if whole else READ_BY[file]:
+            shutil.rmtree(work, ignore_errors=True)
+            place = copied(received, work / "d")
+            without_inline(place)
+            replace_by(FILES[file](place), SPECIALS[special])
+            case = f"{file}: {special}: {name}"
+            print(case, file=sys.stderr)  # to be seen if it is the last
+            faulthandler.dump_traceback_later(SECONDS, exit=True)
+            try:
+                found[case] = run(place, name, work / "out")
+            except BaseException:
+                found[case] = traceback.format_exc()
+    faulthandler.cancel_dump_traceback_later()
+    return found
+
+
+if __name__ == "__main__":
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + EXTRA_BYTES, used + EXTRA_BYTES))
+    with lk.options(fsync=False):
+        done = run_specials(Path(sys.argv[1]), Path(sys.argv[2]), whole="--whole" in sys.argv)
+    print(json.dumps(done))

@@ -1,0 +1,142 @@
+"""What is no regular file is never read, and nothing more than a file of its kind can have."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.format.refs import REFERENCE_BYTES
+from lancekit.storage import LocalStore, Store, open_store
+from lancekit.storage.base import METADATA_BYTES
+from tests.support.hostile_files import FILES, ROWS, SPECIALS, copied, make_received
+
+ROOT = Path(__file__).parents[1]
+
+#: what is said of each special, where it is read
+SAID = {
+    "a FIFO": "is a FIFO, not a regular file",
+    "a link to a FIFO": "is a FIFO, not a regular file",
+    "a socket": "is a socket, not a regular file",
+    "zeros without end": "is a device, not a regular file",
+    "a terminal": "is a device, not a regular file",
+    "a folder": "is a folder, not a regular file",
+    "a link to itself": "symbolic links",
+}
+#: an operation that reads the file first
+READERS = {
+    "tag": "look",
+    "branch": "look at branches",
+    "manifest": "look",
+    "old manifest": "read the first version",
+    "transaction": "look at transactions",
+    "data file": "read",
+    "deletion file": "read a tag",
+    "other tag": "look",
+}
+#: operations that need no file that is there
+UNHARMED = {"hint": "append", "left over": "clean up"}
+
+
+@pytest.fixture(scope="module")
+def received(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_received(tmp_path_factory.mktemp("received") / "d")
+
+
+@pytest.mark.torture
+def test_nothing_hangs_or_fills_memory(received: Path, tmp_path: Path, whole: bool) -> None:
+    """Each special in the place of each file, in a process that has 512 MB and 30 s for each."""
+    program = [sys.executable, "-m", "tests.support.hostile_files", str(received)]
+    done = subprocess.run(
+        [*program, str(tmp_path / "work"), *(["--whole"] if whole else [])],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    met = json.loads(done.stdout)
+    assert not {case: error for case, error in met.items() if "Traceback" in error}
+    for file in FILES:
+        for special, said in SAID.items():
+            if file in READERS:
+                assert said in met[f"{file}: {special}: {READERS[file]}"]
+            else:
+                assert met[f"{file}: {special}: {UNHARMED[file]}"] == ""
+    for file in READERS.keys() - {"manifest", "old manifest"}:  # whose end is looked at first
+        assert met[f"{file}: a terabyte of holes: {READERS[file]}"]
+
+
+def test_a_manifest_of_holes(received: Path, tmp_path: Path) -> None:
+    """Its end is that of a manifest, whose start it says to be far away."""
+    place = copied(received, tmp_path / "d")
+    file = FILES["manifest"](place)
+    footer = bytes(8) + file.read_bytes()[-8:]
+    for size in (METADATA_BYTES + 1, 1 << 40):
+        with file.open("wb") as holes:
+            holes.truncate(size - len(footer))
+            holes.seek(0, os.SEEK_END)
+            holes.write(footer)
+        with pytest.raises(CorruptFileError, match=f"has {size:,} bytes; .* 1,073,741,824 at most"):
+            lk.dataset(place)
+
+
+def test_a_deletion_file_is_as_large_as_its_rows_allow(received: Path, tmp_path: Path) -> None:
+    place = copied(received, tmp_path / "d")
+    with FILES["deletion file"](place).open("ab") as file:
+        file.truncate(1 << 20)
+    with pytest.raises(CorruptFileError, match=r"has 1,048,576 bytes; .* 65,548 at most"):
+        lk.dataset(place, version=2).to_table()
+
+
+def test_rows_far_apart_fit_into_a_deletion_file(tmp_path: Path) -> None:
+    """The largest bitmap for its rows: one of every 65,536."""
+    ds = lk.write_dataset({"k": range(300_000)}, tmp_path / "d")
+    ds.delete("k % 50 = 0")
+    assert lk.dataset(tmp_path / "d").count_rows("k >= 0") == 294_000
+
+
+@pytest.fixture(params=["disk", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    place = f"memory://{tmp_path}" if request.param == "memory" else str(tmp_path)
+    return open_store(place)
+
+
+def test_a_store_reads_no_more_than_it_is_told(store: Store) -> None:
+    store.put("f", bytes(100))
+    assert store.read("f", 100).size == 100
+    with pytest.raises(CorruptFileError, match=r"has 100 bytes; .* 99 at most") as caught:
+        store.read("f", 99)
+    assert caught.value.context["path"] == f"{store.uri}/f"
+
+
+def test_a_file_of_the_kernel_is_read_to_the_size_that_it_says(tmp_path: Path) -> None:
+    """Which is 0 for those that are made while they are read, however long they turn out."""
+    (tmp_path / "f").symlink_to("/proc/kallsyms")
+    assert LocalStore(tmp_path).read("f").size == 0
+
+
+@pytest.mark.parametrize("special", SPECIALS)
+def test_a_special_file_can_be_removed(tmp_path: Path, special: str) -> None:
+    (tmp_path / "d").mkdir()
+    SPECIALS[special](tmp_path / "d/f")
+    store = LocalStore(tmp_path)
+    if special == "a folder":
+        store.delete_tree("d/f")
+    else:
+        store.delete("d/f")
+    assert not os.path.lexists(tmp_path / "d/f")
+
+
+def test_a_reference_that_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path / "d")
+    ds.tags.create("t", 1)
+    with pytest.raises(InvalidArgumentError, match="1,048,576 are the most"):
+        ds.tags.replace_metadata("t", {"text": "x" * REFERENCE_BYTES})
+    assert ds.tags.list()["t"]["metadata"] == {}
+    ds.tags.replace_metadata("t", {"text": "x" * (REFERENCE_BYTES // 2)})
+    assert len(ds.tags.list()["t"]["metadata"]["text"]) == REFERENCE_BYTES // 2
