@@ -135,6 +135,10 @@ class DatasetOptimizer(PartOfPylance):
         The version before the one that a commit makes always stays, as do tagged ones and those
         that branches forked from.  A cleanup that fails is a warning, and the commit stands.
 
+        Settings made here are followed from then on, by this user's lancekit.  Those that came
+        with a dataset, or that another library wrote, are followed once you agreed to them:
+        ``lancekit.options.trusted_cleanup = [uri]``.
+
         Raises
         ------
         InvalidArgumentError

@@ -71,7 +71,7 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
     if not sequence or not all(isinstance(item, str) and item for item in value):
         raise InvalidTypeError(
             f"option {name!r} must be a sequence of URIs, not {value!r}.",
-            hint='For example: lk.options.trusted_bases = ["s3://bucket/shared"].',
+            hint=f'For example: lk.options.{name} = ["s3://bucket/shared"].',
             option=name,
             value=value,
         )
@@ -97,6 +97,11 @@ class Options:
     )
     trusted_bases: tuple[str, ...] = _option(
         (), _uri_prefixes, "URI prefixes of other stores from which base paths may be opened."
+    )
+    trusted_cleanup: tuple[str, ...] = _option(
+        (),
+        _uri_prefixes,
+        "URI prefixes of datasets whose own settings of automatic cleanup are followed.",
     )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."

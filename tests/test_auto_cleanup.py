@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+import shutil
 import warnings
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +16,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.operations import cleanup_consent
 
 PREFIX = "lance.auto_cleanup."
 ROWS = pa.table({"x": pa.array([1], pa.int64())})
@@ -185,6 +189,139 @@ def test_nothing_is_said_without_settings(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         lk.write_dataset(ROWS, str(tmp_path / "t")).insert(ROWS)
+
+
+# ---- whose wish it is
+
+
+def received(path: Path, **config: str) -> Path:
+    """Make a dataset by other means than ours, as somebody would who hands it over."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = cast(Any, lance.write_dataset(ROWS, str(path)))
+    made.update_config({PREFIX + key: value for key, value in config.items()})
+    return path
+
+
+@pytest.fixture
+def at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A place of its own for what is remembered; a process that knows nothing yet."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    forget(monkeypatch)
+    return tmp_path / "state"
+
+
+def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    for known in ("_agreed", "_warned"):
+        monkeypatch.setattr(cleanup_consent, known, set())
+
+
+ASKS = r"asks for automatic cleanup.*\(interval='1', older_than='0s'\), and nothing was removed"
+
+
+def test_settings_that_came_with_a_dataset_need_a_word_of_the_user(
+    tmp_path: Path, at_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = received(tmp_path / "d", interval="1", older_than="0s")
+    ds = lk.dataset(path)
+    with pytest.warns(UserWarning, match=ASKS) as caught:
+        ds.insert(ROWS)
+    with warnings.catch_warnings():  # it is said once
+        warnings.simplefilter("error")
+        ds.insert(ROWS)
+    assert numbers(ds) == [1, 2, 3, 4]
+    said = re.search(r"lancekit\.(options\.trusted_cleanup = \[.*?\])", str(caught[0].message))
+    assert said is not None
+    scope: dict[str, Any] = {"options": lk.options}
+    try:
+        exec(said[1], scope)
+        ds.insert(ROWS)
+    finally:
+        lk.options.trusted_cleanup = ()
+    assert numbers(ds) == [4, 5]
+    forget(monkeypatch)  # another process knows it too
+    ds.insert(ROWS)
+    assert numbers(ds) == [5, 6]
+
+
+@pytest.mark.parametrize("change", ["settings", "place", "folder"])
+def test_agreeing_holds_for_one_dataset_and_its_settings(
+    tmp_path: Path, at_home: Path, change: str
+) -> None:
+    path = received(tmp_path / "d", interval="1", older_than="0s")
+    with lk.options(trusted_cleanup=[str(tmp_path)]):
+        lk.dataset(path).insert(ROWS)
+    assert len(lk.dataset(path).versions()) == 2
+    if change == "settings":
+        cast(Any, lance.dataset(str(path))).update_config({PREFIX + "older_than": "1ms"})
+    elif change == "place":
+        path = Path(shutil.copytree(path, tmp_path / "e"))
+    else:
+        path.rename(tmp_path / "old")
+        received(path, interval="1", older_than="0s")
+    ds = lk.dataset(path)
+    before = len(ds.versions())
+    with pytest.warns(UserWarning, match="asks for automatic cleanup"):
+        ds.insert(ROWS)
+    assert len(ds.versions()) == before + 1
+
+
+@pytest.mark.parametrize("how", ["create", "enable", "config", "commit"])
+def test_own_settings_are_followed_by_other_processes(
+    tmp_path: Path, at_home: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted: dict[str, Any] = {"interval": 1, "older_than_seconds": 0}
+    config = {PREFIX + "interval": "1", PREFIX + "older_than": "0s"}
+    path = str(tmp_path / "d")
+    made = lk.write_dataset(ROWS, path, auto_cleanup_options=wanted if how == "create" else None)
+    if how == "enable":
+        made.optimize.enable_auto_cleanup(wanted)
+    elif how == "config":
+        made.update_config(config)
+    elif how == "commit":
+        lk.LanceDataset.commit(path, lk.LanceOperation.UpdateConfig(upsert_values=config), 1)
+    forget(monkeypatch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ds = lk.dataset(path)
+        ds.insert(ROWS)
+        ds.insert(ROWS)
+    assert len(numbers(ds)) == 2
+
+
+def test_nothing_is_kept_in_the_dataset_or_for_datasets_in_memory(
+    tmp_path: Path, at_home: Path
+) -> None:
+    wanted: dict[str, Any] = {"interval": 1, "older_than_seconds": 0}
+    ds = lk.write_dataset(ROWS, f"memory://{tmp_path.name}", auto_cleanup_options=wanted)
+    ds.insert(ROWS)
+    ds.insert(ROWS)
+    assert numbers(ds) == [2, 3]
+    assert not at_home.exists()
+    lk.write_dataset(ROWS, str(tmp_path / "d"), auto_cleanup_options=wanted)
+    (file,) = (path for path in at_home.rglob("*") if path.is_file())
+    assert json.loads(file.read_text())["place"] == str(tmp_path / "d")
+    assert file.parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_home_that_cannot_be_written_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    forget(monkeypatch)
+    ds = lk.write_dataset(
+        ROWS, str(tmp_path / "d"), auto_cleanup_options={"interval": 1, "older_than_seconds": 0}
+    )
+    ds.insert(ROWS)
+    ds.insert(ROWS)
+    assert numbers(ds) == [2, 3]
+
+
+def test_what_a_cleanup_leaves_alone_is_said(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, str(tmp_path / "d"))
+    (tmp_path / "d/tree").symlink_to(tmp_path)
+    with pytest.warns(UserWarning, match="left alone tree: explain_cleanup_old_versions"):
+        ds.optimize.enable_auto_cleanup({"interval": 1, "older_than_seconds": 0})
 
 
 def test_no_operation_goes_around_the_settings() -> None:

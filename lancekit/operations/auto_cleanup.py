@@ -1,6 +1,7 @@
 """Automatic cleanup: every so many versions, a commit removes what the table's config says.
 
-The settings are pylance's and are followed by its commits too.  What pylance does not require is
+The settings are pylance's and are followed by its commits too; here only if the user is known to
+want them (`cleanup_consent`).  What pylance does not require is
 a bound: an interval alone would leave two versions, so it removes nothing here.
 """
 
@@ -8,26 +9,28 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from lancekit.commit.line import Line
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import commit as commit_only
+from lancekit.commit.protocol import create_first_version
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.names import is_detached
-from lancekit.legible import clean
+from lancekit.format.operations import Operation, Overwrite, UpdateConfig
 from lancekit.operations.cleanup import clean_up
+from lancekit.operations.cleanup_consent import PREFIX, agree, is_agreed
 from lancekit.operations.cleanup_plan import CleanupRequest
 
-__all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit"]
+__all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
 
-_PREFIX = "lance.auto_cleanup."
 #: everything that the table's config may say
 SETTINGS = tuple(
-    _PREFIX + name
+    PREFIX + name
     for name in (
         "interval",
         "older_than",
@@ -79,7 +82,7 @@ class AutoCleanup:
         interval = _number(config, "interval", least=0)
         if not interval:
             return None
-        age = config.get(_PREFIX + "older_than")
+        age = config.get(PREFIX + "older_than")
         found = cls(
             interval=interval,
             older_than=None if age is None else _duration(age),
@@ -88,7 +91,7 @@ class AutoCleanup:
         )
         if found.older_than is None and found.retain_versions is None:
             raise InvalidArgumentError(
-                f"{_PREFIX}interval is set, but neither older_than nor retain_versions.",
+                f"{PREFIX}interval is set, but neither older_than nor retain_versions.",
                 hint="Set one of them: without a bound, nearly every version would go.",
             )
         return found
@@ -101,11 +104,13 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     fails is a warning: the version has landed.
     """
     landed = commit_only(read, pending, **settings)
-    if _PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
+    if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
+        if _sets(pending.operation) & set(SETTINGS):
+            agree(landed)
         try:
             _clean_after(landed)
         except (LancekitError, OSError) as error:
-            text = error.message if isinstance(error, LancekitError) else clean(str(error))
+            text = error.message if isinstance(error, LancekitError) else str(error)
             warnings.warn(
                 f"Version {landed.version} has landed, but its automatic cleanup did not work: "
                 f"{text}",
@@ -115,9 +120,29 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     return landed
 
 
+def create(
+    line: Line, operation: Overwrite, pending: Pending, storage_version: str, **settings: Any
+) -> Snapshot:
+    """Create a dataset; whoever gives it settings wants them.
+
+    Arguments, results and errors are those of `lancekit.commit.protocol.create_first_version`.
+    """
+    created = create_first_version(line, operation, pending, storage_version, **settings)
+    if PREFIX + "interval" in created.manifest.config:
+        agree(created)
+    return created
+
+
+def _sets(operation: Operation) -> Set[str]:
+    """Return the keys of the config that an operation sets."""
+    if isinstance(operation, UpdateConfig):
+        return operation.config_keys
+    return operation.config_upsert_values.keys() if isinstance(operation, Overwrite) else set()
+
+
 def _clean_after(landed: Snapshot) -> None:
     settings = AutoCleanup.of(landed.manifest.config)
-    if settings is None or landed.version % settings.interval:
+    if settings is None or landed.version % settings.interval or not is_agreed(landed):
         return
     request = CleanupRequest(
         older_than=settings.older_than,
@@ -126,7 +151,14 @@ def _clean_after(landed: Snapshot) -> None:
         # the version that this commit was made on stays, for whoever reads it at the moment
         keep_from=landed.version - 1,
     )
-    clean_up(landed, request, per_second=settings.delete_rate_limit)
+    done = clean_up(landed, request, per_second=settings.delete_rate_limit)
+    if done.left_alone:
+        warnings.warn(
+            f"The automatic cleanup of {landed.line.uri} left alone {', '.join(done.left_alone)}: "
+            "explain_cleanup_old_versions() says why.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def auto_cleanup_config(wanted: Any) -> dict[str, str]:
@@ -156,7 +188,7 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
             hint="Pass interval, and older_than_seconds or retain_versions.",
         )
     config = {
-        _PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
+        PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
         for key, value in wanted.items()
         if value is not None
     }
@@ -165,12 +197,12 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
 
 
 def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
-    text = config.get(_PREFIX + key)
+    text = config.get(PREFIX + key)
     if text is None:
         return None
     if not re.fullmatch(r"\+?[0-9]+", text) or int(text) < least:
         raise InvalidArgumentError(
-            f"{_PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
+            f"{PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
         )
     return int(text)
 
@@ -184,7 +216,7 @@ def _duration(text: str) -> timedelta:
         return timedelta(0)
     if not (parts and whole and known):
         raise InvalidArgumentError(
-            f"{_PREFIX}older_than is {text!r}.",
+            f"{PREFIX}older_than is {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
     seconds = sum(int(count) * _UNITS[unit] for count, unit in parts)

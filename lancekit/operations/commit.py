@@ -10,7 +10,7 @@ from typing import Any
 from lancekit.commit.build import build_manifest
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import Clock, create_first_version, put_first_manifest
+from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import Reference, resolve
 from lancekit.commit.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.commit.versions import dataset_exists, latest_snapshot
@@ -20,7 +20,7 @@ from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile
 from lancekit.format.names import DATA, ManifestNaming
 from lancekit.format.transaction import Transaction
-from lancekit.operations.auto_cleanup import commit
+from lancekit.operations.auto_cleanup import commit, create
 from lancekit.operations.check_operation import check_operation
 from lancekit.operations.clone import deep_clone
 
@@ -154,7 +154,7 @@ def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
     check_operation(operation, None, locate)
     file = next((file for fragment in operation.fragments for file in fragment.files), None)
     version = DEFAULT_VERSION if file is None else _storage_version(file)
-    return create_first_version(
+    return create(
         line,
         operation,
         pending,

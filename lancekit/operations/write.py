@@ -12,7 +12,7 @@ import pyarrow as pa
 from lancekit.commit.line import Line
 from lancekit.commit.once import Mark
 from lancekit.commit.pending import Pending
-from lancekit.commit.protocol import check_writable, create_first_version
+from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import (
@@ -26,7 +26,7 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
-from lancekit.operations.auto_cleanup import commit
+from lancekit.operations.auto_cleanup import commit, create
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.write_places import bases_of, chosen_places
 from lancekit.options import options
@@ -178,7 +178,7 @@ def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:
         if staged.current is not None:
             return commit(staged.current, pending, storage_version=version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there
-        return create_first_version(
+        return create(
             staged.line,
             first,
             pending,

@@ -15,7 +15,7 @@ from lancekit.storage.clients import SCHEMES, check_options
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 
-__all__ = ["is_trusted_base", "open_base", "open_store", "same_store"]
+__all__ = ["is_below", "is_trusted_base", "open_base", "open_store", "same_store"]
 
 # One letter before the colon is a Windows drive.
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
@@ -87,7 +87,7 @@ def is_trusted_base(path: str, own: Store) -> bool:
     """
     if same_store(path, own.uri):
         return True
-    return any(_is_below(path, prefix) for prefix in options.trusted_bases)
+    return any(is_below(path, prefix) for prefix in options.trusted_bases)
 
 
 def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None = None) -> Store:
@@ -143,7 +143,14 @@ def _store_of(uri: str) -> tuple[str, str]:
     return kind, "" if kind in {"file", "memory"} else urlsplit(uri).netloc
 
 
-def _is_below(path: str, prefix: str) -> bool:
+def is_below(path: str, prefix: str) -> bool:
+    """Tell whether a place is another one or lies in it, by their names alone.
+
+    Examples
+    --------
+    >>> is_below("/data/a.lance", "file:///data"), is_below("/data/../b", "/data")
+    (True, False)
+    """
     if _store_of(path) != _store_of(prefix):
         return False
     place = _path_of(path)
