@@ -96,7 +96,9 @@ class Options:
         False, _flag, "Compare the checksums of the files read, where there are any."
     )
     trusted_bases: tuple[str, ...] = _option(
-        (), _uri_prefixes, "URI prefixes of other stores from which base paths may be opened."
+        (),
+        _uri_prefixes,
+        "URI prefixes of places outside of a dataset whose base paths and blobs may be opened.",
     )
     trusted_cleanup: tuple[str, ...] = _option(
         (),

@@ -159,18 +159,105 @@ def test_files_outside_of_the_dataset(tmp_path: Path) -> None:
     for name in ("ours", "theirs"):
         theirs, ours = both(tmp_path / name)
         assert ours.to_table() == theirs.to_table()
-        for source in (theirs, ours):
-            found = source.read_blobs("b", indices=list(range(5)))
-            assert [data for _, data in found] == wanted
-        sizes = [f and f.size() for f in ours.take_blobs("b", indices=range(5))]
-        assert sizes == [5, 10, 2, 0, None]
+        with lk.options(trusted_bases=[str(tmp_path / "out")]):
+            for source in (theirs, ours):
+                found = source.read_blobs("b", indices=list(range(5)))
+                assert [data for _, data in found] == wanted
+            sizes = [f and f.size() for f in ours.take_blobs("b", indices=range(5))]
+            assert sizes == [5, 10, 2, 0, None]
     ours = lk.dataset(tmp_path / "ours")
     merge = ours.merge_insert("id").when_matched_update_all()
     merge.execute(table.append_column("x", [[0] * 5]).select(["id", "b"]))
-    assert [data for _, data in ours.read_blobs("b", indices=range(5))] == wanted
-    (tmp_path / "out" / "a file.bin").unlink()
-    with pytest.raises(CorruptFileError, match="does not exist"):
-        ours.read_blobs("b", indices=[1])
+    with lk.options(trusted_bases=[(tmp_path / "out").as_uri()]):
+        assert [data for _, data in ours.read_blobs("b", indices=range(5))] == wanted
+        (tmp_path / "out" / "a file.bin").unlink()
+        with pytest.raises(CorruptFileError, match="does not exist"):
+            ours.read_blobs("b", indices=[1])
+
+
+#: URIs that a received dataset at `{0}/d` may hold, and what is told of where they lead
+LEADING_OUT = {
+    "elsewhere": "file://{0}/secret.txt",
+    "dots": "file://{0}/d/data/../../secret.txt",
+    "dots in percent": "file://{0}/d/%2e%2e/secret.txt",
+    "a path": "{0}/secret.txt",
+    "dots in a path": "{0}/d/../secret.txt",
+    "a relative path": "secret.txt",
+    "a link": "file://{0}/d/link.txt",
+    "a folder that is a link": "file://{0}/d/links/secret.txt",
+    "a link in a base": "file://{0}/d/inner/link.txt",
+}
+
+
+@pytest.mark.parametrize("uri", LEADING_OUT)
+def test_a_received_dataset_shows_no_files_beside_it(
+    tmp_path: Path, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "secret.txt").write_bytes(b"secret")
+    place = LEADING_OUT[uri].format(tmp_path)
+    table = rows(lk.blob_field("b"), [b"in", place])
+    ds = lk.write_dataset(table, tmp_path / "d", allow_external_blob_outside_bases=True)
+    (tmp_path / "d/inner").mkdir()
+    for link in ("d/link.txt", "d/inner/link.txt"):
+        (tmp_path / link).symlink_to(tmp_path / "secret.txt")
+    (tmp_path / "d/links").symlink_to(tmp_path)
+    for read in (
+        lambda: ds.take_blobs("b", indices=[1]),
+        lambda: ds.read_blobs("b", indices=[0, 1]),
+        lambda: ds.to_table(blob_handling="all_binary"),
+        lambda: ds.to_pandas(blob_mode="bytes"),
+    ):
+        with pytest.raises(UntrustedBaseError, match="outside of the dataset") as caught:
+            read()
+        assert f"refers to {place}, which" in caught.value.message
+        assert f"trusted_bases = [{str(tmp_path)!r}]" in caught.value.hint
+    assert ds.to_table()["b"].combine_chunks().field("blob_uri").to_pylist() == ["", place]
+    # what is only handed on is not read
+    ds = lk.write_dataset(table, ds, mode="append", allow_external_blob_outside_bases=True)
+    ds.optimize.compact_files()
+    with lk.options(trusted_bases=[str(tmp_path)]):
+        assert [data for _, data in ds.read_blobs("b", indices=[1, 3])] == [b"secret"] * 2
+
+
+def test_own_files_need_no_trust(tmp_path: Path) -> None:
+    (tmp_path / "d/blobs").mkdir(parents=True)
+    (tmp_path / "d/blobs/a.bin").write_bytes(b"own")
+    (tmp_path / "link").symlink_to("d")
+    uris = [f"{(tmp_path / place).as_uri()}/blobs/a.bin" for place in ("d", "link")]
+    table = rows(lk.blob_field("b"), uris)
+    lk.write_dataset(table, tmp_path / "d", allow_external_blob_outside_bases=True)
+    for place in ("d", "link"):
+        ds = lk.dataset(tmp_path / place)
+        assert [data for _, data in ds.read_blobs("b", indices=[0, 1])] == [b"own"] * 2
+
+
+def test_files_beside_a_data_file_are_no_links(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_bytes(b"s" * (5 << 20))
+    table = rows(lk.blob_field("b"), VALUES)
+    lance.write_dataset(table, tmp_path / "d", data_storage_version="2.2")
+    beside = list((tmp_path / "d/data").rglob("*.blob"))
+    assert len(beside) == 2
+    for file in beside:
+        file.unlink()
+        file.symlink_to(tmp_path / "secret.txt")
+    ds = lk.dataset(tmp_path / "d")
+    for at in (3, 4):
+        with pytest.raises(UntrustedBaseError, match=r"it leads to .*secret\.txt"):
+            ds.read_blobs("b", indices=[at])
+        (file,) = ds.take_blobs("b", indices=[at])
+        with pytest.raises(UntrustedBaseError):
+            file.read()
+    with pytest.raises(CorruptFileError, match="is a link or a special file, and is not copied"):
+        ds.deep_clone(tmp_path / "clone", 1)
+
+
+@pytest.mark.parametrize("uri", ["file://host/x.bin", "http://x/y", "a\0b", "", "/", "~/x"])
+def test_a_uri_that_is_no_place(tmp_path: Path, uri: str) -> None:
+    table = rows(lk.blob_field("b"), [lk.Blob.from_uri(uri or "x")])
+    ds = lk.write_dataset(table, tmp_path / "d", allow_external_blob_outside_bases=True)
+    with pytest.raises((CorruptFileError, UntrustedBaseError)):
+        ds.take_blobs("b", indices=[0])
 
 
 def test_a_uri_in_another_store_is_not_trusted(tmp_path: Path) -> None:
@@ -187,7 +274,10 @@ def test_base_paths(tmp_path: Path) -> None:
     table = rows(lk.blob_field("b"), [(tmp_path / "base" / "f.bin").as_uri()])
     lance.write_dataset(table, tmp_path / "d", data_storage_version="2.2", initial_bases=[base])
     theirs, ours = both(tmp_path / "d")
-    assert ours.read_blobs("b", indices=[0]) == theirs.read_blobs("b", indices=[0])
+    with pytest.raises(UntrustedBaseError, match="outside of the dataset"):  # by a base of its own
+        ours.read_blobs("b", indices=[0])
+    with lk.options(trusted_bases=[str(tmp_path / "base")]):
+        assert ours.read_blobs("b", indices=[0]) == theirs.read_blobs("b", indices=[0])
 
 
 @pytest.mark.parametrize("writer", WRITERS)

@@ -157,6 +157,26 @@ def test_a_cleanup_removes_nothing_outside(place: Path) -> None:
     assert outside(place) == before
 
 
+@pytest.mark.parametrize("by", ["a link", "a base", "a base with a link"])
+def test_a_clone_copies_no_file_that_is_another(place: Path, by: str) -> None:
+    """Nobody looks at the bytes of what is copied."""
+    folder = place.parent / "secrets"
+    folder.mkdir()
+    (folder / "key").write_text("secret")
+    if by == "a link":
+        (file,) = (place / "data").iterdir()
+        file.unlink()
+        file.symlink_to(folder / "key")
+    else:
+        (folder / "link").symlink_to("/etc/passwd")
+        base = BasePath(id=4, path=str(folder), is_dataset_root=False)
+        change = with_file(path="key" if by == "a base" else "link", base_id=4, file_size_bytes=0)
+        rewritten(place, lambda manifest: replace(change(manifest), base_paths=(base,)))
+    with pytest.raises((errors.UntrustedBaseError, errors.CorruptFileError)):
+        lk.dataset(place).deep_clone(place.parent / "c", 1)
+    assert not [path for path in (place.parent / "c").rglob("*") if path.is_file()]
+
+
 def test_reading_follows_links_and_writing_does_not(place: Path) -> None:
     """Who may make a link may also copy what it leads to; the root may be a link of the user's."""
     kept, link = place.parent / "elsewhere", place.parent / "link"

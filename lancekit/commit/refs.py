@@ -42,6 +42,7 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.format.transaction import Transaction
+from lancekit.legible import clean
 from lancekit.storage import Store, leads_away
 
 __all__ = [
@@ -364,7 +365,8 @@ def delete_branch(line: Line, name: str) -> None:
     elif line.root.list_tree(names.branch_folder(name)):
         why = f"{target.uri} is left alone: it holds no versions of that branch."
     if why:
-        warnings.warn(f"Branch {name!r} is no longer listed. {why}", UserWarning, stacklevel=3)
+        text = clean(f"Branch {name!r} is no longer listed. {why}")
+        warnings.warn(text, UserWarning, stacklevel=3)
 
 
 def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:

@@ -22,6 +22,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.names import is_detached
 from lancekit.format.operations import Operation, Overwrite, UpdateConfig
+from lancekit.legible import clean
 from lancekit.operations.cleanup import clean_up
 from lancekit.operations.cleanup_consent import PREFIX, agree, is_agreed
 from lancekit.operations.cleanup_plan import CleanupRequest
@@ -154,8 +155,10 @@ def _clean_after(landed: Snapshot) -> None:
     done = clean_up(landed, request, per_second=settings.delete_rate_limit)
     if done.left_alone:
         warnings.warn(
-            f"The automatic cleanup of {landed.line.uri} left alone {', '.join(done.left_alone)}: "
-            "explain_cleanup_old_versions() says why.",
+            clean(
+                f"The automatic cleanup of {landed.line.uri} left alone "
+                f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
+            ),
             UserWarning,
             stacklevel=2,
         )

@@ -14,6 +14,7 @@ from lancekit.commit.versions import list_versions
 from lancekit.display import Displayed
 from lancekit.errors import StorageError
 from lancekit.format import names
+from lancekit.legible import clean
 from lancekit.operations.cleanup_files import file_key
 from lancekit.operations.cleanup_plan import (
     CleanupBranch,
@@ -55,7 +56,8 @@ def explain_cleanup(
     plan = plan_cleanup(snapshot, request)
     cut = include_files and len(plan.files) > max_files
     warnings = [f"{name!r} keeps version {version}" for name, version in plan.tagged.items()]
-    warnings += [f"{name} is left alone: {why}" for name, why in sorted(plan.left_alone.items())]
+    left = sorted(plan.left_alone.items())
+    warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
     if cut:
         warnings.append(f"only {max_files} of {len(plan.files)} files are listed")
     return CleanupExplanation(

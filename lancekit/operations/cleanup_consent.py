@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lancekit.commit.snapshot import Snapshot
+from lancekit.legible import clean
 from lancekit.options import options
 from lancekit.storage import is_below
 
@@ -60,11 +61,11 @@ def is_agreed(snapshot: Snapshot) -> bool:
         return True
     if wish not in _warned:
         _warned.add(wish)
-        said = ", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items())
+        said = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
         warnings.warn(
-            f"{uri} asks for automatic cleanup of its old versions ({said}), and nothing was "
-            "removed: you did not ask for that here with lancekit. If you want it, say so once: "
-            f"lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
+            f"{clean(uri)} asks for automatic cleanup of its old versions ({said}), and nothing "
+            "was removed: you did not ask for that here with lancekit. If you want it, say so "
+            f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
             "ds.optimize.disable_auto_cleanup().",
             UserWarning,
             stacklevel=2,

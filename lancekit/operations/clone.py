@@ -14,7 +14,8 @@ from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import check_free
 from lancekit.commit.snapshot import FileLocation, Snapshot, missing_file
-from lancekit.errors import CommitUnknownError, LancekitError
+from lancekit.errors import CommitUnknownError, CorruptFileError, LancekitError
+from lancekit.file import FileReader
 from lancekit.file.blobs import is_blob_v2
 from lancekit.format import names
 from lancekit.format import operations as ops
@@ -23,7 +24,7 @@ from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.transaction import Transaction
 from lancekit.pipeline.runner import LocalRunner
-from lancekit.storage import Store
+from lancekit.storage import Store, check_trusted_file
 
 __all__ = ["copy_line", "deep_clone"]
 
@@ -126,8 +127,7 @@ def _side_files(
     store = location.store
     if store not in listed:
         folder = location.name.rpartition("/")[0]
-        found = (file.name for file in store.list_tree(folder))
-        listed[store] = [name for name in found if name.endswith(".blob")]
+        listed[store] = [name for name in _names_in(store, folder) if name.endswith(".blob")]
     old = location.name.removesuffix(".lance")
     stem = f"{names.DATA}/{new.path.removesuffix('.lance')}"
     for name in listed[store]:
@@ -140,7 +140,7 @@ def _side_files(
 def _index_files(source: Snapshot, index: IndexMetadata) -> Iterator[_Copy]:
     folder = f"{names.INDICES}/{index.uuid}"
     store = source.base_store(index.base_id)
-    found = {file.name for file in store.list_tree(folder)}
+    found = set(_names_in(store, folder))
     for file in index.files:
         if f"{folder}/{file.path}" not in found:
             location = FileLocation(store, f"{folder}/{file.path}")
@@ -149,13 +149,28 @@ def _index_files(source: Snapshot, index: IndexMetadata) -> Iterator[_Copy]:
         yield _Copy(source=FileLocation(store, name), name=name, fresh=False)
 
 
+def _names_in(store: Store, folder: str) -> Iterator[str]:
+    for file in store.list_tree(folder):
+        if not file.regular:
+            raise CorruptFileError(
+                f"{store.uri}/{file.name} is a link or a special file, and is not copied.",
+                hint="Put the file or the folder itself in its place.",
+                path=f"{store.uri}/{file.name}",
+            )
+        yield file.name
+
+
 # ---- copying
 
 
 def _carry_out(copy: _Copy, target: Store, version: int) -> None:
+    # nobody looks at the bytes: they must not be those of another file
+    check_trusted_file(str(copy.source), copy.source.store)
     try:
         reader = copy.source.store.open(copy.source.name, copy.source.size)
         size = reader.size()
+        if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
+            FileReader.open(reader)  # a base path may lead to files of any kind
         if not copy.fresh:  # an attempt that died may have left it
             target.delete(copy.name)
         sink = target.create(copy.name)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit.commit.snapshot import FileLocation
@@ -22,6 +21,7 @@ from lancekit.file.blobs import descriptor_field, is_blob, is_blob_v2
 from lancekit.format.marks import BLOB
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
+from lancekit.storage import check_trusted_file
 from lancekit.storage.base import RandomAccess
 
 if TYPE_CHECKING:
@@ -125,10 +125,10 @@ def _resolved(
     field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
     if _is_resolved(field):
-        places = list(find_blobs(values, source, file_index))
         if field.logical_type == "large_binary":
+            places = list(find_blobs(values, source, file_index))
             return pa.array(read_blobs(places), pa.large_binary())
-        return _logical(field, values, places)
+        return _logical(field, values, source, file_index)
     if field == stored_blobs(field):
         return values
     parts = [
@@ -139,21 +139,23 @@ def _resolved(
 
 
 def _logical(
-    field: LanceField, descriptors: pa.Array, places: Sequence[BlobPlace | None]
+    field: LanceField, descriptors: pa.Array, source: FragmentSource, file_index: int
 ) -> pa.Array:
-    """Return blobs as they are written: bytes, or a place outside of the dataset."""
-    outside = (descriptors.field("kind").to_numpy(zero_copy_only=False) == _EXTERNAL) & np.array(
-        [place is not None for place in places], bool
-    )
-    inside = [None if out else place for out, place in zip(outside, places, strict=True)]
+    """Return blobs as they are written: bytes, or a place outside of the dataset.
+
+    Nothing outside is opened: such a place is only handed on.
+    """
+    kind = descriptors.field("kind").to_numpy(zero_copy_only=False)
+    outside = (kind == _EXTERNAL) & descriptors.is_valid().to_numpy(zero_copy_only=False)
+    rows = descriptors.to_pylist()
+    uris = [_external(row, source) if out else None for out, row in zip(outside, rows, strict=True)]
+    own = [None if out else row for out, row in zip(outside, rows, strict=True)]
+    inside = [_place(row, source, source.files[file_index]) if row else None for row in own]
     kinds = {child.name: child.to_arrow().type for child in field.children}
     ranged = outside & (descriptors.field("size").to_numpy(zero_copy_only=False) > 0)
     parts = {
         "data": pa.array(read_blobs(inside), pa.large_binary()),
-        "uri": pa.array(
-            [place.uri if place and place.uri else None for place in places],
-            pa.string(),
-        ),
+        "uri": pa.array(uris, pa.string()),
         "position": _where(ranged, descriptors.field("position")),
         "size": _where(ranged, descriptors.field("size")),
     }
@@ -185,11 +187,12 @@ class BlobPlace:
     location: FileLocation
     position: int
     size: int | None
-    uri: str = ""
     inline: bool = False
 
     def open(self) -> RandomAccess:
-        """Open the file."""
+        """Open the file; ``UntrustedBaseError`` if a link in its place leads elsewhere."""
+        if not self.inline:
+            check_trusted_file(str(self.location), self.location.store)
         try:
             opened = self.location.store.open(self.location.name, self.location.size)
         except FileNotFoundError as error:
@@ -232,7 +235,7 @@ def find_blobs(
     Raises
     ------
     UntrustedBaseError
-        A descriptor points into another store, which is not trusted.
+        A descriptor points out of the dataset, to a place that is not trusted.
     CorruptFileError
         A descriptor of an unknown kind.
     """
@@ -257,23 +260,33 @@ def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> B
         location = FileLocation(file.store, f"{file.name.removesuffix('.lance')}/{digits}.blob")
         return BlobPlace(location, position, size)
     if kind == _EXTERNAL:
-        location, uri = _external(row["blob_uri"], row["blob_id"], source)
-        return BlobPlace(location, position, size or None, uri)
+        return BlobPlace(_outside(_external(row, source), source), position, size or None)
     raise CorruptFileError(
         f"{file} describes a blob of kind {kind}, which is not known.", file=str(file)
     )
 
 
-def _external(uri: str, base_id: int, source: FragmentSource) -> tuple[FileLocation, str]:
-    """Return the place of an external blob: below a base path, or at a URI of its own."""
-    if base_id:
-        paths = {base.id: base.path for base in source.base_paths}
-        if base_id not in paths:
-            raise CorruptFileError(
-                f"{source.where} has a blob in base path {base_id}, which is not listed.",
-                base_id=base_id,
-            )
-        uri = f"{paths[base_id].rstrip('/')}/{uri}"
-    folder, _, name = uri.rpartition("/")
-    store = source.line.base(folder)
-    return FileLocation(store, unquote(name) if "://" in uri else name), uri
+def _outside(uri: str, source: FragmentSource) -> FileLocation:
+    folder, slash, name = uri.rpartition("/")
+    try:
+        check_trusted_file(uri, source.line.root)
+        store = source.line.base(folder or slash or ".")
+    except ValueError as error:  # of ours, or of Python for a path with a NUL
+        raise CorruptFileError(
+            f"{source.where} has a blob at {uri!r}, which is no place: {error}", uri=uri
+        ) from error
+    return FileLocation(store, unquote(name) if "://" in uri else name)
+
+
+def _external(row: dict[str, Any], source: FragmentSource) -> str:
+    """Return where an external blob is: below a base path, or at a URI of its own."""
+    uri, base_id = str(row["blob_uri"]), row["blob_id"]
+    if not base_id:
+        return uri
+    paths = {base.id: base.path for base in source.base_paths}
+    if base_id not in paths:
+        raise CorruptFileError(
+            f"{source.where} has a blob in base path {base_id}, which is not listed.",
+            base_id=base_id,
+        )
+    return f"{paths[base_id].rstrip('/')}/{uri}"

@@ -4,7 +4,14 @@ from lancekit.storage.base import ObjectInfo, Page, RandomAccess, Sink, Store
 from lancekit.storage.folders import leads_away
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
-from lancekit.storage.places import is_below, is_trusted_base, open_base, open_store, same_store
+from lancekit.storage.places import (
+    check_trusted_file,
+    is_below,
+    is_trusted_base,
+    open_base,
+    open_store,
+    same_store,
+)
 
 __all__ = [
     "LocalStore",
@@ -14,6 +21,7 @@ __all__ = [
     "RandomAccess",
     "Sink",
     "Store",
+    "check_trusted_file",
     "is_below",
     "is_trusted_base",
     "leads_away",

@@ -15,7 +15,14 @@ from lancekit.storage.clients import SCHEMES, check_options
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 
-__all__ = ["is_below", "is_trusted_base", "open_base", "open_store", "same_store"]
+__all__ = [
+    "check_trusted_file",
+    "is_below",
+    "is_trusted_base",
+    "open_base",
+    "open_store",
+    "same_store",
+]
 
 # One letter before the colon is a Windows drive.
 SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):(?=/)", re.IGNORECASE)
@@ -118,6 +125,38 @@ def open_base(path: str, own: Store, storage_options: Mapping[str, str] | None =
     return open_store(path, storage_options if same_kind else None)
 
 
+def check_trusted_file(path: str, own: Store) -> None:
+    """Raise if a dataset in ``own`` may not hand on the bytes of a file.
+
+    Data files say themselves that they are some, wherever a base path leads; of a blob, nobody
+    looks at the bytes.  So it has to lie in the dataset's own folder, wherever links lead, or in a
+    place that the user listed.
+
+    Raises
+    ------
+    UntrustedBaseError
+        It lies elsewhere.
+    """
+    real = _real(path)
+    if any(is_below(real, _real(place)) for place in (own.uri, *options.trusted_bases)):
+        return
+    folder = real.rpartition("/")[0]
+    raise UntrustedBaseError(
+        f"{own.uri} refers to {path}, which lies outside of the dataset"
+        + ("." if real == path else f": it leads to {real}."),
+        hint="If you trust it, list its place first: "
+        f"lancekit.options.trusted_bases = [{folder!r}].",
+        path=path,
+        dataset=own.uri,
+    )
+
+
+def _real(uri: str) -> str:
+    if _scheme(uri) != "file":
+        return uri
+    return os.path.realpath(os.path.expanduser(_local_path(uri)))
+
+
 def _scheme(uri: str) -> str:
     found = SCHEME.match(uri)
     return found[1].lower() if found else "file"
@@ -161,4 +200,6 @@ def _path_of(uri: str) -> PurePosixPath:
     if _scheme(uri) == "file":
         return PurePosixPath(os.path.abspath(os.path.expanduser(_local_path(uri))))
     parts = urlsplit(uri)
-    return PurePosixPath("/" + unquote(parts.path).lstrip("/"))
+    # memory has no buckets: what stands in their place is a part of the path
+    bucket = parts.netloc if _scheme(uri) == "memory" else ""
+    return PurePosixPath("/" + unquote(bucket + parts.path).lstrip("/"))

@@ -4,6 +4,8 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBas
 from lancekit.options import options
 from lancekit.storage import (
     LocalStore,
+    check_trusted_file,
+    is_below,
     is_trusted_base,
     open_base,
     open_store,
@@ -105,3 +107,26 @@ def test_options_go_only_to_a_store_of_the_same_kind():
     with options(trusted_bases=["memory://", "s3://two"]):
         assert open_base("memory://x", own, secret).storage_options == {}
         assert open_base("s3://two/u.lance", own, secret).storage_options == secret
+
+
+def test_places_in_memory_are_told_apart():
+    assert is_below("memory://a/b", "memory://a")
+    assert is_below("memory://a/b", "memory://")
+    assert not is_below("memory://b/x", "memory://a")
+
+
+def test_a_file_is_trusted_where_it_really_is(tmp_path):
+    own = LocalStore(tmp_path / "d")
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d/in").touch()
+    (tmp_path / "out").touch()
+    (tmp_path / "d/link").symlink_to("../out")
+    (tmp_path / "d/inner").symlink_to("in")
+    for name in ("in", "inner", "not there"):
+        check_trusted_file(f"{tmp_path}/d/{name}", own)
+    for path in (f"{tmp_path}/d/link", f"file://{tmp_path}/out", "s3://bucket/x", "memory://x"):
+        with pytest.raises(UntrustedBaseError, match="lies outside of the dataset"):
+            check_trusted_file(path, own)
+    with options(trusted_bases=[f"file://{tmp_path}", "s3://bucket"]):
+        for path in (f"{tmp_path}/d/link", "s3://bucket/x"):
+            check_trusted_file(path, own)

@@ -6,6 +6,7 @@ both libraries, another compares the page.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -156,6 +157,30 @@ def _delta_at_its_end(library: ModuleType, uri: str) -> Any:
     return sorted(feed.get_inserted_rows().read_all()["k"].to_pylist())
 
 
+def _blob_outside(library: ModuleType, uri: str) -> Any:
+    outside = Path(uri).with_suffix(".bin")
+    outside.write_bytes(b"secret")
+    rows = pa.table([library.blob_array([outside.as_uri()])], schema=_blobs(library))
+    settings = {"data_storage_version": "2.2", "allow_external_blob_outside_bases": True}
+    library.write_dataset(rows, uri, **settings)
+    ds = library.dataset(uri)
+    return _tried(lambda: ds.read_blobs("b", indices=[0])[0][1])
+
+
+def _blobs(library: ModuleType) -> pa.Schema:
+    return pa.schema([library.blob_field("b")])
+
+
+def _cleanup_of_others(library: ModuleType, uri: str) -> Any:
+    settings: Any = {"interval": 1, "older_than_seconds": 0}
+    made = lance.write_dataset(_table(k=[1]), uri, auto_cleanup_options=settings)
+    made.insert(_table(k=[2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.dataset(uri).insert(_table(k=[3]))
+    return len(library.dataset(uri).versions())
+
+
 DIFFERENCES = (
     Difference(
         "`merge_insert`: a key that is twice in the source, and not in the table",
@@ -266,6 +291,24 @@ DIFFERENCES = (
         _delta_without_ids,
         REFUSED,
         0,
+    ),
+    Difference(
+        "a blob whose URI leads out of the dataset's folder, also by `..` or a link",
+        "an error that names the place, until `options.trusted_bases` lists it",
+        "is read",
+        "who hands over a dataset should not choose which files its reader shows",
+        _blob_outside,
+        REFUSED,
+        b"secret",
+    ),
+    Difference(
+        "automatic cleanup by settings that the user's lancekit did not write",
+        "a warning, until the user agrees once (`options.trusted_cleanup`)",
+        "versions go",
+        "who hands over a dataset should not choose what its writer loses",
+        _cleanup_of_others,
+        3,
+        2,
     ),
     Difference(
         "`delta` up to a version that is not the handle's",
