@@ -104,7 +104,7 @@ class Changing(Handle):
         read_columns
             The columns that a function gets, hidden ones too; all by default.
         reader_schema
-            The types of the new columns, if rows or a function do not say.
+            The new columns that rows or a function bring, and their types.
         batch_size
             The most rows that a function gets at a time, 8192 by default.
         on
@@ -152,7 +152,7 @@ class Changing(Handle):
             Their key column, by default of the same name.  Its type is the same, or one of whole
             numbers or of text for another: such keys are cast, without loss.
         schema
-            The schema of ``data_obj``, if it does not say.
+            The columns of the rows and their types, as in `write_dataset`.
 
         Rows without a match get nulls; a null key matches nothing.  With a Spark DataFrame, or a
         dataset of ``lk.options.spark_threshold_rows`` while a session is active, Spark joins and

@@ -30,8 +30,7 @@ from lancekit.operations.auto_cleanup import auto_cleanup_config
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
-from lancekit.operations.write import write_rows
-from lancekit.pipeline.source import open_source
+from lancekit.operations.write import open_rows, write_rows
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.reading import Reading
@@ -327,7 +326,8 @@ def write_dataset(
     uri
         Where; or a handle, for the branch and version that it is at.
     schema
-        The schema of the rows, if they do not say.
+        The columns of the rows and their types, to which they are cast if no value changes: see
+        the page on casts.  Keys that no dict of a list has are null.
     mode
         ``"create"`` (there must be none yet), ``"append"`` or ``"overwrite"``; the latter two
         create the dataset if there is none.
@@ -426,10 +426,11 @@ def write_dataset(
     )
     if isinstance(uri, LanceDataset):
         uri._check_movable()
-        snapshot = write_rows(open_source(data_obj, schema), uri._snapshot, settings)
-        return uri._other(snapshot)
+        source, target = open_rows(data_obj, schema, uri._snapshot, mode)
+        return uri._other(write_rows(source, target, settings))
     line = open_line(
         check_place(uri), storage_options, manifest_store=manifest_store, commit_lock=commit_lock
     )
-    snapshot = write_rows(open_source(data_obj, schema), line, settings)
+    source, target = open_rows(data_obj, schema, line, mode)
+    snapshot = write_rows(source, target, settings)
     return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})

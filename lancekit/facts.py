@@ -6,7 +6,6 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.commit.snapshot import Snapshot
-from lancekit.format.extensions import resolved_schema
 from lancekit.format.manifest import BasePath
 from lancekit.schema import LanceSchema
 
@@ -27,7 +26,7 @@ class Facts:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of this version."""
-        return resolved_schema(self._snapshot.manifest.schema.to_arrow())
+        return self._snapshot.row_schema
 
     @property
     def lance_schema(self) -> LanceSchema:

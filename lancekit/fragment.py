@@ -28,9 +28,8 @@ from lancekit.not_offered import PartOfPylance
 from lancekit.operations.check_operation import described_file
 from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.validate import validate_fragment
-from lancekit.operations.write import stage_rows
+from lancekit.operations.write import open_rows, stage_rows
 from lancekit.pipeline.mark import MarkTask, find_rows
-from lancekit.pipeline.source import open_source
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.blobs import blob_view
@@ -349,7 +348,8 @@ def write_fragments(
         target: Snapshot | Line = dataset_uri._snapshot
     else:
         target = open_line(check_place(dataset_uri), storage_options)
-    staged = stage_rows(open_source(data, schema), target, settings)
+    source, target = open_rows(data, schema, target, mode)
+    staged = stage_rows(source, target, settings)
     if return_transaction:
         return staged.as_transaction(settings)
     return list(staged.operation.fragments)

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.format.fragment import Fragment
-from lancekit.operations.add_columns import NewColumns
+from lancekit.operations.add_columns import NewColumns, rows_like
 from lancekit.operations.fragment_changes import (
     add_to_fragment,
     join_to_fragment,
@@ -68,10 +68,9 @@ class ChangingFragment:
         tuple
             The fragment with a new file, and the schema to commit.
         """
-        table = as_reader(data_obj, schema).read_all()
-        fragment, schema = join_to_fragment(
-            self._dataset._snapshot, self.source, table, left_on, right_on or left_on
-        )
+        snapshot, on = self._dataset._snapshot, right_on or left_on
+        table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
+        fragment, schema = join_to_fragment(snapshot, self.source, table, left_on, on)
         return fragment, LanceSchema(schema)
 
     def update_columns(
@@ -93,7 +92,7 @@ class ChangingFragment:
         left_on, right_on
             The key column of the fragment, and of the rows.
         schema
-            The schema of ``data_obj``, if it does not say.
+            The columns of the rows and their types, as in `lancekit.write_dataset`.
         with_offsets
             Return the offsets of the matched rows too, as a portable Roaring bitmap.
 
@@ -102,8 +101,7 @@ class ChangingFragment:
         tuple
             The fragment, the ids of the fields that were written, and maybe the offsets.
         """
-        table = as_reader(data_obj, schema).read_all()
-        fragment, ids, rows = update_in_fragment(
-            self._dataset._snapshot, self.source, table, left_on, right_on or left_on
-        )
+        snapshot, on = self._dataset._snapshot, right_on or left_on
+        table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
+        fragment, ids, rows = update_in_fragment(snapshot, self.source, table, left_on, on)
         return (fragment, ids, bytes(rows.serialize())) if with_offsets else (fragment, ids)

@@ -25,7 +25,7 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.pipeline.inputs import is_spark_dataframe, owned
 from lancekit.pipeline.merge import MergeClauses
 from lancekit.pipeline.runner import Choice, choose_source
-from lancekit.pipeline.source import open_source
+from lancekit.pipeline.source import Source, open_source
 
 __all__ = ["MergeInsertBuilder"]
 
@@ -65,6 +65,9 @@ class MergeInsertBuilder(PartOfPylance):
                 "target_bases and target_all_bases were given.", hint="Call one of the two."
             )
         return self._with(files=files)
+
+    def _rows(self, data: Any, schema: pa.Schema | None) -> Source:
+        return open_source(data, schema, self._handle._snapshot.row_schema)
 
     # ---- what to do
 
@@ -230,7 +233,7 @@ class MergeInsertBuilder(PartOfPylance):
             The rows, whose keys are looked at; a reader is read to its end.  Without them it is
             told what can be without knowing their number.
         schema
-            The schema of ``data_obj``, if it does not say.
+            As in `execute`; of rows that are not given yet, too.
 
         Raises
         ------
@@ -241,7 +244,7 @@ class MergeInsertBuilder(PartOfPylance):
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         if data_obj is None:
             return explain_unknown_merge(snapshot, clauses, schema, _choice(None))
-        with open_source(data_obj, schema) as source:
+        with self._rows(data_obj, schema) as source:
             return explain_merge(snapshot, source, clauses, _choice(data_obj))
 
     def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
@@ -278,7 +281,7 @@ class MergeInsertBuilder(PartOfPylance):
         """
         snapshot = self._handle._snapshot
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-        source = open_source(owned(data_obj, schema), schema)
+        source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
         choice = _choice(data_obj)
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
 
@@ -308,7 +311,7 @@ class MergeInsertBuilder(PartOfPylance):
             pandas, Arrow (table, batches, reader), Polars, another dataset, or a Spark DataFrame
             (runs on Spark).
         schema
-            The schema of ``data_obj``, if it does not say.
+            The columns of the rows and their types, as in `write_dataset`.
 
         Returns
         -------
@@ -328,7 +331,7 @@ class MergeInsertBuilder(PartOfPylance):
         RetriesExhaustedError
             Other writers landed before every attempt.
         """
-        with open_source(data_obj, schema) as source:
+        with self._rows(data_obj, schema) as source:
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
@@ -359,7 +362,7 @@ class MergeInsertBuilder(PartOfPylance):
         SchemaMismatchError, DuplicateKeysError, MatchedRowsError
             As in `execute`.
         """
-        with open_source(data_obj, schema) as source:
+        with self._rows(data_obj, schema) as source:
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)

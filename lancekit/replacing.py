@@ -45,7 +45,7 @@ class Replacing(Handle):
         read_columns
             The columns that a function gets, hidden ones too; all by default.
         reader_schema
-            The columns that a function or rows bring, if they do not say.
+            The columns that a function or rows bring, and their types.
         batch_size
             The most rows that a function gets at a time, 8192 by default.
         conflict_retries, retry_timeout

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.commit.line import Line
@@ -18,6 +19,7 @@ from lancekit.errors import (
 )
 from lancekit.format import names
 from lancekit.format.deletions import decode_deletions
+from lancekit.format.extensions import resolved_schema
 from lancekit.format.fragment import DataFile, DeletionFile, Fragment
 from lancekit.format.index import IndexMetadata, parse_index_section
 from lancekit.format.manifest import (
@@ -98,6 +100,11 @@ class Snapshot:
     def branch(self) -> str | None:
         """The branch, ``None`` for main."""
         return self.manifest.branch
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The schema of rows as users have them, with the extension types of this process."""
+        return resolved_schema(self.manifest.schema.to_arrow())
 
     @property
     def store(self) -> Store:

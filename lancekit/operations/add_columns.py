@@ -44,6 +44,7 @@ __all__ = [
     "merge_rows",
     "plan_addition",
     "plan_join",
+    "rows_like",
 ]
 
 
@@ -112,7 +113,7 @@ def merge_rows(
         Rows on Spark, of which none is the last, have the same key.
     """
     on = right_on or left_on
-    source = _join_source(snapshot, data, schema, on)
+    source = _join_source(snapshot, data, schema, left_on, on)
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
@@ -130,12 +131,23 @@ def merge_rows(
         return retried(snapshot, attempt, RetryPolicy())[0]
 
 
-def _join_source(snapshot: Snapshot, data: Any, schema: pa.Schema | None, on: str) -> Source:
+def rows_like(snapshot: Snapshot, left_on: str, right_on: str) -> pa.Schema:
+    """Return the schema that rows found by a key come closest to, as far as it is known."""
+    known = {field.name: field for field in snapshot.row_schema}
+    if left_on in known:
+        known[right_on] = known[left_on].with_name(right_on)
+    return pa.schema(list(known.values()))
+
+
+def _join_source(
+    snapshot: Snapshot, data: Any, schema: pa.Schema | None, left_on: str, on: str
+) -> Source:
     """Return rows where they are to be joined: with a large dataset this is on Spark."""
+    like = rows_like(snapshot, left_on, on)
     if is_spark_dataframe(data) or choose_engine(snapshot.manifest.num_rows).engine == "local":
         with options(engine="auto"):
-            return open_source(data, schema)
-    table = as_reader(data, schema).read_all()
+            return open_source(data, schema, like)
+    table = as_reader(data, schema, like).read_all()
     if on in table.column_names:
         backwards = table.column(on).combine_chunks()[::-1]
         last = table.num_rows - 1 - KeyTable((on,), (backwards,)).first_rows

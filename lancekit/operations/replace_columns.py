@@ -106,7 +106,7 @@ def plan_replacement(current: Snapshot, new: NewColumns) -> Replacement:
     if isinstance(given, Mapping):
         return _assigned(current, check_updates(given))
     if is_stream(given):
-        reader = as_reader(given, new.schema)
+        reader = as_reader(given, new.schema, current.row_schema)
         stored = _stored(current, reader.schema.names)
         plan = plan_cast(reader.schema, stored.to_arrow())
         streamed = Streamed(cast_all(plan, reader), stored.to_arrow())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -31,7 +31,7 @@ from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.write_places import bases_of, chosen_places
 from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
-from lancekit.pipeline.source import Source
+from lancekit.pipeline.source import Source, open_source
 from lancekit.pipeline.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
@@ -45,6 +45,7 @@ __all__ = [
     "WritePlan",
     "WriteSettings",
     "commit_staged",
+    "open_rows",
     "plan_write",
     "stage_rows",
     "write_rows",
@@ -135,6 +136,20 @@ class WritePlan:
             storage_version=self.task.storage_version,
             places=self.task.places,
         )
+
+
+def open_rows(
+    data: Any, schema: pa.Schema | None, target: Line | Snapshot, mode: str
+) -> tuple[Source, Line | Snapshot]:
+    """Open rows that are to be written; return them, and the version that they are written for.
+
+    Python's values get the types of the dataset that they are appended to.
+    """
+    if mode == "append" and isinstance(target, Line):
+        target = _current(target) or target
+    appended = mode == "append" and isinstance(target, Snapshot)
+    like = target.row_schema if appended and isinstance(target, Snapshot) else None
+    return open_source(data, schema, like), target
 
 
 def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Snapshot:

@@ -29,10 +29,14 @@ def _show(field: pa.Field) -> str:
     return f"{field.type}{'' if field.nullable else ' not null'}"
 
 
-def _mismatch(lines: list[str], hint: str, **context: Any) -> SchemaMismatchError:
+#: whose schema rows are cast to, and what an error calls it
+_CALLED = {"the dataset": "the dataset's schema", "schema=": "schema="}
+
+
+def _mismatch(lines: list[str], hint: str, whose: str, **context: Any) -> SchemaMismatchError:
     listed = [f"  {line}." for line in lines]
     return SchemaMismatchError(
-        "the rows do not fit the dataset's schema:", details=listed, hint=hint, **context
+        f"the rows do not fit {_CALLED[whose]}:", details=listed, hint=hint, **context
     )
 
 
@@ -72,16 +76,24 @@ class CastPlan:
         The schema of the batches that come in.
     target
         The schema of the batches that go out.
+    whose
+        Whose schema that is, for messages: ``"the dataset"``, or ``"schema="`` for an argument.
+    first
+        A plan for the same columns that is followed before this one.
     """
 
     source: pa.Schema
     target: pa.Schema
+    whose: str = "the dataset"
+    first: CastPlan | None = None
 
     @property
     def is_identity(self) -> bool:
         """Whether batches already have the target's types, in order (nulls are checked anyway)."""
         return bool(
-            self.source.names == self.target.names and self.source.types == self.target.types
+            self.first is None
+            and self.source.names == self.target.names
+            and self.source.types == self.target.types
         )
 
     def apply(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
@@ -108,6 +120,11 @@ class CastPlan:
     def _column(self, batch: pa.RecordBatch, field: pa.Field, first_row: int) -> pa.Array:
         at = batch.schema.get_field_index(field.name)
         values = pa.nulls(batch.num_rows, field.type) if at < 0 else batch.column(at)
+        if self.first is not None and at >= 0:
+            values = self.first._cast(values, self.first.target.field(field.name), first_row)
+        return self._cast(values, field, first_row)
+
+    def _cast(self, values: pa.Array, field: pa.Field, first_row: int) -> pa.Array:
         try:
             result = cast_array(values, field.type)
         except LossError as loss:
@@ -115,6 +132,7 @@ class CastPlan:
             raise _mismatch(
                 [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
                 _cast_hint(field, values.type),
+                self.whose,
                 column=field.name,
                 row=row,
                 value=loss.value,
@@ -126,6 +144,7 @@ class CastPlan:
             raise _mismatch(
                 [f"{field.name}: row {row} is null, and the column takes no nulls"],
                 f"Fill or drop the nulls of {field.name!r}.",
+                self.whose,
                 column=field.name,
                 row=row,
                 value=None,
@@ -133,7 +152,13 @@ class CastPlan:
         return result
 
 
-def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = False) -> CastPlan:
+def plan_cast(
+    source: pa.Schema,
+    target: pa.Schema,
+    *,
+    allow_missing: bool = False,
+    whose: str = "the dataset",
+) -> CastPlan:
     """Compare the schema of incoming rows with the dataset's, and plan the casts.
 
     Parameters
@@ -144,6 +169,8 @@ def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = Fal
         The dataset's schema.
     allow_missing
         Whether nullable columns of the target may be left out; they become null.
+    whose
+        Whose schema the target is, as in `CastPlan`.
 
     Raises
     ------
@@ -163,6 +190,7 @@ def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = Fal
         raise _mismatch(
             [f"{name}: there are several columns of this name" for name in repeated],
             "Rename all but one.",
+            whose,
             repeated=repeated,
         )
     given = {field.name: field for field in source}
@@ -179,17 +207,18 @@ def plan_cast(source: pa.Schema, target: pa.Schema, *, allow_missing: bool = Fal
         if name in given and find_rule(given[name].type, field.type) is None
     }
     if not (unexpected or missing or clashes):
-        return CastPlan(source=source, target=target)
+        return CastPlan(source=source, target=target, whose=whose)
 
     renames = _likely_renames(unexpected, set(wanted) - set(given))
     lines = [
-        *(f"+ {f.name}: {_show(f)}, not in the dataset{_guess(renames, f)}" for f in unexpected),
+        *(f"+ {f.name}: {_show(f)}, not in {whose}{_guess(renames, f)}" for f in unexpected),
         *(f"- {f.name}: {_show(f)}, missing in the rows" for f in missing),
-        *(f"~ {name}: {s} in the rows, {t} in the dataset" for name, (s, t) in clashes.items()),
+        *(f"~ {name}: {s} in the rows, {t} in {whose}" for name, (s, t) in clashes.items()),
     ]
     raise _mismatch(
         lines,
-        _hint(target, unexpected, missing, clashes, renames),
+        _hint(target, unexpected, missing, clashes, renames, whose),
+        whose,
         unexpected=[f.name for f in unexpected],
         missing=[f.name for f in missing],
         types={name: (str(s), str(t)) for name, (s, t) in clashes.items()},
@@ -219,6 +248,7 @@ def _hint(
     missing: list[pa.Field],
     clashes: Mapping[str, tuple[pa.DataType, pa.DataType]],
     renames: Mapping[str, str],
+    whose: str,
 ) -> str:
     if renames:
         return "Rename " + ", ".join(f"{a!r} to {b!r}" for a, b in renames.items()) + "."
@@ -226,7 +256,7 @@ def _hint(
         name, (source, _) = next(iter(clashes.items()))
         return _cast_hint(target.field(name), source)
     if unexpected:
-        return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to the dataset."
+        return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to {whose}."
     return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."
 
 
@@ -322,7 +352,67 @@ does not, as long as it has none.
 """
 
 
+_VALUES = """
+## With a schema
+
+`schema=` says which columns the rows have, and of what types: rows of any kind are cast to it by
+this table, and then to the dataset's. Columns that it does not have, or that the rows do not have,
+are an error; keys that no dict of a list has are null, and index levels that it does not name are
+left out.
+
+## Python's values
+
+What has a type keeps it: Arrow data, NumPy's arrays, the typed columns of pandas and Polars. Lists
+of dicts, dicts of lists and pandas' columns of objects hold Python's values, which first become
+what holds all of them as they are, and are then cast by the table above to the dataset's types or
+those of `schema=`. So nanoseconds stay where there are some, and a date among datetimes is its
+midnight; a fraction that goes into a column of whole numbers, a time of day into one of dates, or a
+field into a struct that lacks it is an error that names the column, row and value.
+
+| values | become |
+|---|---|
+"""
+
+_PYTHON = (
+    ("`bool`, `str`, `bytes`", "the same; never one another"),
+    (
+        "`int`, whole numbers of NumPy",
+        "`int64`, `uint64` if they do not fit; NumPy's own width if all have it",
+    ),
+    ("`float`, or with whole numbers among them", "`double`, or NumPy's own width"),
+    ("`Decimal`, or with whole numbers among them", "`decimal128`, `decimal256`"),
+    ("`date`", "`date32`"),
+    (
+        "`datetime`, `pandas.Timestamp`, `numpy.datetime64`, or with dates among them",
+        "`timestamp[us]`, or `[ns]` if any has nanoseconds; all with a time zone, or none",
+    ),
+    ("`time`, without a time zone", "`time64[us]`"),
+    (
+        "`timedelta`, `pandas.Timedelta`, `numpy.timedelta64`",
+        "`duration[us]`, or `[ns]` if any has nanoseconds",
+    ),
+    ("`UUID`", "`arrow.uuid`, or its bytes if the column holds bytes"),
+    ("lists, tuples, sets, arrays", "a list; a map of pairs, if the column is one"),
+    ("dicts", "a struct with every field that occurs; a map, if the column is one"),
+    ("`None`, `pandas.NA`, `NaT`; NaN in a column of objects", "null"),
+)
+
+_MORE = """
+Python has but one width of floats: where `schema=` names a narrower one, floats in Python's rows
+are rounded to it. Without `schema=`, and of arrays that have a type, a float that would change is
+an error like any other value.
+
+## The index of a pandas frame
+
+A level that has a name is a column of that name, behind the frame's own. One that has none, or the
+name of a column, is `__index_level_0__`, or the next of these that is free. Row numbers without a
+name are left out: a range, and, with a warning, other whole numbers in an index of one level,
+unless the dataset or `schema=` has the column. A frame's `attrs` are not kept.
+"""
+
+
 def document() -> str:
     """Render the table of casts: the text of ``docs/casts.md``."""
     rows = [f"| {rule.source} | {rule.target} | {rule.condition} |\n" for rule in RULES]
-    return _INTRODUCTION + "".join(rows)
+    python = [f"| {values} | {kinds} |\n" for values, kinds in _PYTHON]
+    return "".join([_INTRODUCTION, *rows, _VALUES, *python, _MORE])

@@ -221,12 +221,14 @@ class Converted:
 
 
 def returned_rows(
-    function: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch
+    function: Callable[[pa.RecordBatch], Any],
+    batch: pa.RecordBatch,
+    like: pa.Schema | None = None,
 ) -> pa.RecordBatchReader:
     """Call a user's function on a batch; ``InvalidTypeError`` if it does not return rows."""
     returned = function(batch)
     try:
-        return as_reader(returned)
+        return as_reader(returned, like=like)
     except InvalidTypeError as error:
         inner = getattr(function, "func", function)  # of a batch_udf or a partial
         name = getattr(inner, "__name__", repr(inner))
@@ -256,7 +258,7 @@ class Made:
 
     def call(self, batch: pa.RecordBatch) -> pa.Table:
         """Call the function on one batch, and check what it returns."""
-        made = returned_rows(self.function, batch).read_all()
+        made = returned_rows(self.function, batch, self.schema).read_all()
         if made.num_rows != batch.num_rows:
             raise InvalidArgumentError(
                 f"The function gave {made.num_rows} rows for {batch.num_rows}.",

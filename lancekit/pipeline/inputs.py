@@ -8,13 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, cast
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
+from lancekit.pipeline._value_casts import LossError
+from lancekit.pipeline.casts import plan_cast
+from lancekit.pipeline.frames import frame_columns, series_array
+from lancekit.pipeline.python_values import Guide, python_array, towards
 from lancekit.scan.scanner import Scan
 
 __all__ = [
@@ -65,37 +71,51 @@ def _loaded_type(module: str, name: str) -> tuple[type, ...]:
     return (found,) if isinstance(found, type) else ()
 
 
-def _from_pandas(frame: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Keep the levels of the index that have a name; row numbers are no column.
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What is known of the rows' columns before they are read."""
 
-    An index without a name that is no row number holds data too: it becomes
-    ``__index_level_0__``, as in the reference.
-    """
-    levels = [name for name in frame.index.names if name is not None]
-    if not levels and frame.index.nlevels == 1 and frame.index.dtype.kind not in "iu":
-        frame = frame.assign(__index_level_0__=frame.index)
+    schema: pa.Schema | None = None
+    like: pa.Schema | None = None
+
+    @property
+    def names(self) -> set[str]:
+        known = self.like if self.schema is None else self.schema
+        return set() if known is None else set(known.names)
+
+    def guide(self, name: str, *, nan_is_null: bool = False) -> Guide:
+        """Return what a column's Python values are to become."""
+        given = self.schema is not None and name in self.schema.names
+        known = self.schema if given else self.like
+        kind = known.field(name).type if known is not None and name in known.names else None
+        return Guide(kind, given=given, nan_is_null=nan_is_null)
+
+
+def _from_pandas(frame: Any, asked: _Asked) -> pa.RecordBatchReader:
     try:
-        if levels and (schema is None or set(levels) & set(schema.names)):
-            frame = frame.reset_index(levels).reset_index(drop=True)
-        return pa.Table.from_pandas(frame, preserve_index=False).to_reader()
-    except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError) as error:
-        reason = "; ".join(str(part).strip() for part in error.args)
+        columns = dict(frame_columns(frame, asked.names, only=asked.schema is not None))
+    except ValueError as error:
         raise SchemaMismatchError(
-            f"the pandas frame does not make a table: {reason}.",
-            hint="Give every column one type, and a name of its own.",
+            f"the pandas frame does not make a table: {error}.",
+            hint="Give every column a name of its own.",
         ) from error
+    arrays = {
+        name: _column(name, series, asked.guide(name, nan_is_null=True))
+        for name, series in columns.items()
+    }
+    return pa.table(arrays).to_reader()
 
 
-def _from_batches(items: Iterable[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _from_batches(items: Iterable[Any], asked: _Asked) -> pa.RecordBatchReader:
     """Stream record batches or tables; the first one says what the schema is."""
     batches = _flatten(iter(items))
     first = next(batches, None)
     if first is None:
-        if schema is None:
+        if asked.schema is None:
             raise InvalidTypeError(
                 "an empty list of rows has no schema.", hint="Pass schema= with the columns."
             )
-        return schema.empty_table().to_reader()
+        return asked.schema.empty_table().to_reader()
     return pa.RecordBatchReader.from_batches(
         first.schema, _of_one_schema(first.schema, chain([first], batches))
     )
@@ -134,33 +154,24 @@ def _of_one_schema(
         yield batch
 
 
-def _from_sequence(data: Sequence[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
     if data and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
+        if asked.schema is not None:
+            names |= dict.fromkeys(asked.schema.names)
         # Arrow alone would take the names from the first row and drop every later one.
         columns = {name: [row.get(name) for row in data] for name in names}
-        return _from_columns(columns, schema)
-    return _from_batches(data, schema)
+        return _from_columns(columns, asked)
+    return _from_batches(data, asked)
 
 
-def _from_columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
-    """Build columns from Python values: those that the schema names get its types."""
-    types = {} if schema is None else {field.name: field.type for field in schema}
-    arrays: dict[str, Any] = {}
-    for name, values in data.items():
-        try:
-            arrays[name] = (
-                values
-                if isinstance(values, pa.Array | pa.ChunkedArray)
-                else pa.array(values, types.get(name))
+def _from_columns(data: Mapping[str, Any], asked: _Asked) -> pa.RecordBatchReader:
+    for name in data:
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"a column is called {name!r:.60}.", hint="Pass the names of columns as text."
             )
-        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, TypeError) as error:
-            expected = f" of type {types[name]}" if name in types else ""
-            raise SchemaMismatchError(
-                f"the values of {name!r} do not make a column{expected}: "
-                f"{str(error).splitlines()[0]}.",
-                column=name,
-            ) from error
+    arrays = {name: _column(name, data[name], asked.guide(name)) for name in data}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} ({length})" for name, length in lengths.items())
@@ -168,15 +179,53 @@ def _from_columns(data: Mapping[str, Any], schema: pa.Schema | None) -> pa.Recor
     return pa.table(arrays).to_reader()
 
 
-def _from_scanner(scanner: Any, _schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
+    """Make one column: what has a type keeps it, Python's objects get the one that holds them."""
+    try:
+        return _column_array(values, guide)
+    except LossError as loss:
+        raise SchemaMismatchError(
+            f"the values of {name!r} do not make a column: "
+            f"{loss.value!r:.100} in row {loss.index} {loss.reason}.",
+            hint="Bring the values of a column to one type.",
+            column=name,
+            row=loss.index,
+            value=loss.value,
+        ) from loss
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise SchemaMismatchError(
+            f"the values of {name!r} do not make a column: {str(error).splitlines()[0]}.",
+            column=name,
+        ) from error
+
+
+def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if isinstance(values, str | bytes):
+        raise TypeError(f"{values!r:.60} is one value")
+    if isinstance(values, _loaded_type("pandas", "Series")):
+        return series_array(values, guide)
+    if isinstance(values, np.ndarray):
+        return _column_array(list(values), guide) if values.dtype == object else pa.array(values)
+    if hasattr(values, "__arrow_c_stream__"):
+        return pa.chunked_array(values)
+    if hasattr(values, "__arrow_array__") or hasattr(values, "__arrow_c_array__"):
+        return pa.array(values)
+    if hasattr(values, "__array__"):
+        return _column_array(np.asarray(values), guide)
+    return towards(python_array(values if isinstance(values, list) else [*values], guide), guide)
+
+
+def _from_scanner(scanner: Any, _asked: _Asked) -> pa.RecordBatchReader:
     return scanner.to_reader()
 
 
-def _from_scanned(dataset: Any, _schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _from_scanned(dataset: Any, _asked: _Asked) -> pa.RecordBatchReader:
     return dataset.scanner().to_reader()
 
 
-def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, pa.Schema | None], Any]]]:
+def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]]:
     """List the known types and how each becomes a reader, the special before the general."""
     yield (pa.RecordBatchReader,), lambda data, _: data
     yield (pa.Table,), lambda data, _: data.to_reader()
@@ -199,7 +248,9 @@ def _not_rows(data: object) -> InvalidTypeError:
     )
 
 
-def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+def as_reader(
+    data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
+) -> pa.RecordBatchReader:
     """Turn rows of any accepted kind into one stream of record batches.
 
     Parameters
@@ -208,33 +259,53 @@ def as_reader(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReade
         A pyarrow ``Table``, ``RecordBatch``, ``RecordBatchReader``, ``Dataset`` or ``Scanner``; a
         `LanceDataset`, a fragment or a scanner of one; a list or another iterable of record
         batches; a pandas or Polars frame; a dict of columns; a list of dicts; or any object with
-        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  The row numbers of a pandas frame are
-        dropped; index levels that have a name are columns.
+        ``__arrow_c_stream__`` or ``__arrow_c_array__``.  Index levels of a pandas frame are
+        columns, but for row numbers without a name.
     schema
-        The types that Python values get, and the columns of an input without any batch.  Arrow
-        data keep their own types: casting is the next step.  An extension type becomes its
-        storage type; the field's metadata name it.
+        The columns that the rows have, and their types: to these they are cast, if nothing is
+        lost.  Keys that no dict of a list has are null.
+    like
+        The schema that they will be cast to later, as far as it is known: Python's values become
+        what comes closest to its types, and what has a type keeps it.
+
+    Extension types become their storage types; the fields' metadata name them.
 
     Raises
     ------
     InvalidTypeError
         Anything else.  (A Spark DataFrame is not read here.)
     SchemaMismatchError
-        Batches of different schemas, columns of different lengths or of mixed values, or rows
-        without columns.
+        Batches of different schemas, columns of different lengths or of mixed values, rows without
+        columns, or such as do not fit the schema.
 
     Examples
     --------
     >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
-    reader = _reader(data, schema)
+    reader = _reader(data, _Asked(schema, like))
     if not reader.schema.names and getattr(data, "num_rows", None):
         raise SchemaMismatchError(
             f"{data.num_rows} rows have no columns, so they hold nothing to write.",
             hint="Select the columns that are meant.",
         )
-    return _in_stored_form(reader)
+    stored = _in_stored_form(reader)
+    return stored if schema is None else _cast_to(stored_schema(schema), stored)
+
+
+def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
+    """Bring rows to the schema that the caller named, and to nothing less."""
+    if reader.schema.equals(schema, check_metadata=True):
+        return reader
+    plan = plan_cast(reader.schema, schema, whose="schema=")
+
+    def cast_batches() -> Iterator[pa.RecordBatch]:
+        row = 0
+        for batch in reader:
+            yield plan.apply(batch, row)
+            row += batch.num_rows
+
+    return pa.RecordBatchReader.from_batches(schema, cast_batches())
 
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
@@ -246,21 +317,21 @@ def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_batches(schema, batches)
 
 
-def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+def _reader(data: Any, asked: _Asked) -> pa.RecordBatchReader:
     for types, convert in _sources():
         if isinstance(data, types):
-            return cast(pa.RecordBatchReader, convert(data, schema))
+            return cast(pa.RecordBatchReader, convert(data, asked))
     try:
         if hasattr(data, "__arrow_c_stream__"):
             return pa.RecordBatchReader.from_stream(data)
         if hasattr(data, "__arrow_c_array__"):
-            return _reader(pa.record_batch(data), None)
+            return _reader(pa.record_batch(data), asked)
     except pa.ArrowInvalid as error:
         raise _not_rows(data) from error  # one column, not a table
     if isinstance(data, list | tuple):
-        return _from_sequence(data, schema)
+        return _from_sequence(data, asked)
     if isinstance(data, Iterable) and not isinstance(data, str | bytes | pa.Array):
-        return _from_batches(data, schema)
+        return _from_batches(data, asked)
     raise _not_rows(data)
 
 
@@ -328,7 +399,7 @@ def replayable(data: Any, schema: pa.Schema | None = None) -> Any:
     return data if is_replayable(data) else as_reader(data, schema).read_all()
 
 
-def owned(data: Any, schema: pa.Schema | None = None) -> Any:
+def owned(data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> Any:
     """Return rows that stay as they are when the caller changes theirs.
 
     Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call
@@ -345,7 +416,7 @@ def owned(data: Any, schema: pa.Schema | None = None) -> Any:
     """
     if not isinstance(data, (Mapping, *_loaded_type("pandas", "DataFrame"))):
         return data
-    reader, copy = as_reader(data, schema), pa.BufferOutputStream()
+    reader, copy = as_reader(data, schema, like), pa.BufferOutputStream()
     with pa.ipc.new_stream(copy, reader.schema) as writer:
         for batch in reader:
             writer.write_batch(batch)

@@ -26,7 +26,6 @@ __all__ = [
     "choose_engine",
     "choose_runner",
     "choose_source",
-    "make_spark_source",
     "register_spark",
     "spark_engine",
 ]
@@ -179,9 +178,3 @@ def _known_rows(data: Any) -> int | None:
     # pandas, Polars and whatever else is a table; a dataset counts by its metadata
     is_table = any(hasattr(data, name) for name in ("__arrow_c_stream__", "count_rows"))
     return len(data) if is_table and isinstance(data, Sized) else None
-
-
-def make_spark_source(data: Any, schema: Any, *, is_frame: bool) -> Any | None:
-    """Return data as a source on Spark if it belongs there, else ``None``."""
-    spark = choose_source(data, is_frame=is_frame).engine == "spark"
-    return spark_engine().source(data, schema) if spark else None

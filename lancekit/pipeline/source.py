@@ -20,13 +20,13 @@ from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.columns import ColumnsTask, Joined, write_beside
-from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe
+from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe, scan_of
 from lancekit.pipeline.kept import KeptRows, keep_rows
 from lancekit.pipeline.match import MatchPlan, choose_match
 from lancekit.pipeline.merge import MergeClauses, MergeWork
 from lancekit.pipeline.merge_locally import merge_locally
 from lancekit.pipeline.rewrite_columns import rewrite_locally
-from lancekit.pipeline.runner import LocalRunner, make_spark_source
+from lancekit.pipeline.runner import LocalRunner, choose_source, spark_engine
 from lancekit.pipeline.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.write import WriteTask, write_fragments
 from lancekit.progress import FragmentWriteProgress
@@ -249,17 +249,28 @@ def _check_no_null(batch: pa.RecordBatch, keys: Sequence[str], first_row: int) -
             )
 
 
-def open_source(data: Any, schema: pa.Schema | None = None) -> Source:
+def open_source(
+    data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
+) -> Source:
     """Return the user's data as a source, on the engine that fits it.
+
+    Parameters
+    ----------
+    data, schema, like
+        As in `as_reader`; or a Spark DataFrame, and the schema that it is cast to.
 
     Raises
     ------
     InvalidTypeError
         The data is of no kind that can be read as rows.
+    SchemaMismatchError
+        They do not fit the schema, or their values make no columns.
     """
-    spark = make_spark_source(data, schema, is_frame=is_spark_dataframe(data))
-    if spark is not None:
-        source: Source = spark
+    is_frame = is_spark_dataframe(data)
+    if choose_source(data, is_frame=is_frame).engine == "spark":
+        if not is_frame and (schema is not None or scan_of(data) is None):
+            data, schema = as_reader(data, schema, like), None
+        source: Source = spark_engine().source(data, schema)
         return source
     bound = None if in_memory(data) else options.source_memory_bytes
-    return LocalSource(as_reader(data, schema), bound)
+    return LocalSource(as_reader(data, schema, like), bound)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.casts import CastPlan
+from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.columns import ColumnsTask
 from lancekit.pipeline.inputs import is_spark_dataframe
 from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
@@ -60,6 +62,8 @@ class SparkSource:
     def __init__(self, frame: DataFrame, schema: pa.Schema, *, ordered: bool = False) -> None:
         self.frame = frame
         self.schema = schema
+        self._own = schema  # of the frame
+        self._given: CastPlan | None = None
         self._ordered = ordered
         self._brought: Brought | None = None
         self._held: Held | None = None
@@ -70,15 +74,23 @@ class SparkSource:
     def open(cls, data: Any, schema: pa.Schema | None) -> SparkSource:
         """Return a Spark DataFrame, or any rows that `as_reader` takes, as a source.
 
+        A schema for a DataFrame is what the tasks cast its rows to first.
+
         Raises
         ------
         UnsupportedTypeError
             A column of a type that Spark, or Arrow, has no equal for.
         InvalidTypeError
             The data are of no kind that can be read as rows.
+        SchemaMismatchError
+            The columns do not become those of the schema.
         """
         if is_spark_dataframe(data):
-            return cls(data, arrow_schema(data.schema))
+            source = cls(data, arrow_schema(data.schema))
+            if schema is not None:
+                source._given = plan_cast(source._own, stored_schema(schema), whose="schema=")
+                source.schema = source._given.target
+            return source
         rows = bring(spark_session(), data, schema)
         source = cls(rows.frame, rows.schema, ordered=True)
         source._brought = rows
@@ -93,7 +105,7 @@ class SparkSource:
         There are at most two partitions per core; the fragments come in the partitions' order.
         ``progress`` is told of them when all are written.
         """
-        schema = self.schema
+        schema, plan = self._own, self._whole(plan)
 
         def work(batches: Iterable[pa.RecordBatch]) -> list[Fragment]:
             return write_fragments(cast_all(plan, restore(batches, schema)), in_turn(task))
@@ -115,6 +127,7 @@ class SparkSource:
         InvalidArgumentError
             The first or last of several rows is to be kept, and the rows have no order.
         """
+        plan = self._whole(plan)
         travel = keys_travel(self._survey(plan, clauses).key_bytes)
         if clauses.dedupe is not None and not (self._ordered and travel):
             raise InvalidArgumentError(
@@ -134,7 +147,7 @@ class SparkSource:
 
     def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
         """Return how a merge of the cast rows would find its keys."""
-        found = self._survey(plan, clauses)
+        found = self._survey(self._whole(plan), clauses)
         return choose_match(
             engine=self.engine,
             source_rows=found.rows,
@@ -152,6 +165,7 @@ class SparkSource:
         dry: bool = False,
     ) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
+        plan = self._whole(plan)
         held = self._hold(plan)
         match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
         if match.strategy in {"broadcast", "shuffle"}:
@@ -163,6 +177,7 @@ class SparkSource:
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str
     ) -> list[Fragment]:
         """Write columns beside the fragments; a key that several rows have is an error."""
+        plan = self._whole(plan)
         held = self._hold(plan)
         return write_joined(held.frame, held.schema, plan, tasks, left_on, right_on)
 
@@ -182,14 +197,18 @@ class SparkSource:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _whole(self, plan: CastPlan) -> CastPlan:
+        """Return a plan with the casts to the schema that the caller named before it."""
+        return plan if self._given is None else replace(plan, first=self._given)
+
     def _hold(self, plan: CastPlan) -> Held:
         if self._held is None:
-            names = [name for name in self.schema.names if name in plan.target.names]
+            names = [name for name in self._own.names if name in plan.target.names]
             read = None if self._brought is None else self._brought.read
             if read is None:
-                self._held = hold(self.frame, self.schema, names)
+                self._held = hold(self.frame, self._own, names)
             else:  # Spark would only keep another copy
-                self._held = Held(read(names), pick(self.schema, names), read)
+                self._held = Held(read(names), pick(self._own, names), read)
         return self._held
 
     def _survey(self, plan: CastPlan, clauses: MergeClauses) -> Survey:

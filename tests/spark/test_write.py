@@ -230,3 +230,41 @@ def test_rows_without_columns_are_refused(spark, tmp_path):
             lk.write_dataset(frame, target, mode=mode)
     assert not (tmp_path / "new").exists()
     assert ds.latest_version == 1
+
+
+def test_a_schema_is_honoured(spark, tmp_path):
+    schema = pa.schema([pa.field("s", pa.large_string(), metadata={"a": "b"}), ("n", pa.int8())])
+    frame = spark.createDataFrame([(1, "a"), (2, "b")], "n long, s string")
+    table = pa.table({"s": ["a", "b"], "n": [1, 2]}, schema)
+    ds = lk.write_dataset(frame, tmp_path / "d", schema=schema)
+    assert ds.schema.equals(schema, check_metadata=True)
+    assert ds.to_table().sort_by("n") == table
+    merge = ds.merge_insert("s").when_matched_update_all().when_not_matched_insert_all()
+    wide = pa.schema({"n": pa.int16(), "s": pa.string()})
+    assert merge.execute(frame, schema=wide)["num_updated_rows"] == 2
+    lossy = spark.createDataFrame([(1, "a"), (70000, "b")], "n long, s string")
+    wide_ds = lk.write_dataset({"n": [1], "s": ["a"]}, tmp_path / "wide")
+    for attempt in (
+        lambda: wide_ds.insert(lossy, schema=wide),
+        lambda: wide_ds.merge_insert("s").when_matched_update_all().execute(lossy, schema=wide),
+        lambda: wide_ds.merge(
+            lossy.toDF("m", "s"), "s", schema=wide.set(0, wide[0].with_name("m"))
+        ),
+    ):
+        with pytest.raises(SchemaMismatchError, match=r"fit schema=:\n.*the value 70000"):
+            attempt()
+    with pytest.raises(SchemaMismatchError, match=r"\+ s: string, not in schema="):
+        lk.write_dataset(frame, tmp_path / "e", schema=pa.schema({"n": pa.int64()}))
+    assert wide_ds.version == 1
+
+
+def test_rows_as_python_objects_get_the_types_of_the_dataset(spark, tmp_path):
+    schema = pa.schema({"t": pa.timestamp("ns"), "m": pa.map_(pa.string(), pa.int64())})
+    rows = [{"t": pd.Timestamp(1), "m": {"a": 1}}, {"t": pd.Timestamp(2), "m": {}}]
+    _, there = both(rows, tmp_path, schema=schema)
+    merge = there.merge_insert("t").when_matched_update_all().when_not_matched_insert_all()
+    with lk.options(engine="spark"):
+        there.insert(rows)
+        assert merge.execute(there.to_table(limit=2).to_pylist())["num_updated_rows"] == 4
+    assert there.count_rows() == 4
+    assert there.schema.types == schema.types

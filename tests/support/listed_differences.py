@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,25 +15,12 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+from tests.support.difference import REFUSED, Difference, tried
+from tests.support.input_differences import OF_INPUTS
+
 __all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
-
-REFUSED = "refused"
-Show = Callable[[ModuleType, str], Any]
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What differs in words, and a program that shows it, with what it shows in each library."""
-
-    what: str
-    here: str
-    there: str
-    why: str
-    show: Show
-    shown_here: Any
-    shown_there: Any
 
 
 def _table(**columns: Any) -> pa.Table:
@@ -46,18 +32,11 @@ def _rows(library: ModuleType, uri: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
-def _tried(work: Callable[[], Any]) -> Any:
-    try:
-        return work()
-    except Exception:  # which error it is differs, too
-        return REFUSED
-
-
 def _merged(
     library: ModuleType, uri: str, source: pa.Table, build: Callable[[Any], Any]
 ) -> list[tuple[Any, ...]] | str:
     builder = build(library.dataset(uri).merge_insert("k"))
-    if _tried(lambda: builder.execute(source)) == REFUSED:
+    if tried(lambda: builder.execute(source)) == REFUSED:
         return REFUSED
     return _rows(library, uri)
 
@@ -145,7 +124,7 @@ def _delta_without_ids(library: ModuleType, uri: str) -> Any:
     library.write_dataset(_table(k=[1]), uri)
     library.write_dataset(_table(k=[2]), uri, mode="append")
     delta = library.dataset(uri).delta(compared_against=1)
-    return _tried(lambda: delta.get_inserted_rows().read_all().num_rows)
+    return tried(lambda: delta.get_inserted_rows().read_all().num_rows)
 
 
 def _delta_at_its_end(library: ModuleType, uri: str) -> Any:
@@ -164,7 +143,7 @@ def _blob_outside(library: ModuleType, uri: str) -> Any:
     settings = {"data_storage_version": "2.2", "allow_external_blob_outside_bases": True}
     library.write_dataset(rows, uri, **settings)
     ds = library.dataset(uri)
-    return _tried(lambda: ds.read_blobs("b", indices=[0])[0][1])
+    return tried(lambda: ds.read_blobs("b", indices=[0])[0][1])
 
 
 def _blobs(library: ModuleType) -> pa.Schema:
@@ -283,6 +262,7 @@ DIFFERENCES = (
         REFUSED,
         [(1, {"a": 1, "b": 3})],
     ),
+    *OF_INPUTS,
     Difference(
         "`delta` of a table without stable row ids",
         "an error",

@@ -1,0 +1,156 @@
+"""Where rows that are handed over become something else than in pylance, on purpose."""
+
+from __future__ import annotations
+
+import datetime as dt
+import warnings
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+
+from tests.support.difference import REFUSED, Difference, tried
+
+__all__ = ["OF_INPUTS"]
+
+
+def _written(library: ModuleType, uri: str, rows: Any, schema: pa.Schema | None = None) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        made = tried(lambda: library.write_dataset(rows, uri, schema=schema))
+    return REFUSED if made == REFUSED else library.dataset(uri).to_table().to_pydict()
+
+
+def _frame(index: Any) -> pd.DataFrame:
+    return pd.DataFrame({"x": [1, 2, 3]}, index=index)
+
+
+def _named_range(library: ModuleType, uri: str) -> Any:
+    return _written(library, uri, _frame(pd.RangeIndex(3, name="k")))
+
+
+def _numbers_without_a_name(library: ModuleType, uri: str) -> Any:
+    return _written(library, uri, _frame(pd.Index([7, 9, 4])))
+
+
+def _notes_of_a_frame(library: ModuleType, uri: str) -> Any:
+    frame = _frame(None)
+    frame.attrs["unit"] = "m"
+    library.write_dataset(frame, uri)
+    return library.dataset(uri).to_table().to_pandas().attrs
+
+
+def _nanoseconds_of_rows(library: ModuleType, uri: str) -> Any:
+    return getattr(_written(library, uri, [{"t": pd.Timestamp(1)}])["t"][0], "nanosecond", 0)
+
+
+def _date_first(library: ModuleType, uri: str) -> Any:
+    five = dt.datetime(2020, 1, 1, 5)
+    return _written(library, uri, [{"t": dt.date(2020, 1, 1)}, {"t": five}])["t"][1]
+
+
+def _fraction(library: ModuleType, uri: str) -> Any:
+    return _written(library, uri, [{"x": 1.5}], pa.schema({"x": pa.int64()}))
+
+
+def _column_more(library: ModuleType, uri: str) -> Any:
+    return _written(library, uri, [{"x": 1, "y": 2}], pa.schema({"x": pa.int8()}))
+
+
+def _schema_of_a_table(library: ModuleType, uri: str) -> Any:
+    schema = pa.schema({"x": pa.int8()})
+    library.write_dataset(pa.table({"x": [1]}), uri, schema=schema)
+    return str(library.dataset(uri).schema.field("x").type)
+
+
+def _rounded_frame(library: ModuleType, uri: str) -> Any:
+    made = _written(library, uri, pd.DataFrame({"x": [0.1]}), pa.schema({"x": pa.float32()}))
+    return made if made == REFUSED else "rounded"
+
+
+OF_INPUTS = (
+    Difference(
+        "a pandas frame whose index is a range with a name",
+        "the index is a column, as every level with a name is",
+        "left out, and kept for pandas alone in the schema's metadata",
+        "who names an index means its values",
+        _named_range,
+        {"x": [1, 2, 3], "k": [0, 1, 2]},
+        {"x": [1, 2, 3]},
+    ),
+    Difference(
+        "a pandas frame whose index is whole numbers without a name, and no range",
+        "left out, with a warning, unless the table or `schema=` has `__index_level_0__`",
+        "a column `__index_level_0__`",
+        "they are what a filter or a sort has left of row numbers, and rows of filtered frames fit "
+        "the table that they are appended to",
+        _numbers_without_a_name,
+        {"x": [1, 2, 3]},
+        {"x": [1, 2, 3], "__index_level_0__": [7, 9, 4]},
+    ),
+    Difference(
+        "`attrs` of a pandas frame, and what pandas notes of its index",
+        "not kept",
+        "kept in the schema's metadata",
+        "they describe one frame, not the rows that come later",
+        _notes_of_a_frame,
+        {},
+        {"unit": "m"},
+    ),
+    Difference(
+        "rows as Python objects: nanoseconds of pandas' timestamps and spans",
+        "kept",
+        "cut to microseconds",
+        "[Python's values](casts.md) stay what they are, or are refused",
+        _nanoseconds_of_rows,
+        1,
+        0,
+    ),
+    Difference(
+        "rows as Python objects: a datetime behind a date",
+        "the date is its midnight, the datetime stays",
+        "loses its time of day",
+        "the same",
+        _date_first,
+        dt.datetime(2020, 1, 1, 5),
+        dt.date(2020, 1, 1),
+    ),
+    Difference(
+        "rows as Python objects: `1.5` where `schema=` says `int64`",
+        "an error",
+        "becomes 1",
+        "the same",
+        _fraction,
+        REFUSED,
+        {"x": [1]},
+    ),
+    Difference(
+        "rows with a column that `schema=` does not have",
+        "an error that names it",
+        "the column is left out",
+        "nothing is lost in silence",
+        _column_more,
+        REFUSED,
+        {"x": [1]},
+    ),
+    Difference(
+        "`schema=` with an Arrow table",
+        "the table is cast to it",
+        "the argument is ignored",
+        "no argument is ignored",
+        _schema_of_a_table,
+        "int8",
+        "int64",
+    ),
+    Difference(
+        "`schema=` with a type that cannot hold a value, such as `float32` for a frame's 0.1",
+        "an error that names the value; floats of Python's rows, which have but one width, are "
+        "rounded",
+        "the value is rounded",
+        "[casts](casts.md) lose nothing",
+        _rounded_frame,
+        REFUSED,
+        "rounded",
+    ),
+)
