@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
@@ -10,6 +10,8 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedEr
 __all__ = [
     "REFUSED",
     "check_count",
+    "check_flag",
+    "check_hints",
     "check_list",
     "check_mapping",
     "check_names",
@@ -33,6 +35,7 @@ REFUSED: Mapping[str, str] = {
     "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
     "table_id": "namespaces are not offered; pass the dataset's path or URI",
     "session": "there is no cache to share",
+    "namespace_client_managed_versioning": "namespaces are not offered",
     "read_params": "reads have no such settings",
     "serialized_manifest": "open the dataset by its path or URI",
 }
@@ -65,6 +68,66 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
             value=number,
         )
     return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
+    if not isinstance(value, bool) and value not in (0, 1):
+        raise InvalidTypeError(
+            f"{name} is {value!r:.80}.", hint="Pass True or False.", argument=name
+        )
+    return bool(value)
+
+
+def _check_columns(name: str, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        check_flag(name, value)
+    else:
+        check_names(name, value)
+
+
+#: arguments of pylance that change no result here (sizes, read-ahead, use of indices), and what
+#: they may be
+_HINTS: Mapping[str, Callable[[str, Any], object]] = {
+    **dict.fromkeys(
+        [
+            "batch_readahead",
+            "block_size",
+            "delete_rate_limit",
+            "fragment_readahead",
+            "index_cache_size",
+            "index_cache_size_bytes",
+            "io_buffer_size",
+            "max_rows_per_group",
+            "metadata_cache_size",
+            "metadata_cache_size_bytes",
+        ],
+        check_count,
+    ),
+    **dict.fromkeys(
+        [
+            "disable_scoring_autoprojection",
+            "enable_stable_row_ids",
+            "ignore_deletions",
+            "prefilter",
+            "preserve_order",
+            "scan_in_order",
+            "use_index",
+            "use_scalar_index",
+            "use_stats",
+            "verbose",
+        ],
+        check_flag,
+    ),
+    "late_materialization": _check_columns,
+}
+
+
+def check_hints(**given: Any) -> None:
+    """Raise ``InvalidTypeError`` for a hint that is no hint; ``None`` asks for nothing."""
+    for name, value in given.items():
+        if value is not None:
+            _HINTS[name](name, value)
 
 
 def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.arguments import check_hints
 from lancekit.blobs import READ_AHEAD, BlobFile
 from lancekit.errors import InvalidArgumentError
 from lancekit.facts import Facts
@@ -67,7 +68,7 @@ class BlobReading(Facts):
 
         The two further ones are hints that change no result.
         """
-        del io_buffer_size, preserve_order
+        check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
         rows = _chosen(ids=ids, addresses=addresses, indices=indices)
         found, places = self._places(blob_column, *rows)
         return list(zip(found.tolist(), read_blobs(places), strict=True))
@@ -92,7 +93,7 @@ class BlobReading(Facts):
         io_buffer_size, preserve_order
             Hints that change no result.
         """
-        del io_buffer_size, preserve_order
+        check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
         if selector not in ("ids", "addresses", "indices"):
             raise InvalidArgumentError(
                 f"selector is {selector!r}.", hint="Choose 'ids', 'addresses' or 'indices'."

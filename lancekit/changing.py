@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count
+from lancekit.arguments import check_count, check_flag, check_hints
 from lancekit.dictionaries import AlterColumn
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, add_columns, merge_rows
 from lancekit.operations.cleanup import CleanupExplanation, clean_up, explain_cleanup
-from lancekit.operations.cleanup_plan import CleanupStats, cleanup_request
+from lancekit.operations.cleanup_plan import CleanupRequest, CleanupStats, cleanup_request
 from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import UpdateResult
@@ -273,7 +273,7 @@ class Changing(Handle):
         >>> ds.cleanup_old_versions(timedelta(0)).old_versions
         1
         """
-        request = cleanup_request(
+        request = _cleanup(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         limits = {
@@ -308,8 +308,8 @@ class Changing(Handle):
 
         The others are those of `cleanup_old_versions`.
         """
-        del delete_rate_limit  # nothing is removed
-        request = cleanup_request(
+        check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
+        request = _cleanup(
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         most = check_count("max_files", max_files, least=1)
@@ -319,3 +319,11 @@ class Changing(Handle):
     def optimize(self) -> DatasetOptimizer:
         """The maintenance of the dataset's files."""
         return DatasetOptimizer(self)
+
+
+def _cleanup(
+    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
+) -> CleanupRequest:
+    check_flag("delete_unverified", unverified)
+    check_flag("error_if_tagged_old_versions", tagged)
+    return cleanup_request(older_than, retain_versions, unverified, tagged, versions)

@@ -8,8 +8,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Self
 
-from lancekit.arguments import check_count, check_list, check_mapping, refuse
-from lancekit.commit.line import Line, open_line
+from lancekit.arguments import check_count, check_flag, check_list, check_mapping, refuse
+from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.names import ManifestNaming
@@ -96,9 +96,9 @@ class Committing(Handle):
         >>> ds.config(), ds.read_transaction(2).commit_message
         ({'a': '1'}, 'settings')
         """
-        del namespace_client_managed_versioning
         refuse(
             "commit",
+            namespace_client_managed_versioning=namespace_client_managed_versioning or None,
             namespace_client=namespace_client,
             table_id=table_id,
             base_store_params=base_store_params,
@@ -165,6 +165,7 @@ def _target(
 ) -> Line | Snapshot:
     if isinstance(place, Handle):
         place._check_movable()
+        check_same_place(place._line, storage_options, commit_lock=commit_lock)
         return place._snapshot
     if not isinstance(place, str | os.PathLike):
         raise InvalidTypeError(
@@ -228,7 +229,9 @@ def _settings(
     return CommitSettings(
         max_retries=check_count("max_retries", max_retries),
         timeout=timeout,
-        detached=bool(detached),
-        stable_row_ids=bool(stable_row_ids),
-        naming=ManifestNaming.V1 if v2_names is False else ManifestNaming.V2,
+        detached=check_flag("detached", detached or False),
+        stable_row_ids=check_flag("enable_stable_row_ids", stable_row_ids or False),
+        naming=ManifestNaming.V2
+        if check_flag("enable_v2_manifest_paths", True if v2_names is None else v2_names)
+        else ManifestNaming.V1,
     )

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count, check_names, check_place, refuse
+from lancekit.arguments import check_count, check_hints, check_names, check_place, refuse
 from lancekit.changing import Changing
 from lancekit.commit.committers import ManifestStore
-from lancekit.commit.line import open_line
+from lancekit.commit.line import check_same_place, open_line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.committing import Committing
 from lancekit.configuring import Configuring
@@ -100,11 +100,17 @@ class LanceDataset(
         *,
         manifest_store: ManifestStore | None = None,
     ) -> None:
-        # cache and block sizes are hints that change no result: there is nothing to size
-        del block_size, index_cache_size, metadata_cache_size
-        del metadata_cache_size_bytes, index_cache_size_bytes, namespace_client_managed_versioning
+        # there is nothing to size
+        check_hints(
+            block_size=block_size,
+            index_cache_size=index_cache_size,
+            metadata_cache_size=metadata_cache_size,
+            metadata_cache_size_bytes=metadata_cache_size_bytes,
+            index_cache_size_bytes=index_cache_size_bytes,
+        )
         refuse(
             "dataset",
+            namespace_client_managed_versioning=namespace_client_managed_versioning or None,
             serialized_manifest=serialized_manifest,
             read_params=read_params,
             session=session,
@@ -150,6 +156,12 @@ class LanceDataset(
         InvalidArgumentError
             Neither the one nor both of the others were given.
         """
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "delta() got compared_against, and begin_version or end_version.",
+                hint="Pass the one, or both of the others.",
+            )
         if compared_against is not None:
             pair = sorted((check_count("compared_against", compared_against), self.version))
             return DatasetDelta(self, *pair)
@@ -393,7 +405,7 @@ def write_dataset(
     >>> lk.write_dataset({"id": [3], "name": ["eve"]}, ds, mode="append").count_rows()
     3
     """
-    del max_rows_per_group  # a hint for 0.1 files, which are not written
+    check_hints(max_rows_per_group=max_rows_per_group)  # of 0.1 files, which are not written
     refuse(
         "write_dataset",
         data_cache_bytes=data_cache_bytes,
@@ -426,6 +438,7 @@ def write_dataset(
     )
     if isinstance(uri, LanceDataset):
         uri._check_movable()
+        check_same_place(uri._line, storage_options, manifest_store, commit_lock)
         source, target = open_rows(data_obj, schema, uri._snapshot, mode)
         return uri._other(write_rows(source, target, settings))
     line = open_line(

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from lancekit.arguments import check_hints
 from lancekit.commit.snapshot import Snapshot
 from lancekit.operations.explain import explain_scan
 from lancekit.operations.explanation import Explanation
@@ -38,7 +39,7 @@ class ExplainedScan:
 
     def explain_plan(self, verbose: bool = False) -> str:
         """Return `explain` as text; there is no more to tell if it is to be ``verbose``."""
-        del verbose
+        check_hints(verbose=verbose)
         return str(self.explain())
 
     def analyze_plan(self, count_rows: bool = False) -> str:

@@ -65,7 +65,15 @@ def _insert(ds: LanceDataset, given: Arguments) -> Explanation:
         raise InvalidArgumentError(
             f"Invalid mode {mode!r}.", hint="Choose 'append' or 'overwrite'.", mode=mode
         )
-    return explain_write(ds._snapshot, given["data"], mode)
+    kwargs = dict(given.get("kwargs", {}))
+    schema = kwargs.pop("schema", None)
+    for name in kwargs:
+        raise InvalidArgumentError(
+            f"explain.insert({name}=...) is not offered.",
+            hint="It changes nothing of what can be told before the rows are written.",
+            argument=name,
+        )
+    return explain_write(ds._snapshot, given["data"], mode, schema)
 
 
 def _new(given: Arguments) -> NewColumns:
@@ -79,7 +87,8 @@ def _new(given: Arguments) -> NewColumns:
 
 def _add(ds: LanceDataset, given: Arguments) -> Explanation:
     if given["on"] is not None:
-        return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns")
+        schema = given["reader_schema"]
+        return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns", schema)
     return explain_add(ds._snapshot, _new(given))
 
 
@@ -120,7 +129,12 @@ _EXPLAINED: Mapping[str, Explain] = {
     ),
     "add_columns": _add,
     "merge": lambda ds, given: explain_join(
-        ds._snapshot, given["data_obj"], given["left_on"], "merge"
+        ds._snapshot,
+        given["data_obj"],
+        given["left_on"],
+        "merge",
+        given["schema"],
+        given["right_on"],
     ),
     "replace_columns": lambda ds, given: explain_replacement(ds._snapshot, _new(given)),
     "alter_columns": lambda ds, given: explain_alter(

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.arguments import check_place, refuse
-from lancekit.commit.line import Line, open_line
+from lancekit.arguments import check_count, check_flag, check_hints, check_place, refuse
+from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
-from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit.format.extensions import resolved_schema
 from lancekit.format.fragment import Fragment
@@ -146,8 +146,12 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         InvalidArgumentError
             There is no such file, or it has a column that the dataset does not have.
         """
+        if not isinstance(dataset, Handle):
+            raise InvalidTypeError(
+                f"dataset is {dataset!r:.80}.", hint="Pass a LanceDataset.", argument="dataset"
+            )
         file, rows = described_file(dataset._snapshot, filename)
-        return Fragment(fragment_id, (file,), rows)
+        return Fragment(check_count("fragment_id", fragment_id), (file,), rows)
 
     def validate(self, *, deep: bool = False) -> None:
         """Raise if something is wrong with the fragment's files.
@@ -162,7 +166,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         CorruptFileError
             Names the file.
         """
-        validate_fragment(self.source, deep=deep)
+        validate_fragment(self.source, deep=check_flag("deep", deep))
 
     @property
     def fragment_id(self) -> int:
@@ -320,7 +324,7 @@ def write_fragments(
     >>> lk.LanceDataset.commit(ds, change).count_rows()
     3
     """
-    del max_rows_per_group, enable_stable_row_ids
+    check_hints(max_rows_per_group=max_rows_per_group, enable_stable_row_ids=enable_stable_row_ids)
     refuse(
         "write_fragments",
         data_cache_bytes=data_cache_bytes,
@@ -345,6 +349,7 @@ def write_fragments(
         external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, Handle):
+        check_same_place(dataset_uri._line, storage_options)
         target: Snapshot | Line = dataset_uri._snapshot
     else:
         target = open_line(check_place(dataset_uri), storage_options)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from lancekit.arguments import check_count, check_place
+from lancekit.arguments import check_count, check_flag, check_place
 from lancekit.commit.line import open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import list_versions
@@ -144,6 +143,6 @@ class Inventory(Handle):
         >>> lk.LanceDataset.drop("memory://drop-example")
         >>> lk.LanceDataset.drop("memory://drop-example", ignore_not_found=True)
         """
-        options: Any = None if storage_options is None else dict(storage_options)
-        line = open_line(check_place(base_uri), options)
-        drop_dataset(line, ignore_not_found=bool(ignore_not_found))
+        line = open_line(check_place(base_uri), storage_options)
+        missing = check_flag("ignore_not_found", ignore_not_found or False)
+        drop_dataset(line, ignore_not_found=missing)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_list, check_names
+from lancekit.arguments import check_hints, check_list, check_names
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.transaction import Transaction
@@ -169,8 +169,9 @@ class MergeInsertBuilder(PartOfPylance):
         self._policy = replace(self._policy, timeout=timeout)
         return self
 
-    def use_index(self, use_index: bool) -> MergeInsertBuilder:  # noqa: ARG002  # a hint
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
         """Do nothing: lancekit joins without indices, so this hint changes no result."""
+        check_hints(use_index=use_index)
         return self
 
     def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
@@ -287,7 +288,7 @@ class MergeInsertBuilder(PartOfPylance):
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
         """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""
-        del verbose
+        check_hints(verbose=verbose)
         return str(self.explain(schema=schema))
 
     def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:

@@ -154,13 +154,13 @@ class DatasetOptimizer(PartOfPylance):
         >>> [version.version for version in ds.versions()]
         [3, 4]
         """
-        del kwargs  # pylance takes any and uses none
+        _no_more("enable_auto_cleanup", kwargs)
         settings = auto_cleanup_settings(auto_cleanup_config)
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Remove all settings of automatic cleanup from the table's config; the handle moves."""
-        del kwargs  # pylance takes any and uses none
+        _no_more("disable_auto_cleanup", kwargs)
         settings = dict.fromkeys(SETTINGS)
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
@@ -315,6 +315,14 @@ class Compaction:
             return landed, measure(results, landed.version)
 
         return dataset._move(change)
+
+
+def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that pylance takes and does nothing with."""
+    for name in kwargs:
+        raise InvalidArgumentError(
+            f"{method}({name}=...) is not offered.", hint="Leave it out.", argument=name
+        )
 
 
 def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapshot:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.arguments import check_count, refuse
+from lancekit.arguments import check_count, check_flag, check_hints, refuse
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved
 from lancekit.fragment import LanceFragment
@@ -120,8 +120,8 @@ class Reading(SparkReading):
             is null are left out.
         limit, offset
             How many rows to return, and how many to pass over before.
-        batch_size
-            The most rows of a batch, 8192 by default.
+        batch_size, batch_size_bytes
+            The most rows of a batch, 8192 by default, and about how many bytes it has at most.
         fragments
             Read only these fragments.
         with_row_id, with_row_address
@@ -165,7 +165,9 @@ class Reading(SparkReading):
     ) -> LanceScanner:
         """Set up a scan without the handle's own defaults."""
         refuse("scanner", **{name: others.pop(name, None) or None for name in _REFUSED})
-        asked = {name: value for name, value in others.items() if name not in _HINTS}
+        for name in ("with_row_id", "with_row_address"):
+            check_flag(name, others.get(name) or False)
+        check_hints(**{name: others.pop(name, None) for name in _HINTS})
         if strict_batch_size and batch_size_bytes is not None:
             raise InvalidArgumentError(
                 "strict_batch_size and batch_size_bytes exclude each other.",
@@ -174,15 +176,16 @@ class Reading(SparkReading):
         scan = make_scan(
             self._snapshot,
             sources=None if fragments is None else _sources_of(fragments),
-            with_deleted=bool(include_deleted_rows),
+            with_deleted=check_flag("include_deleted_rows", include_deleted_rows or False),
             report=scan_stats_callback,
-            **asked,
+            **others,
         )
         return LanceScanner(
             scan,
             self._snapshot,
             order_by,
-            strict_batch_size=bool(strict_batch_size),
+            strict_batch_size=check_flag("strict_batch_size", strict_batch_size or False),
+            batch_size_bytes=batch_size_bytes,
         )
 
     def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
@@ -356,7 +359,7 @@ class Reading(SparkReading):
         RowOutOfRangeError
             Ids are addresses, and there never was a row at one.
         """
-        del ignore_deletions
+        check_hints(ignore_deletions=ignore_deletions)
         hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
         more = [name for name, wanted in hidden.items() if wanted]
         if isinstance(columns, dict):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit.arguments import check_count
@@ -19,7 +20,7 @@ from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.rebatch import exact_batches
+from lancekit.scan.rebatch import exact_batches, small_batches
 from lancekit.scan.rows import blob_places
 from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
 from lancekit.scan.sources import FragmentSource, fragment_sources, sources_for
@@ -123,9 +124,15 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         order_by: Any = None,
         *,
         strict_batch_size: bool = False,
+        batch_size_bytes: int | None = None,
     ) -> None:
         self._scan = scan
         self._strict = strict_batch_size
+        self._batch_bytes = (
+            None
+            if batch_size_bytes is None
+            else check_count("batch_size_bytes", batch_size_bytes, least=1)
+        )
         self._snapshot = snapshot
         self._dataset_schema = snapshot.manifest.schema
         self._order = parse_orderings(order_by)
@@ -176,6 +183,8 @@ class LanceScanner(ExplainedScan, PartOfPylance):
             batches = self._scan.batches()
             if any(map(has_extensions, self._scan.request.schema)):
                 batches = map(resolved, batches)
+        if self._batch_bytes is not None:
+            batches = small_batches(batches, self._batch_bytes)
         yield from exact_batches(batches, rows) if self._strict else batches
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -201,13 +210,17 @@ class LanceScanner(ExplainedScan, PartOfPylance):
             frame = self.to_table().to_pandas(**kwargs)
             return frame
         table = self._with_addresses()
-        addresses = table.column("_rowaddr").to_numpy()
+        column = table.column("_rowaddr")
+        there = column.is_valid().to_numpy()  # a deleted row has no address
+        addresses = column.drop_null().to_numpy()
         names = self.projected_schema.names
         frame = table.select([name for name in names if name not in blobs]).to_pandas(**kwargs)
         for place, name in enumerate(names):
             if name in blobs:
-                places = blob_places(self._scan.sources, blobs[name].column, addresses)
-                frame.insert(place, name, make(places))
+                places = np.full(len(there), None)
+                found = blob_places(self._scan.sources, blobs[name].column, addresses)
+                places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike
+                frame.insert(place, name, make(places.tolist()))
         return frame
 
     def _with_addresses(self) -> pa.Table:

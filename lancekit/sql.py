@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancekit.arguments import check_count
 from lancekit.errors import NotOfferedError, PredicateError
 from lancekit.pipeline.runner import spark_engine
+from lancekit.scan.rebatch import small_batches
 
 if TYPE_CHECKING:
     from lancekit.reading import Reading
@@ -29,6 +30,7 @@ class SqlQueryBuilder:
         self._table = "dataset"
         self._hidden: dict[str, bool] = {}
         self._batch_rows: int | None = None
+        self._batch_bytes: int | None = None
         self._blobs: str | None = None
 
     def table_name(self, table_name: str) -> SqlQueryBuilder:
@@ -51,8 +53,9 @@ class SqlQueryBuilder:
         self._batch_rows = check_count("batch_size", batch_size, least=1)
         return self
 
-    def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:  # noqa: ARG002  # a hint
-        """Do nothing: a hint that changes no result."""
+    def batch_size_bytes(self, batch_size_bytes: int) -> SqlQueryBuilder:
+        """Set about how many bytes a batch of the result has at most."""
+        self._batch_bytes = check_count("batch_size_bytes", batch_size_bytes, least=1)
         return self
 
     def blob_handling(self, blob_handling: str) -> SqlQueryBuilder:
@@ -63,9 +66,11 @@ class SqlQueryBuilder:
     def build(self) -> SqlQuery:
         """Return the query; it is checked, and its columns are read, when it runs."""
         hidden = [name for name, wanted in self._hidden.items() if wanted]
-        return SqlQuery(
+        query = SqlQuery(
             self._dataset, self._sql, self._table, hidden, self._batch_rows, self._blobs
         )
+        query._batch_bytes = self._batch_bytes
+        return query
 
 
 class SqlQuery:
@@ -85,6 +90,7 @@ class SqlQuery:
         self._table = table
         self._hidden = hidden
         self._batch_rows = batch_rows
+        self._batch_bytes: int | None = None
         self._blobs = blobs
 
     def to_batch_records(self) -> list[pa.RecordBatch]:
@@ -113,7 +119,8 @@ class SqlQuery:
                 + ", ".join(self._dataset._snapshot.manifest.schema.names[:20]),
                 sql=self._sql,
             ) from error
-        return batches
+        size = self._batch_bytes
+        return batches if size is None else list(small_batches(batches, size))
 
     def to_stream_reader(self) -> pa.RecordBatchReader:
         """Run the query and return its result as an Arrow reader."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import takewhile
 from typing import Any, Self
 
-from lancekit.arguments import check_count
+from lancekit.arguments import check_count, check_flag
 from lancekit.commit.migrate import migrate_names
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
@@ -127,7 +127,7 @@ class Versioned(Handle):
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
         >>> ds.validate(deep=True)
         """
-        validate_version(self._snapshot, deep=deep)
+        validate_version(self._snapshot, deep=check_flag("deep", deep))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""
@@ -187,7 +187,7 @@ class Versioned(Handle):
         """
         if storage_options and storage_options != self._line.storage_options:
             raise InvalidArgumentError(
-                "create_branch() was given other storage options than the dataset.",
+                "create_branch() was given other storage_options than the dataset.",
                 hint="A branch lies in the dataset's own store; leave them out.",
             )
         if not isinstance(branch, str):

@@ -19,7 +19,7 @@ from lancekit.format.names import branch_folder
 from lancekit.format.refs import MAIN
 from lancekit.storage import Store, open_base, open_store
 
-__all__ = ["Line", "open_line"]
+__all__ = ["Line", "check_same_place", "open_line"]
 
 _CONDITIONAL = ConditionalPut()
 
@@ -94,6 +94,30 @@ def open_line(
         storage_options=dict(storage_options) if storage_options else None,
         committer=_committer(manifest_store, commit_lock),
     )
+
+
+def check_same_place(
+    line: Line,
+    storage_options: Mapping[str, str] | None,
+    manifest_store: ManifestStore | None = None,
+    commit_lock: CommitLock | None = None,
+) -> None:
+    """Raise ``InvalidArgumentError`` if a handle's line is to be reached in another way than it is.
+
+    Who writes to a handle says so once: when it is opened.
+    """
+    committer = _committer(manifest_store, commit_lock)
+    differing = {
+        "storage_options": storage_options and dict(storage_options) != line.storage_options,
+        "manifest_store or commit_lock": committer not in (_CONDITIONAL, line.committer),
+    }
+    for name, differs in differing.items():
+        if differs:
+            raise InvalidArgumentError(
+                f"{name} was given with a handle, which was opened with another one.",
+                hint="Pass it to lancekit.dataset(), or give the dataset's URI instead.",
+                argument=name,
+            )
 
 
 def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | None) -> Committer:

@@ -133,8 +133,7 @@ class LanceFileReader:
         batch_readahead
             Taken for pylance's sake: a stream reads a page of each column at a time.
         """
-        del batch_readahead
-        return self._results(None, batch_size)
+        return self._results(None, batch_size, batch_readahead)
 
     def read_range(
         self, start: int, num_rows: int, *, batch_size: int = 1024, batch_readahead: int = 16
@@ -146,8 +145,7 @@ class LanceFileReader:
         RowOutOfRangeError
             The range leaves the file.
         """
-        del batch_readahead
-        return self._results(slice(start, start + num_rows), batch_size)
+        return self._results(slice(start, start + num_rows), batch_size, batch_readahead)
 
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
@@ -161,12 +159,15 @@ class LanceFileReader:
         InvalidArgumentError
             The numbers do not ascend.
         """
-        del batch_readahead
-        return self._results(np.asarray(indices, np.int64), batch_size)
+        return self._results(np.asarray(indices, np.int64), batch_size, batch_readahead)
 
-    def _results(self, rows: Rows, batch_size: int) -> ReaderResults:
-        if batch_size < 1:
-            raise InvalidArgumentError(f"batch_size is {batch_size}; it must be positive.")
+    def _results(self, rows: Rows, batch_size: int, batch_readahead: int) -> ReaderResults:
+        counts = {"batch_size": (batch_size, 1), "batch_readahead": (batch_readahead, 0)}
+        for name, (value, least) in counts.items():
+            if not isinstance(value, int) or value < least:
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}.", hint=f"Pass a whole number, {least} or more."
+                )
         parse_rows(rows, self._reader.num_rows)
         return ReaderResults(
             self._schema,

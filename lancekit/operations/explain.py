@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from lancekit.commit.snapshot import Snapshot
-from lancekit.operations.add_columns import NewColumns, plan_addition
+from lancekit.format.extensions import stored_schema
+from lancekit.operations.add_columns import (
+    NewColumns,
+    check_join_keys,
+    plan_addition,
+    rows_like,
+)
 from lancekit.operations.compact_plan import CompactionOptions, plan_compaction
 from lancekit.operations.explanation import (
     METADATA_ONLY,
@@ -22,8 +30,9 @@ from lancekit.operations.explanation import (
 )
 from lancekit.operations.replace_columns import plan_replacement
 from lancekit.operations.schema import Alteration, alterations_by_field, altered, schema_without
+from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.columns import Maker, Streamed
-from lancekit.pipeline.inputs import is_spark_dataframe
+from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe
 from lancekit.pipeline.runner import Choice, choose_engine, choose_source
 from lancekit.scan.assign import compile_assignment
 from lancekit.scan.blobs import blob_view
@@ -142,8 +151,13 @@ def explain_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -
     )
 
 
-def explain_write(snapshot: Snapshot, data: Any, mode: str) -> Explanation:
+def explain_write(
+    snapshot: Snapshot, data: Any, mode: str, schema: pa.Schema | None = None
+) -> Explanation:
     """Explain rows that are appended, or that take the place of all rows."""
+    if schema is not None and mode == "append":
+        target = snapshot.manifest.schema.to_arrow()
+        plan_cast(stored_schema(schema), target, allow_missing=True)
     frame = is_spark_dataframe(data)
     number = None if frame else getattr(data, "num_rows", None)
     size = None if frame else getattr(data, "nbytes", None)
@@ -173,10 +187,22 @@ def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
     return _columns(snapshot, "add_columns", addition.maker, addition.stored.names, "Merge")
 
 
-def explain_join(snapshot: Snapshot, data: Any, left_on: str, operation: str) -> Explanation:
+def explain_join(
+    snapshot: Snapshot,
+    data: Any,
+    left_on: str,
+    operation: str,
+    schema: pa.Schema | None = None,
+    right_on: str | None = None,
+) -> Explanation:
     """Explain columns of other rows that are found by a key."""
     manifest = snapshot.manifest
     frame = is_spark_dataframe(data)
+    on = right_on or left_on
+    if schema is None and in_memory(data) and not frame:
+        schema = as_reader(data, like=rows_like(snapshot, left_on, on)).schema
+    if schema is not None:
+        check_join_keys(manifest.schema, stored_schema(schema), left_on, on, exact=False)
     return explanation(
         snapshot,
         operation,

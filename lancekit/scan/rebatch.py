@@ -1,4 +1,4 @@
-"""Batches of exactly so many rows."""
+"""Batches of exactly so many rows, or of about so many bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-__all__ = ["exact_batches"]
+__all__ = ["exact_batches", "small_batches"]
 
 
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -24,6 +24,14 @@ def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.R
             missing -= batch.num_rows - start
     if held:
         yield _joined(held)
+
+
+def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
+    """Yield batches in pieces of about ``size`` bytes at most, of one row at least."""
+    for batch in batches:
+        rows = max(batch.num_rows * size // max(batch.nbytes, 1), 1)
+        for start in range(0, batch.num_rows, rows):
+            yield batch.slice(start, rows)
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:

@@ -1,0 +1,491 @@
+"""Checks of the arguments of functions that only read."""
+
+from __future__ import annotations
+
+import datetime as dt
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+import lancekit as lk
+from lancekit.file import LanceFileReader, LanceFileWriter
+from tests.support.argument_checks import (
+    ROWS,
+    Check,
+    Hint,
+    Keywords,
+    Made,
+    Method,
+    Refused,
+    Value,
+    fragment,
+    place,
+    shared,
+)
+
+__all__ = ["GONE", "READS", "SCAN"]
+
+#: refused wherever they are arguments
+GONE: dict[str, Check] = {
+    "namespace_client": Refused(object()),
+    "table_id": Refused(["a"]),
+    "session": Refused(object()),
+    "base_store_params": Refused({"a": {}}),
+}
+
+#: arguments of scans, whatever is scanned
+SCAN: dict[str, Check] = {
+    "columns": Value(["x"]),
+    "filter": Value("id > 1"),
+    "limit": Value(2),
+    "offset": Value(1),
+    "nearest": Refused({"column": "x"}),
+    "batch_size": Value(2),
+    "batch_size_bytes": Value(60),
+    "batch_readahead": Hint(4, "x"),
+    "fragment_readahead": Hint(4, "x"),
+    "scan_in_order": Hint(False, "x"),
+    "fragments": Value(Made(lambda: [fragment()])),
+    "index_segments": Refused([1]),
+    "full_text_query": Refused("a"),
+    "prefilter": Hint(True, "x"),
+    "with_row_id": Value(True),
+    "with_row_address": Value(True),
+    "use_stats": Hint(True, "x"),
+    "fast_search": Refused(True),
+    "io_buffer_size": Hint(1 << 20, "x"),
+    "late_materialization": Hint(["x"], 5),
+    "blob_handling": Value("all_binary"),
+    "blob_mode": Value("bytes"),
+    "use_scalar_index": Hint(False, "x"),
+    "include_deleted_rows": Value(True, {"with_row_id": True}),
+    "strict_batch_size": Value(True, {"batch_size": 3}),
+    "order_by": Value(["x"]),
+    "disable_scoring_autoprojection": Hint(True, "x"),
+    "row_addr_allowlist": Refused(b"x"),
+    "row_addr_blocklist": Refused(b"x"),
+}
+#: of a table, which has no batches
+WHOLE: dict[str, Check] = {
+    "batch_size": Hint(2, 0),
+    "batch_size_bytes": Hint(60, 0),
+    "strict_batch_size": Hint(True, "x"),
+}
+BATCHES = Keywords("batch_size", 3)
+EXACT = Keywords("strings_to_categorical", True)
+
+
+def _scan(
+    owner: Any, name: str, call: Callable[..., Any] | None = None, **others: Check
+) -> tuple[str, Method]:
+    """Return the checks of a method that scans."""
+    function = getattr(owner, name)
+    names = inspect.signature(function).parameters
+    whole = name in {"to_table", "to_pandas"}
+    checks = {n: c for n, c in (SCAN | (WHOLE if whole else {})).items() if n in names}
+    if owner is lk.LanceFragment and "strict_batch_size" in checks:
+        checks["strict_batch_size"] = Hint(True, "x")  # batches end with the fragment
+    get: Callable[[], Any] = shared if owner is lk.LanceDataset else fragment
+
+    def scan(**arguments: Any) -> Any:
+        return getattr(get(), name)(**arguments)
+
+    return f"{owner.__name__}.{name}", Method(call or scan, checks | others)
+
+
+def _told(**arguments: Any) -> Any:
+    """Scan, and show how often the callback was called."""
+    calls: list[Any] = []
+    if "scan_stats_callback" in arguments:
+        arguments["scan_stats_callback"] = calls.append
+    return list(shared().scanner(**arguments).to_batches()), len(calls)
+
+
+def _heard(**arguments: Any) -> int:
+    """Count rows, and the calls of a builder's callback."""
+    calls: list[Any] = []
+    builder = lk.ScannerBuilder(shared())
+    if arguments:
+        builder.scan_stats_callback(calls.append)
+    builder.to_scanner().to_table()
+    return len(calls)
+
+
+def _built(name: str, **others: Any) -> Callable[..., Any]:
+    """Return a call of one of a scanner builder's setters."""
+
+    def call(**arguments: Any) -> Any:
+        builder = lk.ScannerBuilder(shared())
+        for other, value in others.items():
+            getattr(builder, other)(value)
+        if arguments:
+            getattr(builder, name)(**arguments)
+        return builder.to_scanner()
+
+    return call
+
+
+def _builder() -> dict[str, Method]:
+    spellings = {
+        "columns": "cols",
+        "limit": "n",
+        "offset": "n",
+        "batch_readahead": "nbatches",
+        "fragment_readahead": "nfragments",
+        "with_fragments": "fragments",
+        "order_by": "orderings",
+        "include_deleted_rows": "flag",
+    }
+    beside = {"include_deleted_rows": {"with_row_id": True}, "strict_batch_size": {"batch_size": 3}}
+    methods = {}
+    for name in vars(lk.ScannerBuilder):
+        argument = spellings.get(name, name)
+        check = SCAN.get("fragments" if name == "with_fragments" else name)
+        if check is None:
+            continue
+        if isinstance(check, Value):
+            check = Value(check.value)
+        if isinstance(check, Hint):
+            check = Hint(check.value, check.wrong, name)
+        call = _built(name, **beside.get(name, {}))
+        methods[f"ScannerBuilder.{name}"] = Method(call, {argument: check})
+    return methods
+
+
+def _opened(**arguments: Any) -> Any:
+    ds = lk.dataset(**{"uri": shared().uri, **arguments})
+    return ds, ds.to_table()
+
+
+def _handle(**arguments: Any) -> Any:
+    return lk.LanceDataset(**{"uri": shared().uri, **arguments})
+
+
+def _other_place() -> str:
+    return lk.write_dataset(ROWS, place()).uri
+
+
+def _lock(version: int) -> Any:
+    raise AssertionError(version)
+
+
+OPENING: dict[str, Check] = {
+    "uri": Value(Made(_other_place)),
+    "version": Value(1),
+    "block_size": Hint(1024, "x"),
+    "index_cache_size": Hint(10, "x"),
+    "metadata_cache_size": Hint(10, "x"),
+    "metadata_cache_size_bytes": Hint(10, "x"),
+    "index_cache_size_bytes": Hint(10, "x"),
+    "commit_lock": Refused(5),
+    "storage_options": Refused("text"),
+    "serialized_manifest": Refused(b"x"),
+    "default_scan_options": Value({"columns": ["x"]}),
+    "read_params": Refused({"a": 1}),
+    "manifest_store": Refused(5),
+    "namespace_client_managed_versioning": Refused(True),
+    **GONE,
+}
+
+
+def _some(names: set[str]) -> dict[str, Check]:
+    return {name: check for name, check in OPENING.items() if name in names}
+
+
+# ---- files
+
+
+def _file(**arguments: Any) -> LanceFileReader:
+    return LanceFileReader(**{"path": _written_file(), **arguments})
+
+
+def _written_file() -> str:
+    path = f"{place()}/data.lance"
+    with LanceFileWriter(path) as writer:
+        writer.write_batch(ROWS)
+    return path
+
+
+def _read_file(name: str, *fixed: Any) -> Callable[..., Any]:
+    return lambda **kw: [b.num_rows for b in getattr(_file(), name)(*fixed, **kw).to_batches()]
+
+
+READING_FILES: dict[str, Check] = {"batch_size": Value(3), "batch_readahead": Hint(3, "x")}
+
+
+# ---- blobs, deltas, queries
+
+
+def _blobs(**arguments: Any) -> Any:
+    found = shared().take_blobs(**{"blob_column": "b", **arguments})
+    return [None if blob is None else (blob.readall(), blob._buffer_size) for blob in found]
+
+
+def _sampled(**arguments: Any) -> Any:
+    """Sample until the rows are out of order, as they are to be."""
+    ordered = "randomize_order" in arguments
+    for _ in range(100):
+        rows = shared().sample(**arguments)
+        ids = rows["id"].to_pylist() if "id" in rows.column_names else []
+        if ordered or "id" not in rows.column_names or ids != sorted(ids):
+            return ids == sorted(ids), rows.num_rows, rows.column_names
+    return "always in order"
+
+
+def _blob() -> Any:
+    return shared().take_blobs("b", indices=[0])[0]
+
+
+def _sql(name: str) -> Callable[..., Any]:
+    def call(**arguments: Any) -> Any:
+        builder = shared().sql("SELECT * FROM dataset")
+        if arguments:
+            getattr(builder, name)(**arguments)
+        return builder.build().to_batch_records()
+
+    return call
+
+
+def _tracked(**arguments: Any) -> Any:
+    calls: list[Any] = []
+    if "progress" in arguments:
+        arguments["progress"] = lambda *done: calls.append(done)
+    rows: pa.Table = shared().tracked_files(**arguments).read_all()
+    return rows, len(calls)
+
+
+CHOSEN: dict[str, Check] = {
+    "ids": Value([0, 1], {"indices": None}),
+    "addresses": Value([0, 1], {"indices": None}),
+    "indices": Value([1], {}),
+}
+NOTHING = Refused(5, "5")
+
+READS: dict[str, Method] = dict(
+    [
+        _scan(lk.LanceDataset, "scanner", _told, scan_stats_callback=Value(1)),
+        _scan(lk.LanceDataset, "to_table"),
+        _scan(lk.LanceDataset, "to_batches", kwargs=Keywords("include_deleted_rows", True)),
+        _scan(lk.LanceDataset, "to_pandas", kwargs=EXACT),
+        _scan(lk.LanceFragment, "scanner"),
+        _scan(lk.LanceFragment, "to_table"),
+        _scan(lk.LanceFragment, "to_batches"),
+        _scan(lk.LanceFragment, "to_pandas", kwargs=EXACT),
+    ]
+) | {
+    **_builder(),
+    "ScannerBuilder.apply_defaults": Method(
+        _built("apply_defaults"), {"default_opts": Value({"limit": 1})}
+    ),
+    "ScannerBuilder.scan_stats_callback": Method(
+        _heard,
+        {"callback": Value(1)},
+    ),
+    "ScannerBuilder": Method(
+        lambda ds: lk.ScannerBuilder(ds).to_scanner(),
+        {"ds": Value(Made(lambda: lk.dataset(_other_place())))},
+        {"ds": Made(shared)},
+    ),
+    "LanceScanner.head": Method(
+        lambda num_rows: shared().scanner().head(num_rows), {"num_rows": Value(2)}, {"num_rows": 1}
+    ),
+    "LanceScanner.to_pandas": Method(
+        lambda **kw: shared().scanner().to_pandas(**kw),
+        {"blob_mode": Value("bytes"), "kwargs": EXACT},
+    ),
+    "LanceScanner.explain_plan": Method(
+        lambda **kw: shared().scanner().explain_plan(**kw), {"verbose": Hint(True, "x")}
+    ),
+    "LanceScanner.analyze_plan": Method(
+        lambda **kw: shared().scanner(columns=["x"]).analyze_plan(**kw).splitlines()[-1],
+        {"count_rows": Value(True)},
+    ),
+    "LanceDataset": Method(_handle, OPENING | {"index_cache_size": OPENING["index_cache_size"]}),
+    "dataset": Method(
+        _opened,
+        _some(set(inspect.signature(lk.dataset).parameters))
+        | {"asof": Refused(dt.datetime(2000, 1, 1, tzinfo=dt.UTC), "2000")},
+    ),
+    "LanceDataset.at": Method(lambda when: shared().at(when), {"when": Value(1)}, {"when": 2}),
+    "LanceDataset.checkout_version": Method(
+        lambda version: shared().checkout_version(version), {"version": Value(1)}, {"version": 2}
+    ),
+    "LanceDataset.count_rows": Method(
+        lambda **kw: shared().count_rows(**kw),
+        {"filter": Value("id > 4"), "kwargs": Keywords("fragments", Made(lambda: [fragment()]))},
+    ),
+    "LanceDataset.head": Method(
+        lambda **kw: shared().head(**kw),
+        {"num_rows": Value(2), "kwargs": Keywords("columns", ["x"])},
+    ),
+    "LanceDataset.take": Method(
+        lambda **kw: shared().take(**kw),
+        {"indices": Value([1]), "columns": Value(["x"])},
+        {"indices": [0]},
+    ),
+    "LanceDataset.slice": Method(
+        lambda **kw: shared().slice(**kw),
+        {"start": Value(1), "end": Value(3), "columns": Value(["x"])},
+        {"start": 0, "end": 2},
+    ),
+    "LanceDataset.sample": Method(
+        _sampled,
+        {
+            "num_rows": Value(2),
+            "columns": Value(["x"]),
+            "randomize_order": Value(False),  # all rows, in one of 362,880 orders
+            "kwargs": Keywords("nonsense", 1),
+        },
+        {"num_rows": 9},
+    ),
+    "LanceDataset.sql": Method(
+        lambda sql: shared().sql(sql).build().to_batch_records(),
+        {"sql": Value("SELECT x FROM dataset")},
+        {"sql": "SELECT id FROM dataset"},
+    ),
+    "LanceDataset.delta": Method(
+        lambda **kw: [(d.begin_version, d.end_version) for d in [shared().delta(**kw)]],
+        {
+            "compared_against": Value(1),
+            "begin_version": Value(1),
+            "end_version": Value(2),
+        },
+        {"begin_version": 0, "end_version": 1},
+    ),
+    "DatasetDelta.commits": Method(
+        lambda **kw: len(shared().delta(begin_version=0, end_version=2).commits(**kw)),
+        {"newest": Value(1)},
+    ),
+    "LanceDataset.get_fragment": Method(
+        lambda fragment_id: shared().get_fragment(fragment_id).metadata.id,
+        {"fragment_id": Value(1)},
+        {"fragment_id": 0},
+    ),
+    "LanceDataset.get_fragments": Method(
+        lambda **kw: len(shared().get_fragments(**kw)), {"filter": Refused("id > 4")}
+    ),
+    "LanceDataset.get_transactions": Method(
+        lambda **kw: len(shared().get_transactions(**kw)), {"recent_transactions": Value(1)}
+    ),
+    "LanceDataset.read_transaction": Method(
+        lambda version: type(shared().read_transaction(version).operation).__name__,
+        {"version": Value(1)},
+        {"version": 2},
+    ),
+    "LanceDataset.validate": Method(
+        lambda **kw: shared().validate(**kw), {"deep": Refused("x", "deep")}
+    ),
+    "LanceDataset.tracked_files": Method(_tracked, {"min_version": Value(2), "progress": Value(1)}),
+    "LanceStats.dataset_stats": Method(
+        lambda **kw: dict(shared().stats.dataset_stats(**kw)), {"max_rows_per_group": Value(1)}
+    ),
+    "LanceDataset.take_blobs": Method(
+        _blobs,
+        {"blob_column": Refused("x", "'x'"), "buffer_size": Value(7), **CHOSEN},
+        {"indices": [0]},
+    ),
+    "LanceDataset.read_blobs": Method(
+        lambda **kw: shared().read_blobs(**{"blob_column": "b", **kw}),
+        {
+            "blob_column": Refused("x", "'x'"),
+            "io_buffer_size": Hint(10, "x"),
+            "preserve_order": Hint(True, "x"),
+            **CHOSEN,
+        },
+        {"indices": [0]},
+    ),
+    "LanceDataset.read_blob_ranges": Method(
+        lambda **kw: shared().read_blob_ranges(**kw),
+        {
+            "blob_column": Refused("x", "'x'"),
+            "requests": Value([(1, 0, 1)]),
+            "selector": Value("addresses"),
+            "io_buffer_size": Hint(10, "x"),
+            "preserve_order": Hint(True, "x"),
+        },
+        {"blob_column": "b", "requests": [(4, 0, 1)], "selector": "indices"},
+    ),
+    "BlobFile.read": Method(lambda **kw: _blob().read(**kw), {"size": Value(0)}),
+    "BlobFile.read1": Method(lambda **kw: _blob().read1(**kw), {"size": Value(0)}),
+    "BlobFile.readinto": Method(
+        lambda buffer: _blob().readinto(bytearray(buffer)), {"buffer": Value(0)}, {"buffer": 1}
+    ),
+    "BlobFile.read_range": Method(
+        lambda **kw: _blob().read_range(**kw),
+        {"offset": Value(1), "length": Value(0)},
+        {"offset": 0, "length": 1},
+    ),
+    "BlobFile.read_ranges": Method(
+        lambda ranges: _blob().read_ranges(ranges),
+        {"ranges": Value([(0, 0)])},
+        {"ranges": [(0, 1)]},
+    ),
+    "BlobFile.seek": Method(
+        lambda **kw: _blob().seek(**kw), {"offset": Value(1), "whence": Value(2)}, {"offset": 0}
+    ),
+    "LanceFragment.count_rows": Method(
+        lambda **kw: fragment().count_rows(**kw), {"filter": Value("id > 1")}
+    ),
+    "LanceFragment.head": Method(
+        lambda num_rows: fragment().head(num_rows), {"num_rows": Value(2)}, {"num_rows": 1}
+    ),
+    "LanceFragment.take": Method(
+        lambda **kw: fragment().take(**kw),
+        {"indices": Value([1]), "columns": Value(["x"])},
+        {"indices": [0]},
+    ),
+    "LanceFragment.validate": Method(
+        lambda **kw: fragment().validate(**kw), {"deep": Refused("x", "deep")}
+    ),
+    "Tags.get_version": Method(
+        lambda tag: int(shared().tags.get_version(tag)), {"tag": Value("t")}, {"tag": "u"}
+    ),
+    "Tags.list_ordered": Method(
+        lambda **kw: list(shared().tags.list_ordered(**kw)), {"order": Value("asc")}
+    ),
+    "Branches.list_ordered": Method(
+        lambda **kw: list(shared().branches.list_ordered(**kw)), {"order": Value("asc")}
+    ),
+    "History.row_change": Method(
+        lambda version: shared().versions().row_change(shared().versions()[version]),
+        {"version": Value(1)},
+        {"version": 0},
+    ),
+    **{
+        f"SqlQueryBuilder.{name}": Method(_sql(name), {argument or name: check})
+        for name, argument, check in [
+            ("table_name", None, Value("other")),
+            ("with_row_id", None, Value(True)),
+            ("with_row_addr", None, Value(True)),
+            ("batch_size", None, Refused(0)),
+            ("batch_size_bytes", None, Value(60)),
+            ("blob_handling", None, Value("all_binary")),
+        ]
+    },
+    "LanceFileReader": Method(
+        lambda **kw: _file(**kw).read_all().to_table(),
+        {
+            "path": Refused("memory://nothing/x.lance", "nothing"),
+            "storage_options": Refused("text"),
+            "columns": Value(["x"]),
+            "namespace_client": Refused(object(), "Namespaces"),
+            "table_id": Refused(["a"], "Namespaces"),
+        },
+    ),
+    "LanceFileReader.read_all": Method(_read_file("read_all"), READING_FILES),
+    "LanceFileReader.read_range": Method(
+        _read_file("read_range"),
+        READING_FILES | {"start": Value(6), "num_rows": Value(3)},
+        {"start": 0, "num_rows": 5},
+    ),
+    "LanceFileReader.take_rows": Method(
+        _read_file("take_rows"),
+        READING_FILES | {"indices": Value([1])},
+        {"indices": [0, 2, 4, 6]},
+    ),
+    "LanceFileReader.read_global_buffer": Method(
+        lambda index: _file().read_global_buffer(index), {"index": Refused(9, "9")}, {"index": 0}
+    ),
+}
