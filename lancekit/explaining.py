@@ -11,10 +11,13 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from lancekit.arguments import check_count, check_mapping, check_place
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError
 from lancekit.operations.add_columns import NewColumns
-from lancekit.operations.compact_plan import CompactionOptions
+from lancekit.operations.compact_plan import CompactionOptions, check_file_version
 from lancekit.operations.explain import (
     explain_add,
     explain_alter,
@@ -29,9 +32,11 @@ from lancekit.operations.explain import (
     explain_write,
 )
 from lancekit.operations.explanation import Explanation
+from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.schema import check_alterations
 from lancekit.operations.update import check_updates, check_where
 from lancekit.optimize import DatasetOptimizer
+from lancekit.scanner import check_blob_mode
 
 if TYPE_CHECKING:
     from lancekit.dataset import LanceDataset
@@ -42,12 +47,38 @@ Arguments = Mapping[str, Any]
 Explain = Callable[["LanceDataset", Arguments], Any]
 
 
+def _at_least_one(name: str, value: Any) -> None:
+    check_count(name, value, least=1)
+
+
+#: checks of arguments that say how an operation is run, and so change nothing of what is told
+_HOW: Mapping[str, Callable[[str, Any], object]] = {
+    "batch_size": _at_least_one,
+    "blob_mode": lambda _, mode: check_blob_mode(mode),
+    "conflict_retries": lambda _, number: RetryPolicy(conflict_retries=number),
+    "data_storage_version": check_file_version,
+    "delete_concurrency": _at_least_one,
+    "delete_rate_limit": _at_least_one,
+    "retry_timeout": lambda _, timeout: RetryPolicy(timeout=timeout),
+    "storage_options": check_mapping,
+}
+
+
 def _scan(ds: LanceDataset, given: Arguments) -> Explanation:
     passed = {name: value for name, value in given.items() if name not in {"kwargs", "blob_mode"}}
     rows = passed.pop("num_rows", None)
     if rows is not None:
         passed["limit"] = rows
-    scanner = ds._scanner({**passed, "kwargs": given.get("kwargs", {})})
+    kwargs = given.get("kwargs", {})
+    if "blob_mode" not in given:
+        return ds._scanner({**passed, "kwargs": kwargs}).explain()
+    scanner = ds._scanner({**passed, "kwargs": {}})
+    try:  # those of `to_pandas` are pyarrow's
+        scanner.projected_schema.empty_table().to_pandas(**kwargs)
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise InvalidArgumentError(
+            f"explain.to_pandas() got an argument that pyarrow does not take: {error}."
+        ) from error
     return scanner.explain()
 
 
@@ -108,10 +139,13 @@ def _restore(ds: LanceDataset, _given: Arguments) -> Explanation:
 
 
 def _fork(ds: LanceDataset, given: Arguments, operation: str, note: str) -> Explanation:
+    for name in given.get("kwargs", {}):
+        raise InvalidArgumentError(f"{operation}({name}=...) is not offered.", argument=name)
+    where = given["branch"] if "branch" in given else check_place(given["target_path"])
     reference = given["reference"]
     start = ds.version if reference is None else reference
     snapshot = resolve(ds._line, parse_reference(start, ds._line))
-    return explain_metadata(snapshot, operation, ["Clone"], [note])
+    return explain_metadata(snapshot, operation, ["Clone"], [f"what is made is {where!s}", note])
 
 
 _SHARED = "no data is copied: the files stay where they are, and are referred to"
@@ -186,6 +220,9 @@ class Explainer:
         def explain(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
+            for argument, value in bound.arguments.items():
+                if value is not None and argument in _HOW:
+                    _HOW[argument](argument, value)
             return work(dataset, bound.arguments)
 
         explain.__name__ = explain.__qualname__ = name

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.arguments import check_count, check_flag, check_hints, check_place, refuse
+from lancekit.arguments import check_count, check_flag, check_hints, check_list, check_place, refuse
 from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
@@ -48,6 +48,7 @@ __all__ = [
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",
+    "sources_of",
     "write_fragments",
 ]
 
@@ -258,6 +259,19 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
 
     def _deleted(self, rows: BitMap, before: BitMap) -> Fragment | None:
         return delete_in_fragment(self._dataset._snapshot.store, self.source, rows, before)
+
+
+def sources_of(fragments: Any) -> list[FragmentSource]:
+    """Return where the rows of a dataset's fragments are; ``InvalidTypeError`` if they are none."""
+    chosen = check_list("fragments", fragments, "fragments of this dataset")
+    for fragment in chosen:
+        if not isinstance(fragment, LanceFragment):
+            raise InvalidTypeError(
+                f"fragments holds {fragment!r:.80}.",
+                hint="Pass fragments of this dataset, of get_fragments().",
+                argument="fragments",
+            )
+    return [fragment.source for fragment in chosen]
 
 
 def write_fragments(

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_flag, check_hints, refuse
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.extensions import resolved
-from lancekit.fragment import LanceFragment
+from lancekit.fragment import LanceFragment, sources_of
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.rows import row_positions
 from lancekit.scan.sources import FragmentSources, fragment_sources
@@ -173,9 +173,15 @@ class Reading(SparkReading):
                 "strict_batch_size and batch_size_bytes exclude each other.",
                 hint="A batch of exactly so many rows may have any number of bytes.",
             )
+        if scan_stats_callback is not None and not callable(scan_stats_callback):
+            raise InvalidTypeError(
+                f"scan_stats_callback is {scan_stats_callback!r:.80}.",
+                hint="Pass a function of a ScanStatistics.",
+                argument="scan_stats_callback",
+            )
         scan = make_scan(
             self._snapshot,
-            sources=None if fragments is None else _sources_of(fragments),
+            sources=None if fragments is None else sources_of(fragments),
             with_deleted=check_flag("include_deleted_rows", include_deleted_rows or False),
             report=scan_stats_callback,
             **others,
@@ -436,7 +442,3 @@ class Reading(SparkReading):
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _sources_of(fragments: Iterable[LanceFragment]) -> list[Any]:
-    return [fragment.source for fragment in fragments]

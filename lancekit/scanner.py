@@ -29,7 +29,7 @@ from lancekit.scan.statistics import ScanStatistics, WatchedScan
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LanceScanner", "ScannerBuilder", "make_scan"]
+__all__ = ["LanceScanner", "ScannerBuilder", "check_blob_mode", "make_scan"]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -97,6 +97,14 @@ _BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]] 
     "bytes": read_blobs,
     "descriptions": None,
 }
+
+
+def check_blob_mode(mode: str) -> None:
+    """Raise ``InvalidArgumentError`` if blobs cannot become that in pandas."""
+    if mode not in _BLOB_MODES:
+        raise InvalidArgumentError(
+            f"blob_mode is {mode!r}.", hint="Choose " + ", ".join(map(repr, _BLOB_MODES)) + "."
+        )
 
 
 def _is_blob(output: Output) -> bool:
@@ -196,11 +204,7 @@ class LanceScanner(ExplainedScan, PartOfPylance):
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
-        if blob_mode not in _BLOB_MODES:
-            raise InvalidArgumentError(
-                f"blob_mode is {blob_mode!r}.",
-                hint="Choose " + ", ".join(map(repr, _BLOB_MODES)) + ".",
-            )
+        check_blob_mode(blob_mode)
         blobs = {
             output.field.name: output for output in self._scan.request.outputs if _is_blob(output)
         }

@@ -17,12 +17,15 @@ import lancekit.file
 import lancekit.fragment
 import lancekit.inventory
 import lancekit.sql
-from tests.support.argument_checks import Method
+from tests.support.argument_checks import Method, shared
+from tests.support.arguments_of_explaining import EXPLAINED
+from tests.support.arguments_of_merges import MERGES
 from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
+from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
-METHODS = READS | WRITES | OTHERS
+METHODS = READS | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [
@@ -79,6 +82,7 @@ def _is_ours(member: Any) -> bool:
 
 
 def required() -> Iterator[tuple[str, str]]:
+    yield "options", "values"
     for thing in public():
         if isinstance(thing, FunctionType):
             yield from ((thing.__name__, name) for name in arguments_of(thing))
@@ -92,6 +96,13 @@ def required() -> Iterator[tuple[str, str]]:
                 yield from ((f"{thing.__name__}.{member}", name) for name in arguments_of(found))
 
 
+def explained() -> Iterator[tuple[str, str]]:
+    explain = shared().explain
+    for name in dir(explain):
+        for argument in arguments_of(getattr(explain, name)):
+            yield f"explain.{name}", argument
+
+
 def cases(methods: dict[str, Method]) -> list[tuple[str, str]]:
     return [(method, name) for method, checks in methods.items() for name in checks.arguments]
 
@@ -99,8 +110,9 @@ def cases(methods: dict[str, Method]) -> list[tuple[str, str]]:
 def test_every_argument_has_a_check() -> None:
     listed = [*cases(METHODS | ON_SPARK), *SHOWN_IN]
     checked = {(method.strip(), name) for method, name in listed}
-    assert [case for case in required() if case not in checked] == []
-    assert checked - set(required()) == set()
+    wanted = {*required(), *explained()}
+    assert wanted - checked == set()
+    assert checked - wanted == set()
 
 
 def test_what_is_shown_elsewhere_is_there() -> None:

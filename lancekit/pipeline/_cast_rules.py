@@ -48,16 +48,12 @@ class Rule:
 def find_rule(source: pa.DataType, target: pa.DataType) -> Rule | None:
     """Return the rule for a cast, or ``None`` where no cast keeps everything."""
     if any(isinstance(kind, pa.BaseExtensionType) for kind in (source, target)):
-        return _search(source, target)  # those of users have no hash
+        return _find_rule.__wrapped__(source, target)  # those of users have no hash
     return _find_rule(source, target)
 
 
 @lru_cache(maxsize=4096)
 def _find_rule(source: pa.DataType, target: pa.DataType) -> Rule | None:
-    return _search(source, target)
-
-
-def _search(source: pa.DataType, target: pa.DataType) -> Rule | None:
     return next((rule for rule in RULES if rule.accepts(source, target)), None)
 
 

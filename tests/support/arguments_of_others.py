@@ -43,12 +43,6 @@ def _manifests(name: str) -> Callable[..., Any]:
     return call
 
 
-def _manifest_store(path: str) -> bool:
-    with tempfile.TemporaryDirectory() as folder:
-        lk.SqliteManifestStore(Path(folder, path)).put_if_not_exists("a", 1, "one")
-        return Path(folder, "a.sqlite").exists()
-
-
 AT: dict[str, Check] = {"base_uri": Value("b"), "version": Value(3)}
 
 
@@ -128,9 +122,6 @@ OTHERS: dict[str, Method] = {
         {"data": Value(Made(partial(_encoded, 1)))},
         {"data": Made(partial(_encoded, 0))},
     ),
-    "SqliteManifestStore": Method(
-        _manifest_store, {"path": Value("b.sqlite")}, {"path": "a.sqlite"}
-    ),
     "SqliteManifestStore.get": Method(_manifests("get"), AT, {"base_uri": "a", "version": 2}),
     "SqliteManifestStore.get_latest_version": Method(
         _manifests("get_latest_version"), {"base_uri": Value("b")}, {"base_uri": "a"}
@@ -206,7 +197,8 @@ def _viewed(**arguments: Any) -> Any:
     spark = SparkSession.active()
     try:
         _on_disk().create_temp_view(**arguments)
-        return [_collected(spark.table(n)) for n in ("one", "two") if spark.catalog.tableExists(n)]
+        there = [name for name in ("one", "two") if spark.catalog.tableExists(name)]
+        return there, [_collected(spark.table(name)) for name in there]
     finally:
         for name in ("one", "two"):
             spark.catalog.dropTempView(name)
