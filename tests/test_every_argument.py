@@ -17,15 +17,16 @@ import lancekit.file
 import lancekit.fragment
 import lancekit.inventory
 import lancekit.sql
-from tests.support.argument_checks import Method, shared
+from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_explaining import EXPLAINED
+from tests.support.arguments_of_files import FILES
 from tests.support.arguments_of_merges import MERGES
 from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
-METHODS = READS | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED
+METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [
@@ -119,6 +120,15 @@ def test_what_is_shown_elsewhere_is_there() -> None:
     for place in SHOWN_IN.values():
         file, _, test = place.partition("::")
         assert f"def {test}(" in Path(__file__).parent.parent.joinpath(file).read_text()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_without_another_argument_the_result_is_the_same(method: str) -> None:
+    checks = METHODS[method]
+    besides = [{}, *(c.beside for c in checks.arguments.values() if isinstance(c, Value))]
+    for beside in [b for at, b in enumerate(besides) if b not in besides[:at]]:
+        given = {**checks.base, **beside}
+        assert outcome(checks.call, given) == outcome(checks.call, given)
 
 
 @pytest.mark.parametrize(("method", "name"), cases(METHODS))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -16,6 +15,7 @@ from hypothesis import given
 import lancekit as lk
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
 from lancekit.fragment import write_fragments
+from tests.support.argument_checks import place
 from tests.support.arrow_columns import LEAVES, columns
 
 Rows = Callable[[pa.Table], Any]
@@ -53,9 +53,9 @@ FORMS: dict[str, Rows] = {
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KEYS, ids=str)
-def test_keys_are_not_cut(tmp_path: Path, kind: pa.DataType, form: str) -> None:
+def test_keys_are_not_cut(kind: pa.DataType, form: str) -> None:
     table, make = of_kind(kind), FORMS[form]
-    ds = lk.write_dataset(make(table), tmp_path / "d", schema=table.schema)
+    ds = lk.write_dataset(make(table), place(), schema=table.schema)
     assert ds.to_table() == table
     changed = table.set_column(1, "v", pa.array(["A", "B", "C"]))
     merge = ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
@@ -76,7 +76,7 @@ def test_keys_are_not_cut(tmp_path: Path, kind: pa.DataType, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_of_every_type_come_back(tmp_path: Path, form: str) -> None:
+def test_rows_of_every_type_come_back(form: str) -> None:
     nested = {
         "list": pa.list_(pa.timestamp("ns")),
         "struct": pa.struct({"a": pa.duration("ns"), "b": pa.decimal256(50, 2)}),
@@ -98,7 +98,7 @@ def test_rows_of_every_type_come_back(tmp_path: Path, form: str) -> None:
     plain = {str(kind): pa.array([None, _example(kind)], kind) for kind in LEAVES}
     table = pa.table(plain | {n: pa.array([None, values[n]], kind) for n, kind in nested.items()})
     make = FORMS[form]
-    ds = lk.write_dataset(make(table), tmp_path / "d", schema=table.schema)
+    ds = lk.write_dataset(make(table), place(), schema=table.schema)
     assert ds.to_table().to_pylist() == table.to_pylist()
     assert ds.schema.types == table.schema.types
     ds.insert(make(ds.to_table()))
@@ -147,16 +147,16 @@ SOURCES: dict[str, Rows] = {
     "reader": lambda t: t.to_reader(),
     "frame": lambda t: t.to_pandas(),
     "polars": pl.from_arrow,
-    "dataset": lambda t: lk.write_dataset(t, f"memory://source-{id(t)}", mode="overwrite"),
+    "dataset": lambda t: lk.write_dataset(t, place()),
     "rows": lambda t: t.to_pylist(),
     "columns": lambda t: t.to_pydict(),
 }
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_a_schema_is_honoured_by_every_operation(tmp_path: Path, source: str) -> None:
+def test_a_schema_is_honoured_by_every_operation(source: str) -> None:
     make = SOURCES[source]
-    ds = lk.write_dataset(make(WIDE), tmp_path / "d", schema=NARROW)
+    ds = lk.write_dataset(make(WIDE), place(), schema=NARROW)
     assert ds.schema == NARROW
     whole = pa.table({"s": ["a", "b"], "x": [1.5, 2.5]}, NARROW)
     assert ds.to_table() == whole
@@ -192,18 +192,18 @@ def test_a_schema_is_honoured_by_every_operation(tmp_path: Path, source: str) ->
     assert merge.execute(make(WIDE), schema=half)["num_updated_rows"] == 2
 
 
-def test_dates_and_times_together_do_not_become_midnights(tmp_path: Path) -> None:
-    ds = lk.write_dataset({"t": pa.array([0], pa.timestamp("us"))}, tmp_path / "d")
+def test_dates_and_times_together_do_not_become_midnights() -> None:
+    ds = lk.write_dataset({"t": pa.array([0], pa.timestamp("us"))}, place())
     five = dt.datetime(2020, 1, 1, 5)
     ds.insert({"t": [dt.date(2020, 1, 1), five]})
     assert ds.to_table()["t"].to_pylist()[1:] == [dt.datetime(2020, 1, 1), five]
-    days = lk.write_dataset({"t": [dt.date(2020, 1, 1)]}, tmp_path / "e")
+    days = lk.write_dataset({"t": [dt.date(2020, 1, 1)]}, place())
     with pytest.raises(SchemaMismatchError, match="in row 1 is not at midnight"):
         days.insert({"t": [dt.date(2020, 1, 1), five]})
 
 
-def test_a_frame_says_which_of_its_rows_does_not_fit(tmp_path: Path) -> None:
-    ds = lk.write_dataset({"t": pa.array([0], pa.timestamp("us"))}, tmp_path / "d")
+def test_a_frame_says_which_of_its_rows_does_not_fit() -> None:
+    ds = lk.write_dataset({"t": pa.array([0], pa.timestamp("us"))}, place())
     frame = pd.DataFrame({"t": pd.Series([None, pd.Timestamp(NS)], dtype=object)})
     with pytest.raises(SchemaMismatchError, match=r"t: the value .*789.* in row 1 does not fit"):
         ds.insert(frame)
@@ -216,8 +216,8 @@ def test_a_frame_says_which_of_its_rows_does_not_fit(tmp_path: Path) -> None:
 LETTERED = pd.DataFrame({"x": [1, 2]}, index=pd.Index(["a", "b"]))
 
 
-def test_index_levels_reach_every_operation(tmp_path: Path) -> None:
-    ds = lk.write_dataset(LETTERED, tmp_path / "d")
+def test_index_levels_reach_every_operation() -> None:
+    ds = lk.write_dataset(LETTERED, place())
     level = "__index_level_0__"
     assert ds.schema.names == ["x", level]
     ds.insert(LETTERED)

@@ -129,7 +129,7 @@ def test_a_key_of_a_time_and_names(spark, tmp_path):
     old = pd.DataFrame(
         {"time_hour": np.repeat(hours, 3), "carrier": ["AA", "UA", "DL"] * 48, "delay": range(144)}
     )
-    new = old.sample(30, random_state=1).assign(delay=-1)
+    new = old.sample(30, random_state=1, ignore_index=True).assign(delay=-1)
     new.loc[new.index[:5], "carrier"] = "XX"
     key = ["time_hour", "carrier"]
     twins = []

@@ -30,6 +30,7 @@ __all__ = [
     "Value",
     "fragment",
     "fresh",
+    "outcome",
     "place",
     "shared",
 ]
@@ -64,7 +65,8 @@ def seen(result: Any) -> Any:
     if isinstance(result, pa.RecordBatchReader):
         return seen(result.read_all())
     if isinstance(result, pa.Table | pa.RecordBatch):
-        return result.schema.to_string(), result.to_pylist()
+        # the metadata of fields come in any order
+        return [(f.name, str(f.type), f.nullable) for f in result.schema], result.to_pylist()
     if isinstance(result, pd.DataFrame):
         return (
             list(result.columns),

@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
-from lancekit.file import LanceFileReader, LanceFileWriter
 from tests.support.argument_checks import (
     ROWS,
     Check,
@@ -197,30 +196,7 @@ def _some(names: set[str]) -> dict[str, Check]:
 # ---- files
 
 
-def _file(**arguments: Any) -> LanceFileReader:
-    return LanceFileReader(**{"path": _written_file(), **arguments})
-
-
-def _written_file() -> str:
-    path = f"{place()}/data.lance"
-    with LanceFileWriter(path) as writer:
-        writer.write_batch(ROWS)
-    return path
-
-
-def _read_file(name: str, *fixed: Any) -> Callable[..., Any]:
-    return lambda **kw: [b.num_rows for b in getattr(_file(), name)(*fixed, **kw).to_batches()]
-
-
-READING_FILES: dict[str, Check] = {"batch_size": Value(3), "batch_readahead": Hint(3, "x")}
-
-
 # ---- blobs, deltas, queries
-
-
-def _blobs(**arguments: Any) -> Any:
-    found = shared().take_blobs(**{"blob_column": "b", **arguments})
-    return [None if blob is None else (blob.readall(), blob._buffer_size) for blob in found]
 
 
 def _sampled(**arguments: Any) -> Any:
@@ -232,10 +208,6 @@ def _sampled(**arguments: Any) -> Any:
         if ordered or "id" not in rows.column_names or ids != sorted(ids):
             return ids == sorted(ids), rows.num_rows, rows.column_names
     return "always in order"
-
-
-def _blob() -> Any:
-    return shared().take_blobs("b", indices=[0])[0]
 
 
 def _sql(name: str) -> Callable[..., Any]:
@@ -256,11 +228,6 @@ def _tracked(**arguments: Any) -> Any:
     return rows, len(calls)
 
 
-CHOSEN: dict[str, Check] = {
-    "ids": Value([0, 1], {"indices": None}),
-    "addresses": Value([0, 1], {"indices": None}),
-    "indices": Value([1], {}),
-}
 NOTHING = Refused(5, "5")
 
 READS: dict[str, Method] = dict(
@@ -381,50 +348,6 @@ READS: dict[str, Method] = dict(
     "LanceStats.dataset_stats": Method(
         lambda **kw: dict(shared().stats.dataset_stats(**kw)), {"max_rows_per_group": Value(1)}
     ),
-    "LanceDataset.take_blobs": Method(
-        _blobs,
-        {"blob_column": Refused("x", "'x'"), "buffer_size": Value(7), **CHOSEN},
-        {"indices": [0]},
-    ),
-    "LanceDataset.read_blobs": Method(
-        lambda **kw: shared().read_blobs(**{"blob_column": "b", **kw}),
-        {
-            "blob_column": Refused("x", "'x'"),
-            "io_buffer_size": Hint(10, "x"),
-            "preserve_order": Hint(True, "x"),
-            **CHOSEN,
-        },
-        {"indices": [0]},
-    ),
-    "LanceDataset.read_blob_ranges": Method(
-        lambda **kw: shared().read_blob_ranges(**kw),
-        {
-            "blob_column": Refused("x", "'x'"),
-            "requests": Value([(1, 0, 1)]),
-            "selector": Value("addresses"),
-            "io_buffer_size": Hint(10, "x"),
-            "preserve_order": Hint(True, "x"),
-        },
-        {"blob_column": "b", "requests": [(4, 0, 1)], "selector": "indices"},
-    ),
-    "BlobFile.read": Method(lambda **kw: _blob().read(**kw), {"size": Value(0)}),
-    "BlobFile.read1": Method(lambda **kw: _blob().read1(**kw), {"size": Value(0)}),
-    "BlobFile.readinto": Method(
-        lambda buffer: _blob().readinto(bytearray(buffer)), {"buffer": Value(0)}, {"buffer": 1}
-    ),
-    "BlobFile.read_range": Method(
-        lambda **kw: _blob().read_range(**kw),
-        {"offset": Value(1), "length": Value(0)},
-        {"offset": 0, "length": 1},
-    ),
-    "BlobFile.read_ranges": Method(
-        lambda ranges: _blob().read_ranges(ranges),
-        {"ranges": Value([(0, 0)])},
-        {"ranges": [(0, 1)]},
-    ),
-    "BlobFile.seek": Method(
-        lambda **kw: _blob().seek(**kw), {"offset": Value(1), "whence": Value(2)}, {"offset": 0}
-    ),
     "LanceFragment.count_rows": Method(
         lambda **kw: fragment().count_rows(**kw), {"filter": Value("id > 1")}
     ),
@@ -464,28 +387,4 @@ READS: dict[str, Method] = dict(
             ("blob_handling", None, Value("all_binary")),
         ]
     },
-    "LanceFileReader": Method(
-        lambda **kw: _file(**kw).read_all().to_table(),
-        {
-            "path": Refused("memory://nothing/x.lance", "nothing"),
-            "storage_options": Refused("text"),
-            "columns": Value(["x"]),
-            "namespace_client": Refused(object(), "Namespaces"),
-            "table_id": Refused(["a"], "Namespaces"),
-        },
-    ),
-    "LanceFileReader.read_all": Method(_read_file("read_all"), READING_FILES),
-    "LanceFileReader.read_range": Method(
-        _read_file("read_range"),
-        READING_FILES | {"start": Value(6), "num_rows": Value(3)},
-        {"start": 0, "num_rows": 5},
-    ),
-    "LanceFileReader.take_rows": Method(
-        _read_file("take_rows"),
-        READING_FILES | {"indices": Value([1])},
-        {"indices": [0, 2, 4, 6]},
-    ),
-    "LanceFileReader.read_global_buffer": Method(
-        lambda index: _file().read_global_buffer(index), {"index": Refused(9, "9")}, {"index": 0}
-    ),
 }

@@ -44,6 +44,8 @@ CLASSES: dict[str, tuple[type, type | None]] = {
 DIFFERENCES: dict[str, str] = {
     "Compaction.execute": "`options` may be left out",
     "Compaction.plan": "`options` may be left out",
+    "DatasetOptimizer.disable_auto_cleanup": "keywords, which change nothing, are refused",
+    "DatasetOptimizer.enable_auto_cleanup": "further keywords, which change nothing, are refused",
     "LanceScanner.explain_plan": "lancekit's own words, of what `explain()` tells",
     "LanceScanner.analyze_plan": "lancekit's own words, with the rows, time and bytes of a run",
     "MergeInsertBuilder.explain_plan": "lancekit's own words, of what `explain()` tells",
@@ -73,7 +75,10 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.base_paths": "`BasePath`s of lancekit's own",
     "LanceDataset.add_bases": "any iterable of base paths",
     "LanceDataset.commit": "checked before anything is written; `properties` of the transaction",
-    "LanceDataset.delta": "a table without stable row ids is an error instead of no rows",
+    "LanceDataset.delta": (
+        "a table without stable row ids is an error instead of no rows; so are "
+        "`compared_against` and the other two together"
+    ),
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
     "LanceDataset.get_fragments": "`filter` is refused",
     "LanceDataset.get_transactions": "operations are lancekit's own dataclasses",
