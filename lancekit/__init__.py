@@ -13,11 +13,13 @@ from lancekit._wiring import connect as _connect
 from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
 from lancekit.commit.sqlite_manifests import SqliteManifestStore
 from lancekit.dataset import LanceDataset, dataset, write_dataset
+from lancekit.format.index import IndexFile
 from lancekit.format.transaction import Transaction
 from lancekit.fragment import FragmentMetadata, LanceFragment
 from lancekit.history import History, Version
 from lancekit.inventory import DataStatistics, FieldStatistics
 from lancekit.merge import MergeInsertBuilder
+from lancekit.not_offered import missing
 from lancekit.operation import DatasetBasePath, Index, LanceOperation
 from lancekit.operations.cleanup import CleanupExplanation
 from lancekit.operations.cleanup_plan import CleanupStats
@@ -35,6 +37,7 @@ from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
 from lancekit.scanner import LanceScanner, ScannerBuilder
+from lancekit.schema import json_to_schema, schema_to_json
 from lancekit.spark import session_info, spark_session, stop_spark, warm_up
 from lancekit.streams import stream_sink
 from lancekit.udf import BatchUDF, batch_udf
@@ -62,6 +65,7 @@ __all__ = [
     "FragmentWriteProgress",
     "History",
     "Index",
+    "IndexFile",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -82,10 +86,12 @@ __all__ = [
     "blob_field",
     "dataset",
     "errors",
+    "json_to_schema",
     "optimize",
     "options",
     "plot_history",
     "schema",
+    "schema_to_json",
     "session_info",
     "spark_session",
     "stop_spark",
@@ -103,4 +109,4 @@ def __getattr__(name: str) -> object:
         from lancekit.notebook import plot_history
 
         return plot_history
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise missing("lance", name)

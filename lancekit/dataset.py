@@ -23,9 +23,13 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.explaining import Explainer
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
-from lancekit.inventory import Inventory
+from lancekit.format.transaction import Transaction
+from lancekit.fragment import FragmentMetadata, LanceFragment
+from lancekit.inventory import DataStatistics, FieldStatistics, Inventory, LanceStats
+from lancekit.merge import MergeInsertBuilder
 from lancekit.merging import Merging
 from lancekit.not_offered import PartOfPylance
+from lancekit.operation import Index, LanceOperation
 from lancekit.operations.auto_cleanup import auto_cleanup_config
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import DeleteResult
@@ -34,8 +38,10 @@ from lancekit.operations.write import open_rows, write_rows
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.reading import Reading
+from lancekit.references import Branches, Tags
 from lancekit.replacing import Replacing
 from lancekit.scan.order import ColumnOrdering
+from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.times import snapshot_as_of
 from lancekit.versioned import Ref, Versioned
 from lancekit.writing import write_settings
@@ -49,6 +55,10 @@ __all__ = [
     "dataset",
     "write_dataset",
 ]
+# pylance has these here too
+__all__ += ["Branches", "DataStatistics", "FieldStatistics", "FragmentMetadata", "Index"]
+__all__ += ["LanceFragment", "LanceOperation", "LanceScanner", "LanceStats", "MergeInsertBuilder"]
+__all__ += ["ScannerBuilder", "Tags", "Transaction"]
 
 
 class LanceDataset(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lancekit.errors import NotOfferedAttributeError
 
-__all__ = ["NOT_OFFERED", "PartOfPylance"]
+__all__ = ["NOT_OFFERED", "PartOfPylance", "missing"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
 _MEMWAL = "MemWAL comes with a later release"
@@ -19,7 +19,67 @@ _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or
 _NEVER = "pylance has the name and refuses it"
 _PLAN = "there is no query plan to show"
 
+_BLOBS = "blobs are written into the data file; see blob_field() and blob_array()"
+_COUNTERS = "scan_stats_callback= of scanner() says what a scan read"
+_MODELS = "write_dataset() takes rows, not models"
+_LISTED = "what it describes is told by lancekit's own classes"
+
 NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
+    "lance": {
+        **dict.fromkeys(
+            [
+                "BlobArray",
+                "BlobColumn",
+                "BlobDescriptor",
+                "BlobDescriptorArrayBuilder",
+                "DedicatedBlobWriter",
+                "PackedBlobWriter",
+            ],
+            _BLOBS,
+        ),
+        **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
+        **dict.fromkeys(["FtsToken", "IndexProgress", "tokenize"], _INDEX),
+        **dict.fromkeys(
+            [
+                "CompactedSsTable",
+                "ExecutionPlan",
+                "LsmPointLookupPlanner",
+                "LsmScanner",
+                "LsmVectorSearchPlanner",
+                "ShardSnapshot",
+                "ShardWriter",
+                "ShardingField",
+                "ShardingSpec",
+                "evaluate_sharding_spec",
+            ],
+            _MEMWAL,
+        ),
+        **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
+        "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
+        "set_logger": "lancekit writes no log",
+        "simd_info": "NumPy and Arrow choose their instructions",
+    },
+    "lance.fragment": {
+        "FragmentSession": _SESSION,
+        "RowIdSequence": "row ids of what is committed by hand are given out anew",
+    },
+    "lance.file": {
+        **dict.fromkeys(["LanceFileSession", "ListResult"], _SESSION),
+        **dict.fromkeys(
+            [
+                "LanceBufferDescriptor",
+                "LanceColumnMetadata",
+                "LanceFileStatistics",
+                "LancePageMetadata",
+            ],
+            _LISTED,
+        ),
+    },
+    "lance.progress": {"IndexProgress": _INDEX},
+    "lance.udf": {
+        "BatchUDFCheckpoint": "a checkpoint_file is named by its path",
+        "normalize_transform": "add_columns() does it",
+    },
     "LanceDataset": {
         **dict.fromkeys(
             [
@@ -55,7 +115,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(["filter", "join_asof", "sort_by"], _ARROW),
         **dict.fromkeys(["join", "partition_expression"], _NEVER),
-        "from_pydantic_model": "write_dataset() takes rows, not models",
+        "from_pydantic_model": _MODELS,
         "replace_schema": "pylance refuses it too; use update_schema_metadata()",
     },
     "LanceScanner": {
@@ -91,19 +151,24 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
 }
 
 
+def missing(owner: str, name: str) -> AttributeError:
+    """Return the error for a name that a class or module of pylance's name does not have."""
+    reason = NOT_OFFERED.get(owner, {}).get(name)
+    if reason is None:
+        # the words of Python's own error, which the lookup has swallowed
+        what = "module 'lancekit'" if owner == "lance" else f"{owner!r} object"
+        return AttributeError(f"{what} has no attribute {name!r}")
+    return NotOfferedAttributeError(
+        f"{owner}.{name} is not offered: {reason}.",
+        hint="docs/pylance-coverage.md lists what is.",
+        attribute=name,
+    )
+
+
 class PartOfPylance:
     """A class that follows one of pylance's: its names that are missing here say why."""
 
     __slots__ = ()
 
     def __getattr__(self, name: str) -> object:
-        kind = type(self).__name__
-        reason = NOT_OFFERED.get(kind, {}).get(name)
-        if reason is None:
-            # the words of Python's own error, which the lookup has swallowed
-            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-        raise NotOfferedAttributeError(
-            f"{kind}.{name} is not offered: {reason}.",
-            hint="docs/pylance-coverage.md lists what is.",
-            attribute=name,
-        )
+        raise missing(type(self).__name__, name)

@@ -120,8 +120,12 @@ class Reading(SparkReading):
             is null are left out.
         limit, offset
             How many rows to return, and how many to pass over before.
-        batch_size, batch_size_bytes
-            The most rows of a batch, 8192 by default, and about how many bytes it has at most.
+        batch_size
+            The most rows of a batch; by default what the environment variable
+            ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of
+            two fragments.
+        batch_size_bytes
+            About how many bytes a batch has at most; each has a row at least.
         fragments
             Read only these fragments.
         with_row_id, with_row_address

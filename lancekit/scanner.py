@@ -22,7 +22,7 @@ from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.rebatch import exact_batches, small_batches
 from lancekit.scan.rows import blob_places
-from lancekit.scan.scanner import BATCH_ROWS, Output, Scan, ScanRequest, plan_columns
+from lancekit.scan.scanner import Output, Scan, ScanRequest, default_batch_rows, plan_columns
 from lancekit.scan.sources import FragmentSource, fragment_sources, sources_for
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
 
@@ -66,7 +66,7 @@ def make_scan(
     request = ScanRequest(
         outputs=plan_columns(schema, columns, hidden),
         predicate=predicate,
-        batch_rows=BATCH_ROWS
+        batch_rows=default_batch_rows()
         if batch_size is None
         else check_count("batch_size", batch_size, least=1),
         metadata=tuple(schema.metadata.items()),

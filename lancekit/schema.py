@@ -14,9 +14,10 @@ from lancekit.format.extensions import resolved_schema
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField as StoredField
 from lancekit.format.schema import LanceSchema as StoredSchema
+from lancekit.format.schema_json import json_to_schema, schema_to_json
 from lancekit.legible import clean
 
-__all__ = ["LanceField", "LanceSchema"]
+__all__ = ["LanceField", "LanceSchema", "json_to_schema", "schema_to_json"]
 
 _CLUSTERING_POSITION = "lance-schema:unenforced-clustering-key:position"
 

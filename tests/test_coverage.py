@@ -13,8 +13,10 @@ from lancekit.not_offered import NOT_OFFERED
 from tests.support.pylance_coverage import (
     CLASSES,
     DIFFERENCES,
+    MODULES,
     OTHER_SIGNATURE,
     PAGE,
+    names_of_module,
     offers,
     page,
     parameters,
@@ -33,6 +35,13 @@ def test_every_name_is_accounted_for_once(owner: str) -> None:
     for name in public_names(theirs):
         assert (ours is not None and offers(ours, name)) != (name in missing), name
     assert set(missing) <= set(public_names(theirs))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_of_a_module_is_accounted_for_once(module: str) -> None:
+    names = dict(names_of_module(module))
+    missing = {name for name, offered in names.items() if not offered}
+    assert missing == set(NOT_OFFERED.get(module, {}))
 
 
 def test_every_difference_is_about_something_offered() -> None:
@@ -74,6 +83,10 @@ def test_function_signatures(name: str) -> None:
 
 def test_a_missing_name_says_why(tmp_path) -> None:
     ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    with pytest.raises(NotOfferedAttributeError, match=r"tokenize is not offered: lancekit reads"):
+        lk.tokenize  # noqa: B018
+    with pytest.raises(AttributeError, match="module 'lancekit' has no attribute 'nonsense'"):
+        lk.nonsense  # noqa: B018
     assert not hasattr(ds, "create_index")
     with pytest.raises(
         NotOfferedAttributeError, match="create_index is not offered: lancekit reads"

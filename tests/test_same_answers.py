@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+import lancekit.vector
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    PredicateError,
+    UnsupportedTypeError,
+)
+from lancekit.format.schema import LanceSchema
+from lancekit.scan.scanner import ScanRequest, block_rows, plan_columns
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 
@@ -51,3 +62,245 @@ def test_columns_of_take_that_are_named_twice(tmp_path: Path, columns: list[str]
     lance.write_dataset(ROWS.append_column("s", pa.array(structs)), tmp_path)
     mine, theirs = both(tmp_path, lambda ds: ds.take([2, 0], columns=columns))
     assert mine.equals(theirs)
+
+
+# ---- batches
+
+Sizes = list[int]
+
+
+def _sizes(batches: Any) -> Sizes:
+    return [batch.num_rows for batch in batches]
+
+
+#: how to read batches; of filtered and limited ones, pylance cuts as its plan happens to
+BATCHES: dict[str, Callable[[Any], Any]] = {
+    "default": lambda ds: ds.to_batches(),
+    "smaller than fragments": lambda ds: ds.to_batches(batch_size=20),
+    "larger than fragments": lambda ds: ds.to_batches(batch_size=50),
+    "strict": lambda ds: ds.to_batches(batch_size=50, strict_batch_size=True),
+    "reader": lambda ds: ds.scanner(columns=["a"], batch_size=7).to_reader(),
+    "limited": lambda ds: ds.to_batches(limit=40, offset=10),
+    "no columns": lambda ds: ds.to_batches(columns=[], with_row_id=True),
+    "sorted": lambda ds: ds.scanner(order_by=["a"], batch_size=20).to_batches(),
+    "fragment": lambda ds: ds.get_fragments()[1].to_batches(batch_size=20),
+}
+
+
+@pytest.mark.parametrize("how", BATCHES)
+@pytest.mark.parametrize("deleted", ["false", "a < 35", "a % 3 = 0"])
+def test_batches_end_where_fragments_do(tmp_path: Path, how: str, deleted: str) -> None:
+    rows = pa.table({"a": range(96), "s": ["x"] * 96})
+    lance.write_dataset(rows, tmp_path, max_rows_per_file=32).delete(deleted)
+    if how == "fragment" and deleted == "a < 35":
+        return  # of its fragments, the second one
+    mine, theirs = both(tmp_path, lambda ds: _sizes(BATCHES[how](ds)))
+    assert mine == theirs
+    both_rows = both(tmp_path, lambda ds: pa.Table.from_batches(BATCHES[how](ds)))
+    assert both_rows[0] == both_rows[1]
+
+
+def test_batches_of_large_fragments(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"a": range(30_000)}), tmp_path, max_rows_per_file=20_000)
+    mine, theirs = both(tmp_path, lambda ds: _sizes(ds.to_batches()))
+    assert mine == theirs == [8192, 8192, 3616, 8192, 1808]
+
+
+def test_blocks_are_whole_batches() -> None:
+    """A fragment of more than a block has no short batch at the end of each block."""
+    schema = LanceSchema.from_arrow(ROWS.schema)
+    request = ScanRequest(outputs=plan_columns(schema, None), batch_rows=1000, block_bytes=2**20)
+    rows = block_rows(schema, request)
+    assert rows > 1000
+    assert rows % 1000 == 0
+
+
+@pytest.mark.parametrize("text", ["12", "100"])
+def test_the_environment_sets_the_rows_of_a_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    lance.write_dataset(pa.table({"a": range(96)}), tmp_path, max_rows_per_file=32)
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", text)
+    asks: list[Callable[[Any], Any]] = [
+        lambda ds: ds.to_batches(),
+        lambda ds: ds.to_batches(batch_size=20),
+        lambda ds: ds.get_fragments()[0].to_batches(),
+    ]
+    for ask in asks:
+        mine, theirs = both(tmp_path, lambda ds, ask=ask: _sizes(ask(ds)))  # type: ignore[misc]
+        assert mine == theirs
+
+
+@pytest.mark.parametrize("text", ["many", "0", "-1", ""])
+def test_an_environment_that_says_no_number_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path)
+    monkeypatch.setenv("LANCE_DEFAULT_BATCH_SIZE", text)
+    with pytest.warns(UserWarning, match=f"LANCE_DEFAULT_BATCH_SIZE is {text!r}"):
+        assert _sizes(ds.to_batches()) == [3]
+
+
+def test_batches_of_so_many_bytes(tmp_path: Path) -> None:
+    text = "x" * 10_000
+    rows = pa.table({"id": range(60), "text": pa.array([text] * 60, pa.large_string())})
+    lance.write_dataset(rows, tmp_path, max_rows_per_file=40)
+    for library in (lk, lance):
+        ds = library.dataset(tmp_path)
+        for options in ({}, {"filter": "id >= 0", "late_materialization": False}):
+            batches = list(ds.to_batches(batch_size_bytes=50_000, **options))
+            assert pa.Table.from_batches(batches).equals(rows)
+            assert max(_sizes(batches)) <= 10
+    ours = lk.dataset(tmp_path)
+    assert set(_sizes(ours.to_batches(batch_size_bytes=1))) == {1}
+    assert _sizes(ours.to_batches(batch_size_bytes=2**40)) == [40, 20]
+    with pytest.raises(InvalidArgumentError, match="batch_size_bytes is -1"):
+        ours.to_batches(batch_size_bytes=-1)
+
+
+# ---- types of lists
+
+
+CASTS = ["FixedSizeList(2, Float32)", "FixedSizeList(2 x Float32)", "FixedSizeList( 2 ,Utf8)"]
+CASTS += ["List(Float32)", "LargeList(Float32)", "List(Utf8)", "List(non-null Float32)"]
+CASTS += ["List(nullable Int8)", "List(LargeList(Float32))"]
+LISTS = {
+    "l": pa.array([[1.5, 2.0], None, [3.0, -4.0]], pa.list_(pa.float64())),
+    "f": pa.array([[1.5, 2.0], None, [3.0, -4.0]], pa.list_(pa.float64(), 2)),
+    "n": pa.array([[[1.5]], [[], None], [[3.0, None]]], pa.list_(pa.list_(pa.float64()))),
+}
+
+
+@pytest.mark.parametrize("kind", CASTS)
+@pytest.mark.parametrize("column", ["l", "f", "n", "nullif(l, l)"])
+def test_arrow_cast_to_lists(tmp_path: Path, kind: str, column: str) -> None:
+    nested = "List(Large" in kind
+    if (column == "n") != nested:
+        return
+    lance.write_dataset(pa.table(LISTS), tmp_path)
+    columns = {"x": f"arrow_cast({column}, '{kind}')"}
+    mine, theirs = both(tmp_path, lambda ds: ds.to_table(columns=columns))
+    assert mine["x"].type == theirs["x"].type
+    assert mine["x"].to_pylist() == theirs["x"].to_pylist()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "FixedSizeList(Float32, 2)",
+        "FixedSizeList(3, Float32)",
+        "FixedSizeList(-2, Int8)",
+        "FixedSizeList(99999999999, Int8)",
+        "List(Text)",
+        "List(2, Int8)",
+        "List()",
+    ],
+)
+def test_lists_that_a_value_cannot_be_cast_to(tmp_path: Path, kind: str) -> None:
+    ds = lk.write_dataset(pa.table({"l": LISTS["l"]}), tmp_path)
+    with pytest.raises(PredicateError):
+        ds.to_table(columns={"x": f"arrow_cast(l, '{kind}')"})
+
+
+def test_a_column_of_null_vectors_is_added(tmp_path: Path) -> None:
+    for library in (lk, lance):
+        ds = library.write_dataset(ROWS, tmp_path / library.__name__)
+        ds.add_columns({"v": "arrow_cast(NULL, 'FixedSizeList(32, Float32)')"})
+        assert ds.schema.field("v").type == pa.list_(pa.float32(), 32)
+        assert ds.to_table()["v"].to_pylist() == [None] * 3
+
+
+# ---- lists that are tuples here
+
+
+def test_what_pylance_gives_in_lists_equals_lists(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path)
+    (fragment,) = ds.get_fragments()
+    (file,) = fragment.metadata.files
+    assert file.fields == [0, 1]
+    assert list(file.fields) == file.fields
+    assert file.fields != [0]
+    assert file.column_indices == [0, 1]
+    assert fragment.metadata.files == [file]
+    append: Any = lk.LanceOperation.Append([fragment.metadata])
+    assert append.fragments == [fragment.metadata]
+    assert len({file, file}) == 1
+    again = lk.FragmentMetadata.from_json(json.dumps(fragment.metadata.to_json()))
+    assert again.files[0].fields == [0, 1]
+
+
+def test_an_overwrite_may_say_that_it_has_no_bases(tmp_path: Path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path)
+    made = [fragment.metadata for fragment in ds.get_fragments()]
+    overwrite: Any = lk.LanceOperation.Overwrite
+    landed = lk.LanceDataset.commit(ds, overwrite(ROWS.schema, made, initial_bases=None))
+    assert landed.to_table() == ROWS
+
+
+# ---- schemas as JSON
+
+
+KINDS = [pa.null(), pa.bool_(), pa.int8(), pa.float16(), pa.float64(), pa.string(), pa.binary(3)]
+KINDS += [pa.date32(), pa.time64("us"), pa.timestamp("us"), pa.timestamp("ns", "UTC")]
+KINDS += [pa.duration("ms"), pa.decimal256(40, 3), pa.list_(pa.field("element", pa.int8(), False))]
+KINDS += [pa.large_list(pa.int32()), pa.list_(pa.float32(), 4), pa.dictionary(pa.int8(), "string")]
+KINDS += [pa.struct([pa.field("x", pa.int32(), False, {"a": "b"}), ("y", pa.list_(pa.string()))])]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_schemas_as_json(kind: pa.DataType) -> None:
+    schema = pa.schema([pa.field("a", kind, True, {"k": "v"}), ("b", pa.int64())], {"m": "1"})
+    mine, theirs = lk.schema_to_json(schema), lance.schema_to_json(schema)
+    assert mine == theirs
+    back = lk.json_to_schema(theirs)
+    assert back.equals(schema, check_metadata=True)
+    assert lance.json_to_schema(mine).equals(schema, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        5,
+        "x",
+        {"fields": [{"name": "a"}]},
+        {"fields": [{"name": "a", "type": {"type": "int32"}}]},
+        {"fields": [{"name": "a", "type": {"type": "nonsense"}, "nullable": True}]},
+        {"fields": [{"name": "a", "type": {"type": "fixed_size_list"}, "nullable": True}]},
+    ],
+    ids=str,
+)
+def test_json_that_is_no_schema(given: Any) -> None:
+    with pytest.raises(ValueError, match="schema"):
+        lance.json_to_schema(given)
+    with pytest.raises(InvalidArgumentError, match="is no schema"):
+        lk.json_to_schema(given)
+
+
+def test_schemas_that_json_cannot_hold() -> None:
+    with pytest.raises(UnsupportedTypeError, match="'m': map"):
+        lk.schema_to_json(pa.schema({"m": pa.map_(pa.string(), pa.int8())}))
+    with pytest.raises(InvalidTypeError, match="not str"):
+        lk.schema_to_json("x")  # type: ignore[arg-type]
+
+
+# ---- vectors
+
+
+def test_vectors_become_a_table() -> None:
+    vectors = np.arange(6, dtype=np.float64).reshape(3, 2)
+    column = pa.array(vectors.tolist(), pa.list_(pa.float32(), 2))
+    make = lancekit.vector.vec_to_table
+    for given in (vectors, list(vectors), vectors.tolist()):
+        assert make(given) == pa.table({"vector": column})
+        assert make(given, "v", 2) == pa.table({"v": column})
+    keyed = dict(zip("abc", vectors, strict=True))
+    assert make(keyed) == pa.table({"id": list("abc"), "vector": column})
+    assert make(keyed, ["k", "v"]).column_names == ["k", "v"]
+    wrong: list[tuple[Any, ...]] = [([[1, 2], [3]],), ([],), (vectors, ["a", "b"]), (keyed, "v")]
+    for arguments in (*wrong, (vectors, None, 3)):
+        with pytest.raises(InvalidArgumentError):
+            make(*arguments)
+    with pytest.raises(InvalidTypeError, match="data is int"):
+        make(5)  # type: ignore[arg-type]
+    assert len(make([], ndim=4)) == 0

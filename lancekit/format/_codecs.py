@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.format.items import Items
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import put_unknown, take_unknown
 
@@ -136,8 +137,8 @@ def _every(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any,
     def accept_all(values: Any, what: str) -> tuple[Any, ...]:
         if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
             raise wrong_type(values, what, "a list")
-        whole = values if isinstance(values, tuple) else tuple(values)
-        items = tuple(accept(value, f"every item of {what}") for value in whole)
+        whole = values if isinstance(values, Items) else Items(values)
+        items = Items(accept(value, f"every item of {what}") for value in whole)
         return whole if all(map(_same, whole, items)) else items
 
     return accept_all
@@ -298,7 +299,7 @@ def _put_many(message: Any, name: str, values: Any) -> None:
 
 
 def _get_many(message: Any, name: str) -> tuple[Any, ...]:
-    return tuple(getattr(message, name))
+    return Items(getattr(message, name))
 
 
 def wholes(bits: int = 64, *, signed: bool = False) -> Codec:
@@ -329,7 +330,7 @@ def messages(
         return value
 
     return Codec(
-        lambda message, name: tuple(map(from_pb, getattr(message, name))),
+        lambda message, name: Items(map(from_pb, getattr(message, name))),
         lambda message, name, values: getattr(message, name).extend(map(to_pb, values)),
         _every(accept_one),
     )
@@ -354,7 +355,7 @@ def parts(kind: type[P]) -> Codec:
             encode(value, getattr(message, name).add())
 
     return Codec(
-        lambda message, name: tuple(decode(kind, m) for m in getattr(message, name)),
+        lambda message, name: Items(decode(kind, m) for m in getattr(message, name)),
         put,
         _every(_one(kind, f"a {kind.__name__}")),
     )

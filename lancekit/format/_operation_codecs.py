@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import Any
 
@@ -106,7 +107,11 @@ FRAGMENTS = c.messages(
     Fragment, fragment_from_pb, fragment_to_pb, "a FragmentMetadata", ("id", "physical_rows")
 )
 INDICES = c.messages(IndexMetadata, index_from_pb, index_to_pb, "an IndexMetadata")
-BASES = c.messages(BasePath, base_path_from_pb, base_path_to_pb, "a base path")
+_BASES = c.messages(BasePath, base_path_from_pb, base_path_to_pb, "a base path")
+# pylance says with None that there are none
+BASES = replace(
+    _BASES, accept=lambda given, what: _BASES.accept(() if given is None else given, what)
+)
 DATA_FILE = c.one_message(DataFile, data_file_from_pb, data_file_to_pb, "a DataFile")
 KEY_FILTER = Codec(_get_key_filter, _put_key_filter, _accept_key_filter)
 MODE = Codec(_get_mode, lambda m, name, value: setattr(m, name, _MODES.index(value)), _accept_mode)

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import put_unknown, take_unknown
@@ -34,8 +35,8 @@ class DataFile:
 
     def __post_init__(self) -> None:
         for name in ("fields", "column_indices"):
-            if not isinstance(given := getattr(self, name), tuple):
-                object.__setattr__(self, name, tuple(given))
+            if not isinstance(given := getattr(self, name), Items):
+                object.__setattr__(self, name, Items(given))
 
     @property
     def version(self) -> tuple[int, int]:
@@ -181,8 +182,8 @@ def data_file_from_pb(message: pb.DataFile) -> DataFile:
     """Decode one data file."""
     return DataFile(
         path=message.path,
-        fields=tuple(message.fields),
-        column_indices=tuple(message.column_indices),
+        fields=Items(message.fields),
+        column_indices=Items(message.column_indices),
         file_major_version=message.file_major_version,
         file_minor_version=message.file_minor_version,
         file_size_bytes=message.file_size_bytes or None,

@@ -24,6 +24,7 @@ from lancekit.format.data_file import (
     deletion_to_pb,
 )
 from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of
+from lancekit.format.items import Items
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
 from lancekit.format.wire import parse, put_unknown, take_unknown
@@ -98,7 +99,7 @@ class Fragment:
     ) -> None:
         put = object.__setattr__
         put(self, "id", id)
-        put(self, "files", files if isinstance(files, tuple) else tuple(files))
+        put(self, "files", files if isinstance(files, Items) else Items(files))
         put(self, "physical_rows", physical_rows)
         put(self, "deletion_file", deletion_file)
         put(self, "row_ids", row_id_meta.data if row_id_meta else row_ids)
@@ -196,7 +197,7 @@ def fragment_from_pb(message: pb.DataFragment) -> Fragment:
     present = message.HasField
     return Fragment(
         id=message.id,
-        files=tuple(map(data_file_from_pb, message.files)),
+        files=Items(map(data_file_from_pb, message.files)),
         physical_rows=message.physical_rows,
         deletion_file=(
             deletion_from_pb(message.deletion_file) if present("deletion_file") else None

@@ -120,11 +120,37 @@ def _from_decimal(value: Value, kind: pa.DataType) -> Value:
     return pc.cast(value, kind)
 
 
+def _with_items(value: Value, kind: pa.DataType) -> Value:
+    """Cast the items of lists one by one, as values of columns are."""
+    if isinstance(value, pa.Scalar):
+        return _with_items(pa.array([value.as_py()], value.type), kind)[0]
+    if pt.is_fixed_size_list(value.type):
+        value = pc.cast(value, pa.list_(value.type.value_field))
+    lengths = pc.fill_null(pc.list_value_length(value), 0)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int64())
+    items = cast(value.flatten(), kind)
+    return pa.LargeListArray.from_arrays(offsets, items, mask=value.is_null())
+
+
+def _lists(value: Value, kind: pa.DataType) -> Value:
+    if pt.is_null(value.type):
+        return pa.scalar(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
+    if _is_list(value.type) and value.type.value_type != kind.value_type:
+        value = _with_items(value, kind.value_type)
+    return pc.cast(value, kind)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
+
+
 def cast(value: Value, kind: pa.DataType) -> Value:
     """Cast as SQL does: fractions are cut off, what does not fit the type is an error."""
     source = value.type
     if source == kind:
         return value
+    if _is_list(kind):
+        return _lists(value, kind)
     if pt.is_string(kind):
         return _text(value)
     if pt.is_boolean(kind) and family(source) == "text":
@@ -182,6 +208,8 @@ def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
 
 # ---- the names of Arrow's types, as arrow_cast takes them
 
+#: the most items that a list of one size may have
+_MOST_ITEMS = 2**31 - 1
 _UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
 _PLAIN = {
     "Boolean": pa.bool_(),
@@ -200,9 +228,32 @@ _PLAIN = {
 }
 
 
+_LIST = re.compile(r"(List|LargeList|FixedSizeList)\((?:(\d+)[,x])?(nullable|non-null)?(.+)\)")
+
+
+def _list_type(name: str, size: str | None, nullable: bool, items: str) -> pa.DataType | None:
+    kind = arrow_type(items)
+    if kind is None or (size is None) == (name == "FixedSizeList") or int(size or 0) > _MOST_ITEMS:
+        return None
+    item = pa.field("item", kind, nullable)
+    if size is not None:
+        return pa.list_(item, int(size))
+    return pa.list_(item) if name == "List" else pa.large_list(item)
+
+
 def arrow_type(text: str) -> pa.DataType | None:
-    """Return the type of a name such as ``Timestamp(Second, Some("UTC"))``, if it is one."""
-    name, _, rest = re.sub(r"\s", "", text).partition("(")
+    """Return the type of a name such as ``Timestamp(Second, Some("UTC"))``, if it is one.
+
+    Examples
+    --------
+    >>> arrow_type("FixedSizeList(2, Float32)"), arrow_type("List(Text)")
+    (FixedSizeListType(fixed_size_list<item: float>[2]), None)
+    """
+    text = re.sub(r"\s", "", text)
+    if found := _LIST.fullmatch(text):
+        name, size, nullable, items = found.groups()
+        return _list_type(name, size, nullable != "non-null", items)
+    name, _, rest = text.partition("(")
     args = rest.rstrip(")").split(",") if rest else []
     match name, args:
         case _, []:

@@ -1,4 +1,4 @@
-"""Batches of exactly so many rows, or of about so many bytes."""
+"""Batches of other sizes: of so many rows, of about so many bytes, of one fragment each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-__all__ = ["exact_batches", "small_batches"]
+__all__ = ["cut_at", "exact_batches", "small_batches"]
 
 
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -32,6 +32,20 @@ def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.R
         rows = max(batch.num_rows * size // max(batch.nbytes, 1), 1)
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
+
+
+def cut_at(tables: Iterable[pa.Table], parts: Iterable[int]) -> Iterator[pa.Table]:
+    """Yield tables cut so that none has rows of two parts; ``parts`` are the rows of each."""
+    rest = filter(None, parts)
+    left = 0
+    for table in tables:
+        start = 0
+        while start < table.num_rows:
+            left = left or next(rest, table.num_rows)
+            part = table.slice(start, left)
+            yield part
+            start += part.num_rows
+            left -= part.num_rows
 
 
 def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:

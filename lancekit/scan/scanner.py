@@ -7,6 +7,7 @@ answers it for one fragment; `Scan` runs it over all, in order, and cuts limit a
 from __future__ import annotations
 
 import os
+import warnings
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,6 +22,7 @@ from lancekit.format.paths import canonical
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
+from lancekit.scan.rebatch import cut_at
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
 
@@ -29,6 +31,7 @@ __all__ = [
     "Scan",
     "ScanRequest",
     "block_rows",
+    "default_batch_rows",
     "plan_columns",
     "read_block",
     "read_together",
@@ -40,6 +43,8 @@ __all__ = [
 
 #: rows of a batch, as in the reference
 BATCH_ROWS = 8192
+#: where the rows of a batch can be set for a whole process, as in the reference
+_BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 #: decoded bytes held at a time for one fragment
 _BLOCK_BYTES = 64 << 20
 #: the same, for a scan that may stop early
@@ -92,6 +97,22 @@ class ScanRequest:
     def schema(self) -> pa.Schema:
         """The schema of the result."""
         return pa.schema([output.field for output in self.outputs], dict(self.metadata) or None)
+
+
+def default_batch_rows() -> int:
+    """Return the rows of a batch where nothing is asked for: what the environment says, or 8192."""
+    text = os.environ.get(_BATCH_VARIABLE)
+    if text is None:
+        return BATCH_ROWS
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    warnings.warn(
+        f"{_BATCH_VARIABLE} is {text!r}, which is no whole number above 0: batches have "
+        f"{BATCH_ROWS} rows.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return BATCH_ROWS
 
 
 def plan_columns(
@@ -187,8 +208,9 @@ def read_together(
 
 
 def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
-    """Return how many rows of a fragment are read at a time."""
-    return max(request.block_bytes // row_bytes(schema, request), request.batch_rows)
+    """Return how many rows of a fragment are read at a time: whole batches."""
+    batches = request.block_bytes // row_bytes(schema, request) // request.batch_rows
+    return max(batches, 1) * request.batch_rows
 
 
 def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
@@ -296,9 +318,14 @@ class Scan:
                     return
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the result in batches of at most `batch_rows` rows."""
+        """Yield the result in batches of at most `batch_rows` rows.
+
+        Without a filter, no batch has rows of two fragments, as in the reference.
+        """
         schema = self.request.schema
-        for table in self.tables():
+        whole = self.request.predicate is None and not self.offset and self.limit is None
+        parts = [source.num_rows for source in self.sources]
+        for table in cut_at(self.tables(), parts) if whole else self.tables():
             combined = table.combine_chunks()
             for batch in combined.to_batches(max_chunksize=self.request.batch_rows):
                 yield batch.cast(schema) if batch.schema != schema else batch

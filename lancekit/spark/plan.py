@@ -5,7 +5,7 @@ from __future__ import annotations
 from lancekit.commit.snapshot import Snapshot
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.scanner import BATCH_ROWS, Scan, ScanRequest, plan_columns
+from lancekit.scan.scanner import Scan, ScanRequest, default_batch_rows, plan_columns
 from lancekit.scan.sources import fragment_sources, sources_for
 from lancekit.spark.source_options import SourceOptions
 
@@ -20,7 +20,7 @@ def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
     request = ScanRequest(
         outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
         predicate=predicate,
-        batch_rows=asked.batch_size or BATCH_ROWS,
+        batch_rows=asked.batch_size or default_batch_rows(),
     )
     sources = sources_for(fragment_sources(snapshot, schema), predicate)
     return Scan(sources=tuple(sources), request=request)

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,10 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "SqlQuery": (_dataset.SqlQuery, lancekit.sql.SqlQuery),
     "Compaction": (lance.optimize.Compaction, lk.optimize.Compaction),
 }
+
+#: modules of pylance that have one of the same name here
+MODULES = ("lance", "lance.fragment", "lance.file", "lance.optimize", "lance.progress")
+MODULES += ("lance.schema", "lance.udf")
 
 #: how what works differs from pylance
 DIFFERENCES: dict[str, str] = {
@@ -137,6 +143,16 @@ def public_names(kind: type) -> list[str]:
     return sorted(name for name in dir(kind) if not name.startswith("_"))
 
 
+def names_of_module(name: str) -> Iterator[tuple[str, bool]]:
+    """Yield the public names of a module, and whether lancekit's has each."""
+    theirs = importlib.import_module(name)
+    ours = importlib.import_module("lancekit" + name.removeprefix("lance"))
+    own = {n for n, v in vars(theirs).items() if getattr(v, "__module__", "") == name}
+    for public in sorted(own.union(getattr(theirs, "__all__", ()))):
+        if not public.startswith("_"):
+            yield public, hasattr(ours, public)
+
+
 def offers(kind: type, name: str) -> bool:
     """Return whether lancekit's class, or one that it is made of, defines the member."""
     return any(name in vars(part) for part in kind.__mro__[:-1])
@@ -160,8 +176,8 @@ EVERYWHERE = (
     "Errors are lancekit's own classes, which inherit those that pylance raises; their words "
     "are others.",
     "What describes a table (fragments, files, operations, index segments) is frozen, and its "
-    "lists are tuples: compare with `list(...)`, change with `dataclasses.replace`.  Ids of "
-    "operations and index segments are `UUID`s.",
+    "lists are tuples that equal lists: change with `dataclasses.replace`.  Ids of operations and "
+    "index segments are `UUID`s.",
     "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
     "given, and no fragments; `add_columns` writes a file for an expression that is null in every "
@@ -171,6 +187,8 @@ EVERYWHERE = (
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
     "pylance tells only the beginning.",
     "Places in `memory://` are shared by a process, not by a handle.",
+    "`lancekit.vector` has `vec_to_table`.  There are no modules `arrow` (images, bfloat16: values "
+    "stay what is stored, 2 bytes each), `sampler`, `torch`, `namespace`, `debug` and `util`.",
 )
 
 
@@ -188,6 +206,13 @@ def page() -> str:
         *(f"- {line}" for line in EVERYWHERE),
         "",
     ]
+    for name in MODULES:
+        there = {public: "works" for public, offered in names_of_module(name) if offered}
+        missing = NOT_OFFERED.get(name, {})
+        told = there | {public: f"not offered: {why}" for public, why in missing.items()}
+        lines += [f"## Module {name}", "", f"{len(there)} of {len(told)} names.", ""]
+        lines += ["| name | in lancekit |", "|---|---|"]
+        lines += [*(f"| `{public}` | {told[public]} |" for public in sorted(told)), ""]
     for owner, (theirs, ours) in CLASSES.items():
         rows = [_row(owner, name, ours) for name in public_names(theirs)]
         working = sum("not offered" not in row for row in rows)
