@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.arguments import check_count, check_flag, check_hints, check_list, check_place, refuse
+from lancekit.commit.evidence import listed
 from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
@@ -59,11 +60,54 @@ _MAX = 2**63 - 1
 
 
 class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
-    """A fragment of a dataset's version; made by `LanceDataset.get_fragments`."""
+    """A fragment of a dataset's version, as `LanceDataset.get_fragments` gives them.
 
-    def __init__(self, dataset: Reading, source: FragmentSource) -> None:
+    Parameters
+    ----------
+    dataset
+        A handle at the version.
+    fragment_id
+        Which of its fragments.
+    fragment
+        A fragment of the same version, to save looking for it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The version has no such fragment.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://fragment-example")
+    >>> lk.LanceFragment(ds, 0).count_rows()
+    2
+    """
+
+    def __init__(
+        self,
+        dataset: Reading,
+        fragment_id: int | None,
+        *,
+        fragment: LanceFragment | None = None,
+    ) -> None:
+        if fragment is None:
+            fragment = dataset.get_fragment(check_count("fragment_id", fragment_id))
+        if fragment is None:
+            known = [found.fragment_id for found in dataset.get_fragments()]
+            raise InvalidArgumentError(
+                f"There is no fragment {fragment_id}.",
+                hint=f"The version has the fragments {listed(known) or 'none'}.",
+                fragment_id=fragment_id,
+            )
         self._dataset = dataset
-        self.source = source
+        self.source: FragmentSource = fragment.source
+
+    @classmethod
+    def _of(cls, dataset: Reading, source: FragmentSource) -> LanceFragment:
+        fragment = cls.__new__(cls)
+        fragment._dataset, fragment.source = dataset, source
+        return fragment
 
     def __repr__(self) -> str:
         return f"LanceFragment(id={self.fragment_id}, rows={self.metadata.num_rows})"

@@ -67,7 +67,7 @@ class Reading(SparkReading):
             raise InvalidArgumentError(
                 "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
             )
-        return [LanceFragment(self, source) for source in fragment_sources(self._snapshot)]
+        return [LanceFragment._of(self, source) for source in fragment_sources(self._snapshot)]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """Return a fragment by its id, ``None`` if there is none."""

@@ -42,6 +42,7 @@ FLOORS = [
         "sql",
         "delta",
         "facts",
+        "vector",
         "reading",
         "spark_reading",
         "streams",

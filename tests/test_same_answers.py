@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -304,3 +305,27 @@ def test_vectors_become_a_table() -> None:
     with pytest.raises(InvalidTypeError, match="data is int"):
         make(5)  # type: ignore[arg-type]
     assert len(make([], ndim=4)) == 0
+
+
+# ---- fragments
+
+
+def test_a_fragment_is_made_by_its_number(tmp_path: Path) -> None:
+    lance.write_dataset(pa.table({"a": range(10)}), tmp_path, max_rows_per_file=5)
+    ours: Any = lk.LanceFragment
+    for library, kind in ((lk, ours), (lance, lance.LanceFragment)):
+        ds = library.dataset(tmp_path)
+        fragment = kind(ds, 1)
+        assert fragment.fragment_id == 1
+        assert fragment.to_table()["a"].to_pylist() == [5, 6, 7, 8, 9]
+        assert pickle.loads(pickle.dumps(fragment)).count_rows() == 5
+        with pytest.raises((ValueError, AttributeError)):
+            kind(ds, 7)
+    mine = lk.dataset(tmp_path)
+    first = mine.get_fragments()[0]
+    assert ours(mine, None, fragment=first).metadata == first.metadata
+    with pytest.raises(InvalidArgumentError, match=r"no fragment 7\. .* 0, 1"):
+        ours(mine, 7)
+    for wrong in (None, "0", -1):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match="fragment_id"):
+            ours(mine, wrong)
