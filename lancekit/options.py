@@ -105,6 +105,11 @@ class Options:
         _uri_prefixes,
         "URI prefixes of datasets whose own settings of automatic cleanup are followed.",
     )
+    page_memory_bytes: int = _option(
+        1 << 28,
+        _count,
+        "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
+    )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from xxhash import xxh32_intdigest
 
+from lancekit.file.bounds import claim
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.memory import Bytes, Ints, as_bytes, gather, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["SCHEMES", "ZSTD_MAGIC", "compressor", "decompress", "decompress_all"]
+__all__ = ["SCHEMES", "ZSTD_MAGIC", "compressor", "decompress", "decompress_all", "decompress_each"]
 
 #: scheme -> (Arrow's codec, bytes of the uncompressed size before the data)
 _CODECS = {"lz4": ("lz4_raw", 4), "zstd": ("zstd", 8)}
@@ -32,16 +33,24 @@ _LZ4_BLOCKS = (1 << 16, 1 << 18, 1 << 20, 1 << 22)
 #: No codec here shrinks better than this; a larger claim is a damaged size.
 _MAX_RATIO = 1 << 16
 
+#: Bytes of a frame of unknown size that are decompressed at a time.
+_STEP = 1 << 20
 
-def decompress(scheme: str, data: Any) -> Bytes:
-    """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all."""
+_WHAT = "compressed bytes"
+
+
+def decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
+    """Return the bytes of one unit compressed with ``lz4`` or ``zstd``, or not at all.
+
+    With ``most`` they are known to be no more than that; else no more than the page may take.
+    """
     try:
-        return _decompress(scheme, data)
+        return _decompress(scheme, data, most)
     except OSError as error:  # what Arrow's codecs raise
         raise Damaged(str(error)) from error
 
 
-def _decompress(scheme: str, data: Any) -> Bytes:
+def _decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
     if scheme == "none":
         return as_bytes(data)
     known = _CODECS.get(scheme)
@@ -52,18 +61,40 @@ def _decompress(scheme: str, data: Any) -> Bytes:
     if len(view) == 0:
         return np.empty(0, np.uint8)
     if scheme == "zstd" and view[:4] == ZSTD_MAGIC:  # a bare frame, of unknown size
-        return as_bytes(pa.CompressedInputStream(pa.BufferReader(view), "zstd").read())
+        return _frame(view, most)
     require(len(view) >= prefix, "a compressed buffer is shorter than its header")
     size = int.from_bytes(view[:prefix], "little")
     require(size <= len(view) * _MAX_RATIO, f"a compressed buffer claims {size} bytes")
+    _check_size(size, most)
     if size == 0:
         return np.empty(0, np.uint8)
     return as_bytes(pa.Codec(codec).decompress(view[prefix:], decompressed_size=size))
 
 
-def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tuple[Bytes, Ints]:
+def _check_size(size: int, most: int | None) -> None:
+    if most is None:
+        claim(size, _WHAT)
+    else:
+        require(size <= most, f"a compressed buffer of {size:,} bytes, where {most:,} belong")
+
+
+def _frame(view: memoryview, most: int | None) -> Bytes:
+    """Return the bytes of a bare frame of Zstd; what is too much is not waited for."""
+    stream = pa.CompressedInputStream(pa.BufferReader(view), "zstd")
+    parts, size = [], 0
+    while part := stream.read(_STEP):
+        parts.append(part)
+        size += len(part)
+        _check_size(size, most)
+    return as_bytes(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
+def decompress_all(
+    scheme: str, data: Bytes, starts: Ints, lengths: Ints, most: Ints | None = None
+) -> tuple[Bytes, Ints]:
     """Decompress many units; return their bytes back to back, and the size of each.
 
+    With ``most`` no unit is larger than it says; else all of them no more than the page may take.
     It takes one call of the codec for all of them, not one each: these would be so short that
     threads spent their time on handing the interpreter's lock to each other.
     """
@@ -79,6 +110,10 @@ def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tup
         "a compressed buffer of an impossible size",
     )
     total = int(sizes.sum())
+    if most is None:
+        claim(total, _WHAT)
+    else:
+        require((sizes <= most).all(), "a compressed buffer larger than its values")
     largest = int(np.maximum(sizes, lengths).max()) if len(sizes) else 0
     try:
         if scheme == "zstd":  # takes frames that follow each other as one
@@ -94,6 +129,23 @@ def decompress_all(scheme: str, data: Bytes, starts: Ints, lengths: Ints) -> tup
     except OSError as error:
         raise Damaged(str(error)) from error
     return as_bytes(joined), sizes
+
+
+def decompress_each(
+    scheme: str, data: Bytes, places: Iterable[tuple[int, int, int | None]]
+) -> list[Bytes]:
+    """Decompress units one by one, each from where to where, and to how many bytes at most.
+
+    Those of unknown size must be no more together than the page may take.
+    """
+    units, unknown = [], 0
+    for start, stop, most in places:
+        unit = decompress(scheme, data[start:stop], most)
+        if most is None:
+            unknown += unit.size
+            claim(unknown, _WHAT)
+        units.append(unit)
+    return units
 
 
 def _lz4_frame(data: Bytes, starts: Ints, lengths: Ints, largest: int, total: int) -> Bytes:

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import raw
+from lancekit.file.bounds import claim, look_up, nulls
 from lancekit.file.faults import require
 from lancekit.file.levels import Layers, Levels, pick, rows_of
 from lancekit.file.memory import Bytes, Ints, arrow_of, starts_of, view
@@ -20,6 +21,9 @@ from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["ConstantPage"]
+
+#: About what a level takes on the way to a list.
+_LEVEL_BYTES = 16
 
 
 class ConstantPage:
@@ -55,8 +59,8 @@ class ConstantPage:
         if self._kind == pa.struct([]):  # of which there is only one value
             return struct_array(self._kind, [], count)
         if not self._has_scalar:
-            return pa.nulls(count, self._kind)
-        return self._scalar.take(arrow_of(np.zeros(count, np.int8)))
+            return nulls(count, self._kind)
+        return look_up(self._scalar, arrow_of(np.zeros(count, np.int8)))
 
     @cached_property
     def _levels(self) -> Levels:
@@ -94,6 +98,7 @@ class ConstantPage:
             return None
         data = self._page.read(buffer)
         if layout.HasField(name):
+            claim(_LEVEL_BYTES * count, f"{count:,} levels")
             return raw.words_of(decode_one(getattr(layout, name), data, count), 2)
         return view(data, "<u2")
 

@@ -76,6 +76,8 @@ class Container:
     global_table: tuple[tuple[int, int], ...]
     tail: _Tail = field(repr=False)
     checksums: Checksums | None = field(default=None, repr=False)
+    #: bytes that any page may take in memory: what `bounds.allowance` begins with
+    page_memory: int = field(default_factory=lambda: options.page_memory_bytes, repr=False)
 
     def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
         """Yield position and size of columns' metadata that opening the file did not read."""

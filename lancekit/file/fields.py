@@ -20,6 +20,7 @@ import pyarrow as pa
 from lancekit.errors import FormatError
 from lancekit.file.assemble import Path, aligned, lists_over, merge, nest, struct_of, wrap
 from lancekit.file.blobpages import DESCRIPTOR, BlobPage
+from lancekit.file.bounds import allowance, width_of_null
 from lancekit.file.constant import ConstantPage
 from lancekit.file.container import Container, StoredPage
 from lancekit.file.faults import Damaged, Unsupported, located, require
@@ -40,6 +41,9 @@ __all__ = ["FieldReader", "Plan"]
 #: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
 _UNIT_BYTES = 2 << 20
 _UNIT_ROWS = 64
+
+#: About so many decoded bytes, where a few encoded ones stand for any number of rows.
+_UNIT_DECODED = 64 << 20
 
 #: Encoded bytes that are decoded sooner than a thread has been told to.
 _ALONE_BYTES = 1 << 14
@@ -103,6 +107,7 @@ class _Column:
         self.file = container.source.name
         self.name = node.name
         self.is_20 = container.version == (2, 0)
+        self.page_memory = container.page_memory
         with located(self.file, self.name):
             self.stored = container.pages(column)
             self.runs = list(runs_of(self.stored))
@@ -167,7 +172,11 @@ class _Leaf:
 
     def _decode(self, key: int, pages: Sequence[StoredPage], rows: Selection) -> pa.Array:
         column, kind = self._column, self._path.kinds[-1]
-        with located(column.file, column.name, pages[0].page.index):
+        encoded = sum(sum(stored.page.sizes) for stored in pages)
+        with (
+            located(column.file, column.name, pages[0].page.index),
+            allowance(encoded, column.page_memory),
+        ):
             decode = self._decoders.get(key)
             if decode is None:
                 decode = self._decoders[key] = self._decoder_of(pages)
@@ -364,13 +373,16 @@ class FieldReader:
     def units(self, rows: Selection) -> Iterator[Selection]:
         """Yield the rows in parts that take no more memory than a page of each column."""
         columns = self._reader.columns
-        start = 0
+        most = max(_UNIT_ROWS, _UNIT_DECODED // width_of_null(self._field.type))
         if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as a whole
+            first = 0
             for _, part in split(rows, columns[0].firsts):
-                yield cut(rows, start, start + len(part))
-                start += len(part)
+                stop = first + len(part)
+                for start in range(first, stop, most):
+                    yield cut(rows, start, min(start + most, stop))
+                first = stop
             return
         size = sum(column.encoded_bytes for column in columns)
-        step = max(_UNIT_ROWS, _UNIT_BYTES * self._rows // max(1, size))
+        step = max(_UNIT_ROWS, min(_UNIT_BYTES * self._rows // max(1, size), most))
         for start in range(0, len(rows), step):
             yield cut(rows, start, start + step)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.file.bounds import claim
 from lancekit.file.faults import require
 from lancekit.file.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.raw import Variable
@@ -122,6 +123,7 @@ class SymbolTable:
             part, borders = decode(data[start:stop], marks, offsets[first:last] - start)
             np.add(borders, size, out=places[first:last], casting="same_kind")
             size += part.size
+            claim(size, "strings of symbols")
             parts.append(part)
         return Variable(places, _join(parts, size))
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import raw
+from lancekit.file.bounds import claim, look_up
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import decode_by_page
 from lancekit.file.levels import Layers, Levels, pick, rows_of
@@ -134,6 +135,7 @@ class MiniBlockPages:
         counts[lasts] = 0
         counts[lasts] = np.array(self._counts) - np.add.reduceat(counts, firsts[:-1])
         require((counts[lasts] >= 0).all(), "the chunks hold more values than the page")
+        require((counts[lasts] <= 1 << _MAX_LOG).all(), "a chunk of impossible size")
         places = starts_of(sizes)
         before = places[firsts[:-1]]
         require(
@@ -186,6 +188,7 @@ class MiniBlockPages:
     def _dictionary(self) -> pa.Array:
         (page,) = self._pages
         count = int(self._layout.num_dictionary_items)
+        claim(8 * count, f"{count:,} items of a dictionary")
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
         return raw.to_arrow(decode_one(self._layout.dictionary, page.read(2), count), kind)
 
@@ -203,6 +206,7 @@ class MiniBlockPages:
         size = ((word >> 4) + 1) * 8
         require(size <= page.size(1), "the chunks are longer than their buffer")
         if each[0] == 1:
+            require(page.length <= 1 << _MAX_LOG, "a chunk of impossible size")
             return page.positions[1], size, page.length
         require(1 <= word & 15 <= _MAX_LOG, "a chunk of impossible size")
         return page.positions[1], size, 1 << (word & 15)
@@ -366,4 +370,4 @@ class MiniBlockPages:
             return pa.DictionaryArray.from_arrays(
                 arrow_of(index), items, ordered=self._kind.ordered, safe=False
             )
-        return items.take(arrow_of(index))
+        return look_up(items, arrow_of(index))

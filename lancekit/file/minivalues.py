@@ -14,6 +14,7 @@ import numpy as np
 from lancekit.file import bits
 from lancekit.file import pieces as blocks
 from lancekit.file.bitpacking import BLOCK, place_of
+from lancekit.file.bounds import claim
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Ints, gather, starts_of, view
@@ -197,7 +198,7 @@ def _general(
 ) -> Raw:
     """Only the first buffer of every chunk is compressed."""
     require(len(buffers) > 0, "a chunk has no value buffer")
-    first = blocks.decompress_pieces(encoding.general, buffers[0])
+    first = blocks.decompress_pieces(encoding.general, buffers[0], counts)
     return decode_values(encoding.general.values, [first, *buffers[1:]], counts, rows)
 
 
@@ -207,6 +208,7 @@ def _fixed_size_list(
     message = encoding.fixed_size_list
     size = int(message.items_per_value)
     total = int(counts.sum())
+    claim(size * total // 8, f"{total:,} lists of {size:,} items")
     validity = None
     if message.has_validity:
         require(len(buffers) > 0, "a chunk has no validity buffer")

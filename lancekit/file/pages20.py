@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lancekit.file import bits, raw
 from lancekit.file.blobpages import DESCRIPTOR, resolve
+from lancekit.file.bounds import claim, look_up, nulls
 from lancekit.file.compression import decompress
 from lancekit.file.faults import Damaged, Unsupported, require
 from lancekit.file.fsst import symbol_table
@@ -21,6 +22,9 @@ from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v20_pb2 as pb
 
 __all__ = ["ArrayPage"]
+
+#: Bytes that a compressed buffer may have besides its values.
+_PADDING = 64
 
 
 class ArrayPage:
@@ -38,7 +42,7 @@ class ArrayPage:
         """Return rows as an array of the column's type."""
         encoding, validity = self._strip(self._encoding, rows, 1)
         if encoding is None:
-            return pa.nulls(len(rows), self._kind)
+            return nulls(len(rows), self._kind)
         if encoding.WhichOneof("array_encoding") == "dictionary":
             require(validity is None, "validity around a dictionary")
             return self._look_up(encoding.dictionary, rows)
@@ -134,7 +138,8 @@ class ArrayPage:
             raise Unsupported(f"a flat encoding of {flat.bits_per_value} bits")
         count = len(rows) * group
         if flat.HasField("compression"):
-            data = decompress(flat.compression.scheme, self._page.read(buffer))
+            most = (width * self._page.length + 7) // 8 + _PADDING
+            data = decompress(flat.compression.scheme, self._page.read(buffer), most)
             require(data.size * 8 >= width * self._page.length, "a buffer is too short")
             if one_bit:
                 return _bits(data, rows, 0, group)
@@ -235,6 +240,7 @@ class ArrayPage:
             message = message.nullable.no_nulls.values
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
         count = int(message.dictionary.num_dictionary_items)
+        claim(8 * count, f"{count:,} items of a dictionary")
         inner = Page(
             self._page.source, self._page.index, count, self._page.positions, self._page.sizes
         )
@@ -254,7 +260,7 @@ class ArrayPage:
         require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
         null = codes == 0
         index = codes.astype(np.int64) - 1
-        return items.take(arrow_of(index, null if null.any() else None))
+        return look_up(items, arrow_of(index, null if null.any() else None))
 
 
 def _without_null_items(codes: NDArray[Any], items: pa.Array) -> tuple[pa.Array, pa.Array]:

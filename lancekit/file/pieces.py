@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancekit.file import bits
 from lancekit.file.bitpacking import BLOCK, unpack_blocks
 from lancekit.file.chunks import Part, interleave
-from lancekit.file.compression import SCHEMES, ZSTD_MAGIC, decompress, decompress_all
+from lancekit.file.compression import SCHEMES, ZSTD_MAGIC, decompress_all, decompress_each
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.memory import Bytes, Ints, gather, scratch, starts_of, view
 from lancekit.file.raw import Bits, Fixed, Raw, Variable
@@ -267,22 +267,48 @@ def variable(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> 
 def general(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
     """Each piece compressed as a whole."""
     message = encoding.general
-    return decode_blocks(message.values, decompress_pieces(message, pieces), counts)
+    return decode_blocks(message.values, decompress_pieces(message, pieces, counts), counts)
 
 
-def decompress_pieces(message: pb.General, pieces: Pieces) -> Pieces:
-    """Return the pieces uncompressed."""
+#: Bytes that a compressed buffer may have besides its values: its padding.
+_PADDING = 64
+
+
+def _most_bytes(encoding: pb.CompressiveEncoding, counts: Ints) -> Ints | None:
+    """Return how long the first buffer of so many values may be; ``None`` if they do not tell."""
+    name = kind_of(encoding)
+    message = getattr(encoding, name)
+    if name in ("packed_struct", "byte_stream_split"):
+        return _most_bytes(message.values, counts)
+    if name == "fixed_size_list":
+        items = counts * int(message.items_per_value)
+        return (items + 7) // 8 if message.has_validity else _most_bytes(message.values, items)
+    blocks = (counts + BLOCK - 1) // BLOCK
+    if name == "flat":
+        return (counts * int(message.bits_per_value) + 7) // 8
+    if name in ("inline_bitpacking", "out_of_line_bitpacking"):
+        return (blocks * BLOCK + 1) * int(message.uncompressed_bits_per_value) // 8
+    if name == "rle":  # a run has at least one value, and a byte for its length
+        return 8 + counts * (int(message.values.flat.bits_per_value) // 8 + 1)
+    return None
+
+
+def decompress_pieces(message: pb.General, pieces: Pieces, counts: Ints) -> Pieces:
+    """Return the pieces uncompressed, each the first buffer of so many values."""
+    most = _most_bytes(message.values, counts)
+    if most is not None:
+        most = most + _PADDING
     scheme = SCHEMES.get(message.compression.scheme)
     if scheme is None:
         raise Unsupported(f"compression scheme {message.compression.scheme}")
     if scheme == "zstd" and _bare_frames(pieces):
-        units = [
-            decompress(scheme, pieces.data[start : start + length])
-            for start, length in zip(pieces.starts.tolist(), pieces.lengths.tolist(), strict=True)
-        ]
+        mosts = [None] * len(pieces.starts) if most is None else most.tolist()
+        stops = pieces.starts + pieces.lengths
+        places = zip(pieces.starts.tolist(), stops.tolist(), mosts, strict=True)
+        units = decompress_each(scheme, pieces.data, places)
         data, sizes = np.concatenate(units), np.array([unit.size for unit in units], np.int64)
     else:
-        data, sizes = decompress_all(scheme, pieces.data, pieces.starts, pieces.lengths)
+        data, sizes = decompress_all(scheme, pieces.data, pieces.starts, pieces.lengths, most)
     return Pieces(data, starts_of(sizes)[:-1], sizes)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import bits
+from lancekit.file.bounds import nulls
 from lancekit.file.faults import Damaged, require
 from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes
 
@@ -186,7 +187,7 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
 def to_arrow(raw: Raw, kind: pa.DataType, validity: Bytes | None = None) -> pa.Array:
     """Return an array of exactly type ``kind``; `Damaged` if the values cannot be of that type."""
     if isinstance(raw, Nulls):
-        return pa.nulls(raw.count, kind)
+        return nulls(raw.count, kind)
     buffer = None if validity is None else pa.py_buffer(validity)
     if validity is not None:
         require(validity.size * 8 >= raw.count, "a validity bitmap is too short")

@@ -18,6 +18,9 @@ __all__ = ["Run", "runs_of"]
 #: Encoded bytes that are read as one at most: what one thread takes some milliseconds for.
 _MAX_BYTES = 2 << 20
 
+#: Values that are read as one at most, few as their bytes may be.
+_MAX_ITEMS = 1 << 22
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -59,13 +62,18 @@ def _size(stored: StoredPage) -> int:
     return sum(stored.page.sizes)
 
 
+def _items(stored: StoredPage) -> int:
+    encoding = stored.encoding
+    return int(encoding.mini_block.num_items) if isinstance(encoding, pb.PageLayout) else 0
+
+
 def runs_of(pages: Sequence[StoredPage]) -> Iterator[Run]:
     """Yield all pages of a column, in order, those that are alike together."""
     if len(pages) == 1:
         yield Run(tuple(pages))
         return
     run: list[StoredPage] = []
-    size = 0
+    size = items = 0
     alike: bytes | None = None
     for stored in pages:
         kind = _kind_of(stored)
@@ -73,14 +81,16 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[Run]:
             kind is None
             or kind != alike
             or size + _size(stored) > _MAX_BYTES
+            or items + _items(stored) > _MAX_ITEMS
             or stored.page.source is not run[-1].page.source
             or stored.page.positions[0] < run[-1].page.positions[-1]
         ):
             yield Run(tuple(run))
-            run, size = [], 0
+            run, size, items = [], 0, 0
         alike = kind
         run.append(stored)
         size += _size(stored)
+        items += _items(stored)
     if run:
         yield Run(tuple(run))
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file import bits, raw
-from lancekit.file.compression import SCHEMES, decompress
-from lancekit.file.faults import Damaged, Unsupported, require
+from lancekit.file.compression import SCHEMES, decompress_each
+from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import symbol_table
 from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
 from lancekit.file.packed import struct_array
@@ -100,11 +100,10 @@ def _decode(encoding: pb.CompressiveEncoding, encoded: raw.Variable) -> raw.Vari
 
 def _decompress_each(scheme: str, encoded: raw.Variable) -> raw.Variable:
     """Decompress every value on its own; they are large, so a Python loop does not matter."""
-    offsets = encoded.offsets.tolist()
-    units = [decompress(scheme, encoded.data[start:stop]) for start, stop in pairwise(offsets)]
+    borders = pairwise(encoded.offsets.tolist())
+    places_of = ((start, stop, None) for start, stop in borders)
+    units = decompress_each(scheme, encoded.data, places_of)
     places = starts_of(np.array([unit.size for unit in units], np.int64))
-    if places[-1] > 2**40:
-        raise Damaged("more than a terabyte of values in a page")
     return raw.Variable(places, np.concatenate(units) if units else np.empty(0, np.uint8))
 
 

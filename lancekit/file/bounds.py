@@ -1,0 +1,96 @@
+"""How much memory the bytes of a page may ask for, where its counts do not say.
+
+Numbers take what their count and width come to.  Of strings nobody knows that beforehand, and a few
+bytes can stand for gigabytes: compressed ones, items of a dictionary that every row repeats, levels
+without bytes.  Whoever sets memory aside for such claims it first.
+"""
+
+from __future__ import annotations
+
+import threading
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.file.faults import Damaged
+from lancekit.options import options
+
+__all__ = ["MOST_TIMES", "allowance", "allowed", "claim", "look_up", "nulls", "width_of_null"]
+
+#: A page may always take so many times its bytes.
+MOST_TIMES = 64
+
+#: Wider rows are claimed even where there are as many as there should be.
+_WIDE = 1 << 10
+
+#: Validity, offsets and bytes.
+_STRING_BUFFERS = 3
+
+_current = threading.local()
+
+
+class allowance:  # noqa: N801  # used as if it were a function
+    """Within the block, this thread decodes pages of so many bytes, with at least ``floor``.
+
+    Entered for every page that is read, so it costs nothing.
+    """
+
+    __slots__ = ("_before", "_most")
+
+    def __init__(self, encoded: int, floor: int) -> None:
+        self._most = max(encoded * MOST_TIMES, floor)
+
+    def __enter__(self) -> None:
+        self._before = getattr(_current, "most", None)
+        _current.most = self._most
+
+    def __exit__(self, *error: object) -> None:
+        _current.most = self._before
+
+
+def allowed() -> int:
+    """Return the bytes that this thread may claim at once."""
+    most: int | None = getattr(_current, "most", None)
+    return options.page_memory_bytes if most is None else most
+
+
+def claim(size: int, what: str) -> None:
+    """Raise `Damaged` if what is to be set aside is more than the page may ask for."""
+    most = allowed()
+    if size > most:
+        raise Damaged(
+            f"{what} would take {size:,} bytes, and a page of its size may take {most:,}; "
+            "if it is known to be well, raise lancekit.options.page_memory_bytes"
+        )
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return an array of nulls, unless its rows are so wide that they must not be made."""
+    width = width_of_null(kind)
+    if width > _WIDE:
+        claim(width * count, f"{count:,} nulls of type {kind}")
+    return pa.nulls(count, kind)
+
+
+def width_of_null(kind: pa.DataType) -> int:
+    """Return about how many bytes a null of a type takes."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return width_of_null(kind.storage_type)
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * width_of_null(kind.value_type) or 1
+    if pa.types.is_struct(kind):
+        return sum(width_of_null(kind.field(place).type) for place in range(kind.num_fields)) or 1
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        return int(kind.byte_width) or 1
+    return 8
+
+
+def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
+    """Return items by their places, unless all rows together are more than the page may take."""
+    if items.type.num_buffers == _STRING_BUFFERS:
+        sizes = pc.binary_length(items)
+        if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
+            claim(pc.sum(sizes.take(index)).as_py() or 0, f"{len(index):,} rows of a few strings")
+    elif (width := width_of_null(items.type)) > _WIDE:
+        claim(width * len(index), f"{len(index):,} rows of a few values")
+    return items.take(index)
