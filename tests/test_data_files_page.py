@@ -234,6 +234,11 @@ REFUSED = {
             ),
         )
     ],
+    "Dictionaries of dates, times, decimals or `fixed_size_binary`": [
+        column(pa.array([1, 2]).cast(kind).dictionary_encode())
+        for kind in (pa.time64("us"), pa.timestamp("us"), pa.duration("s"), pa.decimal128(20))
+    ]
+    + [column(pa.array([b"ab"], pa.binary(2)).dictionary_encode())],
     "Packed structs of numbers": [column([{"x": 1}], POINT, **PACKED)],
     "Packed structs with vectors": [column([{"p": [1, 2]}], PAIRS, **PACKED)],
     "Packed structs with strings": [column([{"x": "a"}], NAMED, **PACKED)],

@@ -14,10 +14,11 @@ from lancekit.file.blobs import is_blob, is_blob_v2
 from lancekit.file.leaves import is_whole
 from lancekit.file.plain import byte_width, is_variable, string_buffers
 from lancekit.file.raw import is_text
+from lancekit.format.logical_types import may_be_category
 from lancekit.format.marks import unclear_packing, unknown_choices
 from lancekit.format.schema import LanceField
 
-__all__ = ["check_field", "check_packed", "check_text"]
+__all__ = ["check_field", "check_packed", "check_text", "too_many_categories"]
 
 #: The widest row of booleans of which eight still fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192
@@ -101,6 +102,8 @@ def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterat
 
 
 def _leaf_problems(kind: pa.DataType, version: str) -> Iterator[tuple[str, str]]:
+    if pa.types.is_dictionary(kind) and not may_be_category(kind.value_type):
+        yield f"dictionaries of {kind.value_type}", f"Cast the column to {kind.value_type}."
     count = 1
     while pa.types.is_fixed_size_list(kind):
         count *= kind.list_size
@@ -142,6 +145,17 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
         size += byte_width(kind) or 0
     if version == "2.1" and size > _MAX_PACKED:
         yield f"packed structs of {size} bytes", "Leave out the mark, or use version 2.2."
+
+
+def too_many_categories(field: pa.Field) -> UnsupportedTypeError:
+    """Return the error that the dictionaries of a column have more values than their keys."""
+    return UnsupportedTypeError(
+        f"Column {field.name!r} of type {field.type} has more values in one file than its keys can "
+        "tell apart; no release of the reference could read it.",
+        hint="Cast it to a dictionary with larger keys, such as int32, or write another file.",
+        column=field.name,
+        type=str(field.type),
+    )
 
 
 def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -> None:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file import blobs, encode20, encode21
+from lancekit.file.categories import Categories
 from lancekit.file.checksums import ChecksumWriter
 from lancekit.file.columns import owning_fields
 from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
@@ -29,7 +30,7 @@ from lancekit.file.leaves import (
 from lancekit.file.parallel import ahead
 from lancekit.file.pending import Pages, Waiting
 from lancekit.file.plain import Encoded
-from lancekit.file.writable import check_field, check_packed, check_text
+from lancekit.file.writable import check_field, check_packed, check_text, too_many_categories
 from lancekit.format.marks import PACKED
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
@@ -140,6 +141,7 @@ class FileWriter:
             schema = LanceSchema.from_arrow(schema)
         self._schema = schema
         self._arrow = schema.to_arrow()
+        self._categories = Categories(self._arrow)
         for field in schema.fields:
             check_field(field, version)
         self._format = known
@@ -193,6 +195,8 @@ class FileWriter:
         ------
         SchemaMismatchError
             Columns, types or nulls that do not fit the schema.
+        UnsupportedTypeError
+            Values that no reader could read.
         """
         self._check_open()
         arrays = [self._fitting(batch, index) for index in range(len(self._arrow))]
@@ -201,6 +205,9 @@ class FileWriter:
             raise SchemaMismatchError(f"Columns {extra} are not in the file's schema.")
         if batch.num_rows == 0:
             return
+        crowded = self._categories.add(arrays.__getitem__)
+        if crowded is not None:
+            raise too_many_categories(self._arrow.field(crowded))
         self._num_rows += batch.num_rows
         parts = [
             part
@@ -212,6 +219,12 @@ class FileWriter:
             for column, part in zip(self._columns, parts, strict=True)
             for page in column.waiting.add(part)
         )
+
+    def has_room(self, batch: pa.RecordBatch) -> bool:
+        """Return whether keys of dictionaries can tell apart the values of the file and these."""
+        named = (batch.schema.get_field_index(name) for name in self._arrow.names)
+        places = list(named) if self._categories.columns else []
+        return self._categories.too_many(lambda place: batch.column(places[place])) is None
 
     def add_global_buffer(self, data: bytes) -> int:
         """Store bytes of the caller's own; return their number, from 1 on: the schema is 0."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from lancekit.errors import UnsupportedFeatureError, UnsupportedTypeError
 
-__all__ = ["arrow_type", "is_nested", "legacy_encoding", "logical_type"]
+__all__ = ["arrow_type", "is_nested", "legacy_encoding", "logical_type", "may_be_category"]
 
 _BFLOAT16 = "lance.bfloat16"
 
@@ -147,15 +147,23 @@ def logical_type(arrow: pa.DataType) -> str:
         return "large_list.struct" if pa.types.is_struct(arrow.value_type) else "large_list"
     if pa.types.is_fixed_size_list(arrow):
         return f"fixed_size_list:{_item_type(arrow)}:{arrow.list_size}"
-    if pa.types.is_dictionary(arrow) and _may_be_category(arrow.value_type):
+    if pa.types.is_dictionary(arrow):
+        if not may_be_category(arrow.value_type):
+            hint = (
+                f"Cast the column to {arrow.value_type}: no release could read a dictionary of it."
+            )
+            raise _not_stored(arrow, hint)
         value, index = logical_type(arrow.value_type), logical_type(arrow.index_type)
         return f"dict:{value}:{index}:false"
     raise _not_stored(arrow)
 
 
-def _may_be_category(kind: pa.DataType) -> bool:
-    parametric = pa.types.is_decimal(kind) or pa.types.is_fixed_size_binary(kind)
-    return not (parametric or pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
+def may_be_category(kind: pa.DataType) -> bool:
+    """Return whether a dictionary may have values of a type: one whose name has no parameters.
+
+    The reference looks for the end of the name at the first colon.
+    """
+    return ":" not in _NAMES.get(kind, ":")
 
 
 def _item_type(arrow: pa.DataType) -> str:

@@ -12,6 +12,7 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.file import STORAGE_VERSIONS
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
+from lancekit.operations.compact_categories import Apart, kept_apart
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE
 
 __all__ = [
@@ -244,7 +245,9 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     """
     indices = [index for index in snapshot.indices if not index.is_system]
     fragments = snapshot.manifest.fragments
-    wanted = _tasks([_candidate(f, _covering(f, indices), options) for f in fragments], options)
+    apart = kept_apart(snapshot)
+    candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
+    wanted = _tasks(candidates, options, apart)
     kept = wanted
     if indices and not options.drop_index_coverage:
         bare = [
@@ -252,7 +255,7 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
             for f in fragments
             for covering in [_covering(f, indices)]
         ]
-        kept = _tasks(bare, options)
+        kept = _tasks(bare, options, apart)
     tasks = tuple(
         CompactionTask(read_version=snapshot.version, fragments=group, options=options)
         for group in _within_limits(kept, options)
@@ -284,14 +287,17 @@ def _candidate(
 
 
 def _tasks(
-    candidates: Sequence[_Candidate], options: CompactionOptions
+    candidates: Sequence[_Candidate], options: CompactionOptions, apart: Apart
 ) -> list[tuple[Fragment, ...]]:
     out: list[tuple[Fragment, ...]] = []
     for covering, run in groupby(candidates, key=lambda c: c.bin):
         found = list(run)
         if covering is not None and (len(found) > 1 or found[0].alone):
             together = [c.fragment for c in found]
-            out.extend(_cut(together, options.target_rows_per_fragment))
+            alone = {c.fragment.id for c in found if c.alone}
+            for group in _cut(together, options.target_rows_per_fragment):
+                parts = list(apart(group))
+                out.extend(p for p in parts if len(parts) == 1 or len(p) > 1 or p[0].id in alone)
     return out
 
 

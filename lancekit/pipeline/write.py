@@ -177,6 +177,12 @@ class _NonEmpty:
         self._next = batch.slice(most) if batch.num_rows > most else None
         return batch.slice(0, most)
 
+    def give_back(self, batch: pa.RecordBatch) -> None:
+        """Put rows in front again that were taken last."""
+        behind = () if self._next is None else (self._next,)
+        self._batches = chain(behind, self._batches)
+        self._next = batch
+
 
 def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place, name: str) -> Fragment:
     sink = place.store.create(place.name(name))
@@ -188,6 +194,9 @@ def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place, name:
         left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)
+            if left < most and not writer.has_room(batch):
+                rest.give_back(batch)
+                break
             if not task.external_blobs:
                 _refuse_external(batch)
             writer.write(batch)

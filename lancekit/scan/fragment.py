@@ -25,6 +25,7 @@ from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
 from lancekit.scan.parts import as_stored, columns_of_files, joined, stored_part
+from lancekit.scan.rebatch import taken
 from lancekit.scan.sources import FragmentSource
 
 __all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
@@ -145,7 +146,7 @@ class FragmentReader:
         else:
             first, stop = int(rows[0]), int(rows[-1]) + 1
             if len(rows) > (stop - first) * _SCATTERED_SHARE:
-                table = reader.read(wanted, slice(first, stop)).take(pa.array(rows - first))
+                table = taken(reader.read(wanted, slice(first, stop)), rows - first)
             else:
                 table = reader.read(wanted, rows)
         return {column.field.name: table.column(column.field.name) for column in wanted}

@@ -1,29 +1,45 @@
-"""Batches of other sizes: of so many rows, of about so many bytes, of one fragment each."""
+"""Rows put together anew: as batches of other sizes, or in another order.
+
+Dictionaries whose values one key cannot tell apart stay in arrays of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["cut_at", "exact_batches", "small_batches"]
+__all__ = ["combined", "cut_at", "exact_batches", "small_batches", "taken"]
 
 
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of batches in batches of ``rows`` rows; only the last may have fewer."""
+    """Yield the rows of batches in batches of ``rows`` rows; only the last may have fewer.
+
+    Rows that no batch can hold together come in several.
+    """
     held: list[pa.RecordBatch] = []
     missing = rows
     for batch in batches:
         start = 0
         while batch.num_rows - start >= missing:
-            yield _joined([*held, batch.slice(start, missing)])
+            yield from _joined([*held, batch.slice(start, missing)])
             start += missing
             held, missing = [], rows
         if start < batch.num_rows:
             held.append(batch.slice(start))
             missing -= batch.num_rows - start
     if held:
-        yield _joined(held)
+        yield from _joined(held)
+
+
+def _joined(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+    except pa.ArrowInvalid:
+        yield from parts
 
 
 def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
@@ -48,5 +64,25 @@ def cut_at(tables: Iterable[pa.Table], parts: Iterable[int]) -> Iterator[pa.Tabl
             left -= part.num_rows
 
 
-def _joined(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
+def combined(table: pa.Table) -> pa.Table:
+    """Return a table in one chunk, or in several where no chunk can hold all rows."""
+    try:
+        return table.combine_chunks()
+    except pa.ArrowInvalid:
+        return table
+
+
+def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
+    """Return rows of a table, in any order, repeated ones repeated."""
+    try:
+        return table.take(pa.array(rows))
+    except pa.ArrowInvalid:
+        batches = table.to_batches()
+        borders = np.cumsum([0, *(batch.num_rows for batch in batches)])
+        owners = np.searchsorted(borders, rows, "right") - 1
+        cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
+        parts = [
+            batches[owners[start]].take(pa.array(rows[start:stop] - borders[owners[start]]))
+            for start, stop in pairwise(cuts)
+        ]
+        return pa.Table.from_batches(parts, table.schema)

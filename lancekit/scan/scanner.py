@@ -22,7 +22,7 @@ from lancekit.format.paths import canonical
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
-from lancekit.scan.rebatch import cut_at
+from lancekit.scan.rebatch import combined, cut_at
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
 
@@ -326,8 +326,7 @@ class Scan:
         whole = self.request.predicate is None and not self.offset and self.limit is None
         parts = [source.num_rows for source in self.sources]
         for table in cut_at(self.tables(), parts) if whole else self.tables():
-            combined = table.combine_chunks()
-            for batch in combined.to_batches(max_chunksize=self.request.batch_rows):
+            for batch in combined(table).to_batches(max_chunksize=self.request.batch_rows):
                 yield batch.cast(schema) if batch.schema != schema else batch
 
     def to_table(self) -> pa.Table:

@@ -16,6 +16,7 @@ from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.fragment import rows_without_columns
 from lancekit.scan.parts import as_stored, columns_of_files
 from lancekit.scan.predicate import HIDDEN_COLUMNS
+from lancekit.scan.rebatch import taken
 from lancekit.scan.scanner import Output, plan_columns, project
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
@@ -135,7 +136,7 @@ def _take(
     found = pa.concat_tables(parts)
     if np.array_equal(inverse, np.arange(len(wanted))):
         return found
-    return found.take(pa.array(inverse))
+    return taken(found, inverse)
 
 
 def _read(

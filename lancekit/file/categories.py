@@ -1,0 +1,95 @@
+"""Dictionaries with small keys: one key must be able to tell apart all values of a file.
+
+A file may have a dictionary for each page.  The reference puts those of a file together when it
+reads, and fails if keys of 8 or 16 bits are too few for all their values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.file.raw import storage_type
+
+__all__ = ["Categories"]
+
+#: Larger keys tell apart more than anybody has.
+_SMALL_BITS = 16
+
+#: The place of a column, then of every child on the way to a dictionary.
+_Path = tuple[int, ...]
+
+
+class Categories:
+    """The values of all dictionaries with small keys that go to one file, or are in one.
+
+    Examples
+    --------
+    >>> letters = pa.array(["a", "b"]).dictionary_encode().cast(pa.dictionary("int8", "string"))
+    >>> seen = Categories(pa.schema({"c": letters.type}))
+    >>> seen.add(lambda place: letters) is None
+    True
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._paths = [
+            (place, *path) for place, kind in enumerate(schema.types) for path in _paths(kind, ())
+        ]
+        self._values: dict[_Path, pa.Array] = {}
+
+    @property
+    def columns(self) -> set[int]:
+        """The places of the columns that count."""
+        return {path[0] for path in self._paths}
+
+    def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
+        """Return the place of a column of some rows that has too many values to be taken."""
+        taken = self._with(column)
+        return taken if isinstance(taken, int) else None
+
+    def add(self, column: Callable[[int], pa.Array]) -> int | None:
+        """Take the values of some rows, unless those of a column are too many: its place."""
+        taken = self._with(column)
+        if isinstance(taken, int):
+            return taken
+        self._values = taken
+        return None
+
+    def _with(self, column: Callable[[int], pa.Array]) -> dict[_Path, pa.Array] | int:
+        taken = dict(self._values)
+        for path in self._paths:
+            found = _at(column(path[0]), path[1:])
+            items, known = storage_of(found.dictionary), taken.get(path)
+            if known is None or not known.equals(items):
+                parts = [items] if known is None else [known, items]
+                known = pc.unique(pa.chunked_array(parts)).drop_null()
+            if len(known) > np.iinfo(found.type.index_type.to_pandas_dtype()).max + 1:
+                return path[0]
+            taken[path] = known
+        return taken
+
+
+def _paths(kind: pa.DataType, above: _Path) -> Iterator[_Path]:
+    kind = storage_type(kind)
+    if pa.types.is_dictionary(kind):
+        if kind.index_type.bit_width <= _SMALL_BITS:
+            yield above
+    elif pa.types.is_nested(kind):
+        for place in range(kind.num_fields):
+            yield from _paths(kind.field(place).type, (*above, place))
+
+
+def _at(array: pa.Array, path: _Path) -> pa.DictionaryArray:
+    array = storage_of(array)
+    if not path:
+        return array
+    inner = array.field(path[0]) if pa.types.is_struct(array.type) else array.values
+    return _at(inner, path[1:])
+
+
+def storage_of(array: pa.Array) -> pa.Array:
+    """Return what an array of an extension type is stored as; others as they are."""
+    return array.storage if isinstance(array, pa.ExtensionArray) else array
