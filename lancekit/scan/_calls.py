@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -57,7 +58,7 @@ def call_function(tree: exp.Anonymous, scope: Scope) -> Node:
             field=args[0].field,
         )
         args = [args[0], scope.beside(args[1], item)]
-    return scope.call(name, function.kernel, args, tree)
+    return scope.call(name, partial(function.run, name), args, tree)
 
 
 def _arrow_cast(kernel: Callable[..., Value]) -> Callable[[Any, Scope], Node]:
@@ -105,7 +106,7 @@ def _check_arguments(
         )
     for i, arg in enumerate(args):
         wanted = function.families[min(i, len(function.families) - 1)]
-        if i < len(function.families) and wanted and family(arg.type) not in (wanted, "null"):
+        if wanted and family(arg.type) not in (wanted, "null"):
             raise scope.fail(
                 arg, f"{name} takes a {wanted}, but {arg.field or 'the argument'} is {arg.type}."
             )

@@ -11,7 +11,10 @@ from pyarrow import types as pt
 
 from lancekit.scan._kernels import Value, family
 
-__all__ = ["arrow_type", "cast", "try_cast"]
+__all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
+
+#: of a decimal
+DIGITS = 38
 
 #: beginnings of these words are truth values, as far as no other word begins like them
 _TRUE = ("t", "tr", "tru", "true", "y", "ye", "yes", "on", "1")
@@ -241,6 +244,15 @@ def _list_type(name: str, size: str | None, nullable: bool, items: str) -> pa.Da
     return pa.list_(item) if name == "List" else pa.large_list(item)
 
 
+def _are_numbers(*texts: str) -> bool:
+    return all(re.fullmatch(r"-?[0-9]{1,9}", text) for text in texts)
+
+
+def decimal(precision: int, scale: int = 0) -> pa.DataType | None:
+    """Return the type of decimals with so many digits, if there is one."""
+    return pa.decimal128(precision, scale) if 0 < precision <= DIGITS >= abs(scale) else None
+
+
 def arrow_type(text: str) -> pa.DataType | None:
     """Return the type of a name such as ``Timestamp(Second, Some("UTC"))``, if it is one.
 
@@ -267,8 +279,9 @@ def arrow_type(text: str) -> pa.DataType | None:
             return pa.time32(_UNITS[unit])
         case "Time64", [unit] if unit in ("Microsecond", "Nanosecond"):
             return pa.time64(_UNITS[unit])
-        case "Decimal128", [precision, scale]:
-            return pa.decimal128(int(precision), int(scale))
-        case "Decimal256", [precision, scale]:
-            return pa.decimal256(int(precision), int(scale))
+        case "Decimal128", [precision, scale] if _are_numbers(precision, scale):
+            return decimal(int(precision), int(scale))
+        case "Decimal256", [precision, scale] if _are_numbers(precision, scale):
+            fits = 0 < int(precision) <= 2 * DIGITS >= abs(int(scale))
+            return pa.decimal256(int(precision), int(scale)) if fits else None
     return None

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
@@ -19,8 +19,9 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.scan._calls import array, call_function
-from lancekit.scan._casts import cast, try_cast
+from lancekit.scan._casts import DIGITS, cast, decimal, try_cast
 from lancekit.scan._columns import COLUMN_RULES
+from lancekit.scan._function import Function
 from lancekit.scan._kernels import (
     COMPARISONS,
     Value,
@@ -33,9 +34,10 @@ from lancekit.scan._kernels import (
     multiply,
     subtract,
 )
-from lancekit.scan._literals import moment, natural
+from lancekit.scan._literals import moment, natural, number
 from lancekit.scan._membership import among
 from lancekit.scan._scope import FAILURES, Node, Scope, constant
+from lancekit.scan._sizes import joined
 from lancekit.scan._sql import listed_in, parse
 from lancekit.scan._text_functions import like
 
@@ -49,7 +51,7 @@ def _literal(tree: exp.Literal, _scope: Scope) -> Node:
     if tree.is_string:
         value: Any = tree.this
     else:
-        value = int(tree.this) if tree.this.isdigit() else Decimal(tree.this)
+        value = number(tree.this)
     return constant(natural(value), value)
 
 
@@ -91,14 +93,26 @@ _TYPES: Mapping[Any, pa.DataType] = {
 }
 
 
+_SIZE = re.compile(r"-?[0-9]{1,9}")
+
+#: units of timestamps by the digits of their seconds' fraction
+_FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
+
+
 def _target(whole: Any, scope: Scope) -> pa.DataType:
     tree = whole.to
-    sizes = [int(size.name) for size in tree.expressions]
-    if tree.this == exp.DataType.Type.DECIMAL:
-        return pa.decimal128(*(sizes or [38, 10]))
-    if sizes and tree.this == exp.DataType.Type.TIMESTAMP:
-        return pa.timestamp({0: "s", 3: "ms", 6: "us", 9: "ns"}.get(sizes[0], "us"))
-    if tree.this not in _TYPES:
+    sizes = [size.name for size in tree.expressions]
+    if tree.this == exp.DataType.Type.DECIMAL and not sizes:
+        return pa.decimal128(38, 10)
+    if tree.this == exp.DataType.Type.DECIMAL and all(map(_SIZE.fullmatch, sizes)):
+        kind = decimal(*map(int, sizes)) if len(sizes) <= 2 else None
+        if kind is None:
+            hint = f"decimal(p, s) has at most {DIGITS} digits in all, p, and s behind the point."
+            raise scope.fail(whole, f"there is no {tree.sql()}.", hint)
+        return kind
+    if len(sizes) == 1 and tree.this == exp.DataType.Type.TIMESTAMP and sizes[0] in _FRACTIONS:
+        return pa.timestamp(_FRACTIONS[sizes[0]])
+    if sizes or tree.this not in _TYPES:
         raise scope.fail(whole, f"there is no cast to {tree.sql()}.")
     return _TYPES[tree.this]
 
@@ -324,8 +338,12 @@ def _escape(tree: exp.Escape, scope: Scope) -> Node:
     return _like_with(scope, tree.this, escape.this)
 
 
+_CONCAT = Function(concat, ("",), 2, 2, size=joined)
+
+
 def _concat(tree: exp.DPipe, scope: Scope) -> Node:
-    return scope.call("||", concat, [scope.compile(tree.this), scope.compile(tree.expression)])
+    sides = [scope.compile(tree.this), scope.compile(tree.expression)]
+    return scope.call("||", partial(_CONCAT.run, "||"), sides)
 
 
 _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {

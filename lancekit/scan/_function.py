@@ -17,6 +17,7 @@ __all__ = [
     "ANY_NUMBER",
     "Function",
     "Refused",
+    "TooLarge",
     "constant_of",
     "per_option",
     "per_value",
@@ -32,12 +33,21 @@ class Refused(ValueError):  # noqa: N818  # what is wrong stands in the text
     """A function does not take its arguments; the text says all that there is to say."""
 
 
+class TooLarge(Refused):
+    """The texts of so many rows would take too much memory."""
+
+
+#: bytes of text that a function gives for many rows at once, and that it gives for one
+_AT_ONCE, _LARGEST = 1 << 28, 1 << 29
+
+
 @dataclass(frozen=True, slots=True)
 class Function:
     """A function of the filter language.
 
     ``families`` are those that each argument may be of, the last one standing for all further
     arguments; an empty string allows any.  ``same`` marks arguments that share one type.
+    ``size`` bounds the bytes of the result by the arguments, where it may be many times as large.
     """
 
     kernel: Callable[..., Value]
@@ -45,6 +55,19 @@ class Function:
     least: int
     most: int
     same: bool = False
+    size: Callable[..., float] | None = None
+
+    def run(self, name: str, *args: Value) -> Value:
+        """Compute the function, unless its result would be too large."""
+        if self.size is not None:
+            rows = max((len(arg) for arg in args if isinstance(arg, pa.Array)), default=1)
+            size = self.size(*args)
+            if size > (_LARGEST if rows == 1 else _AT_ONCE):
+                raise TooLarge(
+                    f"{name} would give up to {size:,.0f} bytes of text in one row, and no more "
+                    f"than {_LARGEST:,} are made"
+                )
+        return self.kernel(*args)
 
 
 def unary(kernel: Callable[..., Value], wanted: str) -> Function:

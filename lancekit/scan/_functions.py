@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.scan import _sizes as sizes
 from lancekit.scan._function import ANY_NUMBER, Function
 from lancekit.scan._kernels import COMPARISONS, Value
 from lancekit.scan._list_functions import LIST_FUNCTIONS
@@ -33,7 +34,9 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
 
 def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Function:
     least = 2 if most == 2 else 1
-    return Function(lambda *values: kernel(*_alike(values)), ("",), least, most, same=True)
+    return Function(
+        lambda *values: kernel(*_alike(values)), ("",), least, most, same=True, size=sizes.joined
+    )
 
 
 def _nullif(value: Value, other: Value) -> Value:
@@ -51,7 +54,7 @@ CHOICES: Mapping[str, Function] = {
     "coalesce": _of_one_type(pc.coalesce),
     "ifnull": _COALESCE_TWO,
     "nvl": _COALESCE_TWO,
-    "nvl2": Function(_nvl2, ("",), 3, 3),
+    "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
     "greatest": _of_one_type(pc.max_element_wise),
     "least": _of_one_type(pc.min_element_wise),

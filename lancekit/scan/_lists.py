@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
+
+from lancekit.scan._literals import number
 
 __all__ = ["Listed", "lift"]
 
@@ -102,7 +103,7 @@ def lift(sql: str) -> tuple[str, Mapping[int, Listed]]:
         for literal in literals:
             values.append(_value(literal[1], literal[2]))
             places.append(literal.start(literal.lastindex or 0))
-        if len(values) < _FEW:
+        if len(values) < _FEW or len(new) > end - start:
             continue
         lists[start + new.rindex("0")] = Listed(values, places, compared=kind == "a")
         pieces += [sql[done:start], new.ljust(end - start)]
@@ -110,9 +111,9 @@ def lift(sql: str) -> tuple[str, Mapping[int, Listed]]:
     return "".join([*pieces, sql[done:]]), lists
 
 
-def _value(number: str | None, text: str | None) -> Any:
-    if number:
-        return Decimal(number) if "." in number else int(number)
+def _value(digits: str | None, text: str | None) -> Any:
+    if digits:
+        return number(digits)
     return text[1:-1].replace("''", "'") if text else None
 
 

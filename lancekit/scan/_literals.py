@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -15,25 +16,43 @@ from lancekit.errors import PredicateError
 from lancekit.scan._casts import cast
 from lancekit.scan._kernels import family
 
-__all__ = ["as_type", "loosely", "moment", "natural"]
+__all__ = ["as_type", "loosely", "moment", "natural", "number"]
 
 #: of the fraction of a second
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _INT64_MAX = (1 << 63) - 1
 
 
+#: digits from which on a number is none of any integer type
+_LONG_NUMBER = 100
+
+
+def number(text: str) -> int | Decimal:
+    """Read a literal; Python refuses to read integers of thousands of digits."""
+    whole = text.lstrip("-").isdigit() and len(text) < _LONG_NUMBER
+    return int(text) if whole else Decimal(text)
+
+
 def natural(value: Any) -> pa.Scalar:
     """Return a literal that stands beside no column: the type is its own."""
     match value:
         case Decimal():
-            return pa.scalar(float(value))
+            return pa.scalar(_double(value))
         case bool() | None | str() | bytes():
             return pa.scalar(value)
         case _ if -(1 << 63) <= value <= _INT64_MAX:
             return pa.scalar(value, pa.int64())
         case _ if 0 < value < 1 << 64:
             return pa.scalar(value, pa.uint64())
-    return pa.scalar(float(value))
+    return pa.scalar(_double(value))
+
+
+def _double(value: int | Decimal) -> float:
+    """Return the nearest double, which is infinite for what is beyond all of them."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def moment(text: str, kind: pa.DataType) -> pa.Scalar:
@@ -66,7 +85,7 @@ def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(float(value), pa.float64()).cast(kind)
+    return pa.scalar(_double(value), pa.float64()).cast(kind)
 
 
 def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:

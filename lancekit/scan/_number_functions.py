@@ -37,10 +37,15 @@ def _nanvl(value: Value, other: Value) -> Value:
     return pc.if_else(pc.is_nan(value), _double(other), value)
 
 
+#: no double has more, on either side of the point; Arrow would multiply by ten so many times
+_MOST_DIGITS = 400
+
+
 def _round(value: Value, digits: Value | None = None, *, mode: str) -> Value:
     places = 0 if digits is None else constant_of(digits)
     if not isinstance(places, int):
         raise pa.ArrowNotImplementedError("the number of digits is a whole number")
+    places = max(-_MOST_DIGITS, min(places, _MOST_DIGITS))
     if pt.is_decimal128(value.type):
         kind = pa.decimal128(value.type.precision, max(0, min(places, value.type.scale)))
         wide = pc.cast(value, pa.decimal128(38, value.type.scale))
@@ -69,7 +74,12 @@ def _power(value: Value, exponent: Value) -> Value:
     return pc.power(*(pc.cast(v, pa.float64(), safe=False) for v in (value, exponent)))
 
 
+_LAST_FACTORIAL = 20
+
+
 def _factorial(number: int) -> int:
+    if number > _LAST_FACTORIAL:
+        raise OverflowError(f"the factorial of {number} has more than 64 bits")
     return math.factorial(number)
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 import string
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -43,16 +45,32 @@ def in_pieces(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Arr
     """Run a kernel on pieces of a column, so long as each takes a moment."""
     kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if len(texts) < 2 or texts.nbytes <= _PIECE:
-        return kernel(texts)
+        return _beside(kernel, texts)
     ends = np.frombuffer(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
     parts, begin, size = [], 0, _PIECE
     while begin < len(texts):
         end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + size, "right")) - 1)
         started = perf_counter()
-        parts.append(kernel(texts.slice(begin, end - begin)))
+        parts.append(_beside(kernel, texts.slice(begin, end - begin)))
         took = perf_counter() - started
         begin, size = end, size * 4 if took < _SHORT else size // 4 if took > _LONG else size
     return pa.concat_arrays(parts)
+
+
+def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array:
+    """Run a kernel in a thread of its own if it may take long: an interrupt ends only waiting."""
+    if texts.nbytes <= _PIECE or threading.current_thread() is not threading.main_thread():
+        return kernel(texts)
+    outcome: Future[pa.Array] = Future()
+
+    def work() -> None:
+        try:
+            outcome.set_result(kernel(texts))
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return outcome.result()
 
 
 def _run(regex: Regex, texts: pa.Array, kernel: Kernel) -> pa.Array:

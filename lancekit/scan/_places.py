@@ -7,7 +7,7 @@ from typing import Any
 from lancekit.errors import PredicateError
 from lancekit.legible import clean
 
-__all__ = ["failure", "pointed"]
+__all__ = ["TooLargeError", "failure", "pointed"]
 
 _PIECE = 160  # of a long line, shown around the place
 _SHOWN = 10 * _PIECE  # each character spelled out
@@ -31,6 +31,10 @@ def pointed(sql: str, position: int) -> str:
     # cleaned here, so that the caret stands below what is shown of the place
     line, before = (clean(text.expandtabs(4), _SHOWN) for text in (line, line[:column]))
     return f"  {line}\n  {' ' * len(before)}^"
+
+
+class TooLargeError(PredicateError):
+    """The texts of so many rows would take too much memory; those of fewer may not."""
 
 
 def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) -> PredicateError:

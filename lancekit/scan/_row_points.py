@@ -14,6 +14,8 @@ from lancekit.scan._sql import listed_in, parse
 
 __all__ = ["row_points"]
 
+_LONGEST = 100  # digits
+
 Points = frozenset[int] | None
 
 
@@ -43,7 +45,8 @@ def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
     written = [type(value) is exp.Literal and not value.is_string for value in values]
     if not (_is(tree, column) and all(written) and all(value.this.isdigit() for value in values)):
         return None
-    return frozenset(int(value.this) for value in values)
+    # a number of thousands of digits is none that a row has, nor one that Python reads
+    return frozenset(int(value.this) for value in values if len(value.this) < _LONGEST)
 
 
 def _in(tree: exp.In, column: str) -> Points:

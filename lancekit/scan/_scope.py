@@ -12,10 +12,10 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.errors import PredicateError
-from lancekit.scan._function import Refused
+from lancekit.scan._function import Refused, TooLarge
 from lancekit.scan._kernels import Value, family
 from lancekit.scan._literals import as_type, loosely
-from lancekit.scan._places import failure
+from lancekit.scan._places import TooLargeError, failure
 from lancekit.scan._sql import start_of
 
 __all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
@@ -60,7 +60,20 @@ class Node:
 
 
 # What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
-FAILURES = (pa.ArrowException, ArithmeticError, LookupError, TypeError, ValueError)
+FAILURES = (
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    TypeError,
+    ValueError,
+)
+
+
+def _reason(error: BaseException) -> str:
+    lines = str(error).splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,15 @@ class Scope:
         if unknown := given - _ARGUMENTS - _MORE_ARGUMENTS.get(type(tree), frozenset()):
             # What the rule does not look at must not be dropped in silence.
             raise self.fail(tree, f"{tree.sql()!r}: {', '.join(sorted(unknown))} is not supported.")
-        return replace(rule(tree, self), position=start_of(tree))
+        try:
+            node = rule(tree, self)
+        except PredicateError:
+            raise
+        except FAILURES as error:
+            raise self.fail(
+                tree, f"{tree.sql()[:60]!r} does not work: {_reason(error)}."
+            ) from error
+        return replace(node, position=start_of(tree))
 
     def call(
         self, label: str, kernel: Callable[..., Value], args: Sequence[Node], tree: Any = None
@@ -116,11 +137,12 @@ class Scope:
             values = [r(rows) for r in runs]
             try:
                 return kernel(*values)
+            except TooLarge as error:
+                raise self._too_large(position, error) from error
             except Refused as error:
                 raise self.fail(position, f"{error}.") from error
             except FAILURES as error:
-                reason = str(error).splitlines()[0].rstrip(".")
-                message = f"{self.sql[:60]!r} cannot be computed: {reason}."
+                message = f"{self.sql[:60]!r} cannot be computed: {_reason(error)}."
                 raise self.fail(position, message) from error
 
         try:
@@ -129,10 +151,14 @@ class Scope:
             raise self.fail(position, f"{error}.") from error
         except FAILURES as error:
             kinds = ", ".join(str(arg.type) for arg in args)
-            reason = str(error).splitlines()[0].rstrip(".")
-            raise self.fail(position, f"{label} does not work on {kinds}: {reason}.") from error
+            message = f"{label} does not work on {kinds}: {_reason(error)}."
+            raise self.fail(position, message) from error
         columns = frozenset().union(*(arg.columns for arg in args))
         return Node(run=run, example=example, columns=columns, position=position)
+
+    def _too_large(self, position: int, error: TooLarge) -> PredicateError:
+        told = self.fail(position, f"{error}.")
+        return TooLargeError(told.message, hint=told.hint, **told.context)
 
     def boolean(self, tree: Any, label: str) -> Node:
         node = self.compile(tree)

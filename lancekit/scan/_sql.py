@@ -22,7 +22,9 @@ from lancekit.scan._places import failure
 __all__ = ["listed_in", "parse", "start_of"]
 
 
-_LISTED = "listed"  # in what sqlglot keeps beside a node
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+_LISTED, _START = "listed", "first"  # in what sqlglot keeps beside a node
 
 
 def _refuse_case(parser: Any) -> None:
@@ -62,7 +64,17 @@ class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
 
 def start_of(tree: Any) -> int:
     """Return the offset in the text of an expression's first piece, 0 if it is not known."""
-    return min((n.meta["start"] for n in tree.walk() if "start" in n.meta), default=0)
+    return int(tree.meta.get(_START, 0))
+
+
+def _mark_starts(tree: Any) -> None:
+    """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
+    for node in reversed(list(tree.walk())):
+        parts = (child.meta.get(_START) for child in node.iter_expressions())
+        own = node.meta.get("start")
+        known = [place for place in (own, *parts) if place is not None]
+        if known:
+            node.meta[_START] = min(known)
 
 
 def listed_in(tree: exp.In) -> Listed | None:
@@ -84,19 +96,36 @@ def parse(sql: str) -> Any:
         raise PredicateError(
             "the filter is empty.", hint="Leave it out to read every row.", sql=sql, position=0
         )
+    if alone := _SURROGATE.search(sql):
+        raise failure(
+            sql,
+            f"U+{ord(alone[0]):04X} is half of a character, and no text has one:",
+            alone.start(),
+        )
     text, lists = lift(sql)
+    tree = _tree(text)
+    literals = tree.find_all(exp.Literal) if lists else ()
+    marked = [literal for literal in literals if literal.meta.get("start") in lists]
+    if len(marked) < len(lists):  # a list that the parser sees elsewhere, or not at all
+        return _tree(sql)
+    for literal in marked:
+        literal.meta[_LISTED] = lists[literal.meta["start"]]
+    return tree
+
+
+def _tree(sql: str) -> Any:
     try:
-        trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, text)
+        trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
     except ParseError as error:
         raise _misplaced(sql, error) from error
     except TokenError as error:
         raise failure(
             sql, "the expression does not parse, a quote or comment is not closed:", _unclosed(sql)
         ) from error
+    for tree in trees:
+        if tree is not None:
+            _mark_starts(tree)
     if len(trees) == 1 and trees[0] is not None:
-        for literal in trees[0].find_all(exp.Literal) if lists else ():
-            if literal.meta.get("start") in lists:
-                literal.meta[_LISTED] = lists[literal.meta["start"]]
         return trees[0]
     second = next((start_of(tree) for tree in trees[1:] if tree is not None), len(sql))
     raise failure(sql, "the filter is not one expression:", second)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.scan import _sizes as sizes
 from lancekit.scan._function import (
     ANY_NUMBER,
     Function,
@@ -139,10 +140,10 @@ def _padded(text: str, length: int, fill: str, *, left: bool) -> str:
 def _pad(*, left: bool) -> Function:
     def call(value: Value, length: Value, fill: Value | None = None) -> Value:
         filling = pa.scalar(" ") if fill is None else fill
-        kernel = per_value(lambda *a: _padded(*a, left=left), pa.string())
+        kernel = per_value(lambda *a: _padded(*a, left=left), value.type)
         return kernel(value, length, filling)
 
-    return Function(call, ("text", "number", "text"), 2, 3)
+    return Function(call, ("text", "number", "text"), 2, 3, size=sizes.padded)
 
 
 def _trim(kernel: Callable[..., Value]) -> Function:
@@ -151,6 +152,20 @@ def _trim(kernel: Callable[..., Value]) -> Function:
         return kernel(value, " " if wanted is None else constant_of(wanted))
 
     return Function(call, ("text",), 1, 2)
+
+
+def _repeat(text: Value, times: Value) -> Value:
+    return pc.binary_repeat(text, pc.max_element_wise(times, 0, skip_nulls=False))
+
+
+def _replace(texts: pa.Array, old: str, new: str) -> pa.Array:
+    if old:
+        return pc.replace_substring(texts, pattern=old, replacement=new)
+    # nothing is between any two characters; Arrow's kernel would never come to the end of it
+    return pc.replace_substring_regex(texts, pattern="", replacement=new.replace("\\", r"\\"))
+
+
+_REPLACE = per_option(_replace, None)
 
 
 def _translate(text: str, old: str, new: str) -> str:
@@ -252,18 +267,11 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "split_part": Function(per_value(_split_part, pa.string()), ("text", "text", "number"), 3, 3),
     "substr_index": _SUBSTR_INDEX,
     "substring_index": _SUBSTR_INDEX,
-    "repeat": Function(pc.binary_repeat, ("text", "number"), 2, 2),
-    "replace": Function(
-        lambda v, old, new: pc.replace_substring(
-            v, pattern=constant_of(old), replacement=constant_of(new)
-        ),
-        ("text",),
-        3,
-        3,
-    ),
+    "repeat": Function(_repeat, ("text", "number"), 2, 2, size=sizes.repeated),
+    "replace": Function(_REPLACE, ("text",), 3, 3, size=sizes.replaced),
     "translate": Function(per_value(_translate, pa.string()), ("text",), 3, 3),
-    "concat": Function(_concat, ("",), 1, ANY_NUMBER),
-    "concat_ws": Function(_concat_ws, ("text", ""), 2, ANY_NUMBER),
+    "concat": Function(_concat, ("",), 1, ANY_NUMBER, size=sizes.joined),
+    "concat_ws": Function(_concat_ws, ("text", ""), 2, ANY_NUMBER, size=sizes.joined),
     "starts_with": _compare_with(pc.starts_with, str.startswith),
     "ends_with": _compare_with(pc.ends_with, str.endswith),
     "contains": _compare_with(pc.match_substring, str.__contains__),
@@ -273,7 +281,9 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "levenshtein": Function(per_value(_levenshtein, pa.int32()), ("text",), 2, 2),
     "regexp_like": Function(_regexp, ("text",), 2, 3),
     "regexp_match": Function(_regexp_match, ("text",), 2, 3),
-    "regexp_replace": Function(per_option(replaced, None), ("text",), 3, 4),
+    "regexp_replace": Function(
+        per_option(replaced, None), ("text",), 3, 4, size=sizes.replaced_by_pattern
+    ),
     "regexp_count": Function(per_option(count, pa.int64()), ("text",), 2, 2),
     "regexp_instr": Function(per_option(place, pa.int64()), ("text",), 2, 2),
     "md5": unary(per_value(_md5, pa.string()), ""),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.format.schema import RESERVED_NAMES
-from lancekit.scan._places import failure
+from lancekit.scan._places import TooLargeError, failure
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
 
@@ -110,8 +110,26 @@ def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
 
 
 def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch) -> pa.Array:
-    value = run(partial(_column, batch))
+    try:
+        value = run(partial(_column, batch))
+    except TooLargeError:
+        if batch.num_rows < 2:
+            raise
+        # what is too large for all rows together may be none for each half
+        half = batch.num_rows // 2
+        return _joined([_evaluate(run, batch.slice(0, half)), _evaluate(run, batch.slice(half))])
     return pa.repeat(value, batch.num_rows) if isinstance(value, pa.Scalar) else value
+
+
+def _joined(parts: list[pa.Array]) -> pa.Array:
+    try:
+        return pa.concat_arrays(parts)
+    except pa.ArrowInvalid as error:
+        raise PredicateError(
+            f"the texts of {sum(map(len, parts))} rows are larger than a column can hold at once, "
+            "2 GiB.",
+            hint="Compute them for fewer rows, or shorter.",
+        ) from error
 
 
 def _column(batch: pa.RecordBatch, path: str) -> pa.Array:
@@ -161,7 +179,7 @@ class Expr:
         """
         run = _compiled(self.sql, self.schema, self.now).run
         parts = [_evaluate(run, batch) for batch in _batches(data)]
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts or [pa.array([], self.type)])
+        return parts[0] if len(parts) == 1 else _joined(parts or [pa.array([], self.type)])
 
 
 def compile_expression(sql: str, schema: pa.Schema) -> Expr:

@@ -2,6 +2,9 @@ r"""Regular expressions have the reference's meaning, or are refused."""
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 import unicodedata
 
 import lance
@@ -304,3 +307,28 @@ def test_pieces_are_the_whole():
 
             assert in_pieces(kernel, some).equals(pc.utf8_length(some))
             assert len(pieces) > 1
+
+
+def test_an_interrupt_does_not_wait_for_a_long_text():
+    """The engine cannot be stopped, so it runs beside: an interrupt ends the waiting for it."""
+    begun, released = threading.Event(), threading.Event()
+    threads = []
+
+    def kernel(piece: pa.Array) -> pa.Array:
+        threads.append(threading.current_thread())
+        begun.set()
+        released.wait()
+        return piece
+
+    def interrupt() -> None:
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        in_pieces(kernel, pa.array(["x" * 100_000]))
+    assert threads[0] is not threading.main_thread()
+    released.set()
+    threads[0].join()
+    with pytest.raises(ZeroDivisionError):  # what it raises is raised here
+        in_pieces(lambda _: 1 / 0, pa.array(["x" * 100_000]))

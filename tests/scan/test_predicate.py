@@ -180,7 +180,7 @@ def test_more_than_the_reference(sql, rows):
         ("i and b", "AND needs conditions, but 'i' is int64"),
         ("i is true", "IS TRUE needs conditions"),
         ("lower(i) = '1'", "lower takes a text, but i is int64"),
-        ("round(f, 'x') = 1", "round does not work on double, string"),
+        ("round(f, 'x') = 1", "round takes a number, but the argument is string"),
         ("date_trunc('eon', ts) = ts", "date_trunc does not work on string, timestamp"),
         ("array_has(null, 1)", "array_has does not work on null"),
         ("-- nothing", "is not one expression"),
