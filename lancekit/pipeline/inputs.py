@@ -7,6 +7,7 @@ process that has never loaded Polars.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidTypeError, SchemaMismatchError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
 from lancekit.pipeline._value_casts import LossError
 from lancekit.pipeline.casts import plan_cast
@@ -25,6 +26,7 @@ from lancekit.scan.scanner import Scan
 
 __all__ = [
     "as_reader",
+    "checked_schema",
     "in_memory",
     "is_replayable",
     "is_spark_column",
@@ -194,7 +196,7 @@ def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         ) from loss
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise SchemaMismatchError(
-            f"the values of {name!r} do not make a column: {str(error).splitlines()[0]}.",
+            f"the values of {name!r} do not make a column: {error!s:.200}.",
             column=name,
         ) from error
 
@@ -283,6 +285,7 @@ def as_reader(
     >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
+    schema = checked_schema(schema)
     reader = _reader(data, _Asked(schema, like))
     if not reader.schema.names and getattr(data, "num_rows", None):
         raise SchemaMismatchError(
@@ -306,6 +309,30 @@ def _cast_to(schema: pa.Schema, reader: pa.RecordBatchReader) -> pa.RecordBatchR
             row += batch.num_rows
 
     return pa.RecordBatchReader.from_batches(schema, cast_batches())
+
+
+def checked_schema(schema: Any) -> pa.Schema | None:
+    """Return a schema that was passed, if each of its columns has a name of its own.
+
+    Raises
+    ------
+    InvalidTypeError
+        It is none of Arrow's.
+    InvalidArgumentError
+        Columns have the same name.
+    """
+    if schema is None:
+        return None
+    if not isinstance(schema, pa.Schema):
+        raise InvalidTypeError(
+            f"schema is {schema!r:.80}.", hint="Pass a pyarrow schema.", argument="schema"
+        )
+    repeated = [name for name, times in Counter(schema.names).items() if times > 1]
+    if repeated:
+        raise InvalidArgumentError(
+            f"schema has several columns called {repeated[0]!r}.", hint="Rename all but one."
+        )
+    return schema
 
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:

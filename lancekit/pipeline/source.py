@@ -20,7 +20,13 @@ from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
 from lancekit.pipeline.casts import CastPlan, plan_cast
 from lancekit.pipeline.columns import ColumnsTask, Joined, write_beside
-from lancekit.pipeline.inputs import as_reader, in_memory, is_spark_dataframe, scan_of
+from lancekit.pipeline.inputs import (
+    as_reader,
+    checked_schema,
+    in_memory,
+    is_spark_dataframe,
+    scan_of,
+)
 from lancekit.pipeline.kept import KeptRows, keep_rows
 from lancekit.pipeline.match import MatchPlan, choose_match
 from lancekit.pipeline.merge import MergeClauses, MergeWork
@@ -266,7 +272,7 @@ def open_source(
     SchemaMismatchError
         They do not fit the schema, or their values make no columns.
     """
-    is_frame = is_spark_dataframe(data)
+    schema, is_frame = checked_schema(schema), is_spark_dataframe(data)
     if choose_source(data, is_frame=is_frame).engine == "spark":
         if not is_frame and (schema is not None or scan_of(data) is None):
             data, schema = as_reader(data, schema, like), None

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from lancekit.errors import InvalidTypeError, SchemaMismatchError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.pipeline.inputs import as_reader, is_replayable, is_spark_dataframe, replayable
 
 TABLE = pa.table({"x": [1, 2, 3], "s": ["a", None, "c"]})
@@ -131,6 +131,14 @@ def test_rows_that_do_not_fit_their_schema_are_refused(make):
         return
     with pytest.raises(SchemaMismatchError, match=r"- y: int8, missing in the rows"):
         as_reader(data, more)
+
+
+@pytest.mark.parametrize("data", [TABLE, {"x": [1]}, [{"x": 1}]])
+def test_what_is_no_schema(data):
+    with pytest.raises(InvalidTypeError, match=r"schema is .'x': 'int64'"):
+        as_reader(data, {"x": "int64"})
+    with pytest.raises(InvalidArgumentError, match="schema has several columns called 'x'"):
+        as_reader(data, pa.schema([("x", pa.int8()), ("x", pa.int8())]))
 
 
 def test_a_value_that_a_schema_would_change_is_refused():
