@@ -40,6 +40,8 @@ MORE: list[Any] = [
     lk.optimize.CompactionPlan,
     lk.optimize.CompactionTask,
     lk.optimize.DatasetOptimizer,
+    lk.optimize.RewriteResult,
+    lk.schema.LanceSchema,
 ]
 
 

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator
 from itertools import count
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from lancekit.pipeline.python_values import Guide, python_array, towards
@@ -74,8 +75,7 @@ def _is_kept(index: Any, level: Any) -> bool:
 
 
 def _counts_rows(level: Any) -> bool:
-    values = level.to_numpy()
-    return bool((values == range(len(values))).all()) if len(values) else True
+    return bool(np.array_equal(level.to_numpy(), np.arange(len(level))))
 
 
 def series_array(series: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:

@@ -122,6 +122,24 @@ OTHERS: dict[str, Method] = {
         {"data": Value(Made(partial(_encoded, 1)))},
         {"data": Made(partial(_encoded, 0))},
     ),
+    "LanceSchema.from_pyarrow": Method(
+        lambda schema: str(lk.schema.LanceSchema.from_pyarrow(schema)),
+        {"schema": Value(pa.schema({"b": pa.int8()}))},
+        {"schema": pa.schema({"a": pa.int8()})},
+    ),
+    "LanceSchema.field": Method(
+        lambda name: str(shared().lance_schema.field(name)), {"name": Value("x")}, {"name": "id"}
+    ),
+    "LanceSchema.field_case_insensitive": Method(
+        lambda name: str(shared().lance_schema.field_case_insensitive(name)),
+        {"name": Value("X")},
+        {"name": "ID"},
+    ),
+    "RewriteResult.from_json": Method(
+        lambda json: len(lk.optimize.RewriteResult.from_json(json).json()),
+        {"json": Refused("x", "RewriteResult")},
+        {"json": "{}"},
+    ),
     "SqliteManifestStore.get": Method(_manifests("get"), AT, {"base_uri": "a", "version": 2}),
     "SqliteManifestStore.get_latest_version": Method(
         _manifests("get_latest_version"), {"base_uri": Value("b")}, {"base_uri": "a"}
