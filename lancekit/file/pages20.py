@@ -246,30 +246,47 @@ class ArrayPage:
         )
         return ArrayPage(inner, message.dictionary.items, kind).read(Span(0, count))
 
+    def _codes(
+        self, encoding: pb.ArrayEncoding, rows: Selection
+    ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Read indices, 0 where there is none, and where that is: a habit of old releases."""
+        inner, validity = self._strip(encoding, rows, 1)
+        if inner is None:
+            return np.zeros(len(rows), np.uint8), np.ones(len(rows), bool)
+        codes = raw.words_of(self._flat(inner.flat, rows, 1), 1, 2, 4, 8)
+        if validity is None:
+            return codes, None
+        null = bits.unpack(validity, len(rows)) == 0
+        return np.where(null, codes.dtype.type(0), codes), null
+
     def _look_up(self, message: pb.Dictionary, rows: Selection) -> pa.Array:
-        codes = self._entries(message.indices, rows)
+        codes, missing = self._codes(message.indices, rows)
         items = self._items
-        if pa.types.is_dictionary(self._kind):  # null keys are keys of a null item
-            require(len(codes) == 0 or int(codes.max()) < len(items), "an index has no value")
-            keys, items = _without_null_items(codes, items)
+        if pa.types.is_dictionary(self._kind):  # null keys may be keys of a null item
+            there = codes if missing is None else codes[~missing]
+            require(len(there) == 0 or int(there.max()) < len(items), "an index has no value")
+            keys, items = _without_null_items(codes, missing, items)
             kind = self._kind.index_type
             fitting = keys.type.bit_width == kind.bit_width and len(items) < 1 << kind.bit_width - 1
             keys = keys.view(kind) if fitting else keys.cast(kind)
             ordered = self._kind.ordered
             return pa.DictionaryArray.from_arrays(keys, items, ordered=ordered, safe=False)
         require(len(codes) == 0 or int(codes.max()) <= len(items), "an index has no value")
-        null = codes == 0
+        null = codes == 0 if missing is None else (codes == 0) | missing
         index = codes.astype(np.int64) - 1
         return look_up(items, arrow_of(index, null if null.any() else None))
 
 
-def _without_null_items(codes: NDArray[Any], items: pa.Array) -> tuple[pa.Array, pa.Array]:
+def _without_null_items(
+    codes: NDArray[Any], missing: NDArray[np.bool_] | None, items: pa.Array
+) -> tuple[pa.Array, pa.Array]:
     """Return null keys instead of keys of null items, which Arrow cannot unify."""
     if items.null_count == 0:
-        return arrow_of(codes), items
+        return arrow_of(codes, missing), items
     valid = bits.flags_of(items.is_valid())
     place = np.cumsum(valid) - 1
-    return arrow_of(place[codes], ~valid[codes]), items.drop_null()
+    null = ~valid[codes] if missing is None else ~valid[codes] | missing
+    return arrow_of(place[codes], null), items.drop_null()
 
 
 def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArray[np.bool_]]:
