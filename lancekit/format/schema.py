@@ -91,7 +91,10 @@ class LanceField:
         """Return the Arrow field, with its metadata."""
         try:
             kind = self._arrow_type()
-            return pa.field(self.name, kind, self.nullable, dict(self.metadata) or None)
+            metadata = dict(self.metadata)
+            if self.logical_type == "json":  # releases up to 2 kept the name of Arrow's type
+                metadata[EXTENSION_NAME.decode()] = LANCE_JSON.decode()
+            return pa.field(self.name, kind, self.nullable, metadata or None)
         except LancekitError:
             raise
         except (ValueError, TypeError) as error:  # such as a column of nulls that is not nullable
