@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,29 @@ def both(path: Path) -> tuple[Any, Any]:
 def kind(request) -> tuple[str, pa.Field]:
     version, *new = request.param.split()
     return version, lk.blob_field("b") if new else LEGACY
+
+
+def test_blobs_of_an_old_release(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
+    """Up to 6, releases write a layer for the values of packed structs, and one for the structs."""
+    table = rows(lk.blob_field("b"))
+    with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as writer:
+        writer.write_table(table)
+    pylance4(
+        """
+rows = pa.ipc.open_file(arguments["rows"]).read_all()
+result = lance.write_dataset(rows, arguments["uri"], data_storage_version="2.2").version
+""",
+        rows=str(tmp_path / "rows.arrow"), uri=str(tmp_path / "d"),
+    )  # fmt: skip
+    ds = lk.dataset(tmp_path / "d")
+    ds.delete("id = 2")
+    lk.write_dataset(table.slice(0, 2), ds, mode="append")
+    ds = lk.dataset(tmp_path / "d")
+    expected = [*VALUES[:2], *VALUES[3:], *VALUES[:2]]
+    assert ds.to_table(blob_handling="all_binary")["b"].to_pylist() == expected
+    found = ds.take_blobs("b", indices=list(range(6)))
+    assert [None if file is None else file.readall() for file in found] == expected
+    ds.validate(deep=True)
 
 
 @pytest.mark.parametrize("writer", WRITERS)

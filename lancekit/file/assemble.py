@@ -20,10 +20,11 @@ import pyarrow.compute as pc
 
 from lancekit.file import bits
 from lancekit.file.faults import Damaged, Unsupported, require
-from lancekit.file.levels import Items, Lists, Shape, unravel
+from lancekit.file.levels import Items, Layers, Lists, Shape, unravel
 from lancekit.file.memory import Ints, numbers_of, starts_of
 from lancekit.file.page import Leaf
 from lancekit.file.raw import with_validity
+from lancekit.format.pb import encodings_v21_pb2 as pb
 
 if TYPE_CHECKING:
     from lancekit.file.nodes import Node
@@ -76,7 +77,8 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
         The levels do not fit the type or the values.
     """
     kinds = path.kinds
-    array, layers, levels = leaf.values, leaf.layers, leaf.levels
+    array, levels = leaf.values, leaf.levels
+    layers = _without_values_layer(leaf.layers, kinds)
     if len(layers.kinds) != len(kinds):
         raise Damaged(f"{len(layers.kinds)} layers for {kinds[-1]}")
     if len(kinds) == 1 and levels.repetition is None and levels.definition is None:
@@ -93,6 +95,14 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
     for kind, shape in zip(kinds[1:], shapes[1:], strict=True):
         array = _enclose(kind, shape, array)
     return array
+
+
+def _without_values_layer(layers: Layers, kinds: tuple[pa.DataType, ...]) -> Layers:
+    """Drop a layer for the values of packed structs: releases up to 6 write one, of no meaning."""
+    packed = pa.types.is_struct(kinds[0]) and len(layers.kinds) == len(kinds) + 1
+    if packed and layers.kinds[0] == pb.ALL_VALID_ITEM:
+        return Layers.of(layers.kinds[1:])
+    return layers
 
 
 def _enclose(kind: pa.DataType, shape: Shape, inner: pa.Array) -> pa.Array:
