@@ -3,7 +3,7 @@
 # packages come from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench lint fix torture setup proto
+.PHONY: help demo test lab bench lint fix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -43,8 +43,11 @@ proto: $(VENV)/.ready ## Generate the protobuf classes anew
 	@$(RUN)/python -m grpc_tools.protoc -Iproto --python_out=. --pyi_out=. \
 		proto/lancekit/format/pb/*.proto
 
-torture: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the long, seeded tests at full length
+torture: releases ## Run the long, seeded tests at full length
 	@$(RUN)/python -m pytest -m torture --whole
+
+releases: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up other releases of pylance, where they install
+	@$(RUN)/python -m tests.support.releases
 
 setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only
 
