@@ -70,8 +70,16 @@ def _match(texts: pa.Array, pattern: str, *, escape: str, ignore_case: bool) -> 
 
 def like(value: Value, pattern: Value, *, ignore_case: bool, escape: str) -> Value:
     """Match against a pattern of ``%`` and ``_``."""
-    kernel = partial(_match, escape=escape, ignore_case=ignore_case)
-    return per_option(kernel, pa.bool_())(value, pattern)
+    match = per_option(partial(_match, escape=escape, ignore_case=ignore_case), pa.bool_())
+    if isinstance(pattern, pa.Scalar) or ignore_case:
+        return match(value, pattern)
+    # most patterns of a column may be plain texts, which are compared all at once
+    found = pc.equal(value, pattern)
+    wild = pc.fill_null(pc.match_substring_regex(pattern, f"[%_{re.escape(escape)}]"), False)
+    if not pc.any(wild).as_py():
+        return found
+    some = value if isinstance(value, pa.Scalar) else value.filter(wild)
+    return pc.replace_with_mask(found, wild, match(some, pattern.filter(wild)))
 
 
 _REGEXP_LIKE = per_option(matches, pa.bool_())

@@ -112,9 +112,9 @@ def _project(expression: pc.Expression, table: pa.Table) -> pa.Array:
 def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordBatch) -> pa.Array:
     try:
         value = run(partial(_column, batch))
-    except TooLargeError:
+    except TooLargeError as error:
         if batch.num_rows < 2:
-            raise
+            raise PredicateError(error.message, hint=error.hint, **error.context) from error
         # what is too large for all rows together may be none for each half
         half = batch.num_rows // 2
         return _joined([_evaluate(run, batch.slice(0, half)), _evaluate(run, batch.slice(half))])

@@ -202,7 +202,19 @@ def test_every_character_is_classed_as_in_the_reference():
     ],
 )
 def test_a_column_of_patterns_is_as_one_pattern(function):
-    patterns = ["^a", r"\w$", "é|b", "a%", "%É", r"_\__", "a!%", "(?i)A", "", r"^[[:alpha:]]+$"]
+    patterns = [
+        "a",
+        "^a",
+        r"\w$",
+        "é|b",
+        "a%",
+        "%É",
+        r"_\__",
+        "a!%",
+        "(?i)A",
+        "",
+        r"^[[:alpha:]]+$",
+    ]
     pairs = pa.table({"s": TEXTS * len(patterns), "p": sorted(patterns * len(TEXTS))})
     for rows in (pairs, pairs.slice(0, 0), pairs.slice(30, 90)):
         found = mine(function.format("p"), rows)

@@ -40,6 +40,7 @@ def test_a_text_that_is_too_large_is_refused_before_it_is_made(sql, name, size, 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(PredicateError, match=f"{name} would give up to [0-9,]+ bytes") as caught:
         compile_expression(sql, rows.schema).evaluate(rows)
+    assert type(caught.value) is PredicateError
     assert f"{size:,}" in caught.value.message
     assert "^" in str(caught.value)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
