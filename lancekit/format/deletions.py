@@ -11,12 +11,22 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError
+from lancekit.format.arrow_messages import largest_buffer
 from lancekit.format.fragment import DeletionKind
 
 __all__ = ["choose_kind", "decode_deletions", "encode_deletions", "to_bitmap", "to_offsets"]
 
 #: from this many deleted rows on the reference writes a bitmap; readers take either
 BITMAP_FROM = 5000
+
+#: rows that the address of a row has room for
+_MOST_ROWS = 1 << 32
+#: far more rows than anybody lists one by one
+_MOST_LISTED = 1 << 26
+_OFFSET_BYTES = 4
+_PADDING = 64
+#: how a file begins, and where the messages of its stream do at the latest
+_IPC_MAGIC, _IPC_HEAD = 6, 256
 
 _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 
@@ -69,8 +79,8 @@ def decode_deletions(
         as the manifest says.
     """
     try:
-        deleted = _decode(data, kind)
-    except (pa.ArrowException, ValueError, IndexError, OSError) as error:
+        deleted = _decode(data, kind, physical_rows or _MOST_ROWS)
+    except (pa.ArrowException, ValueError, IndexError, OSError, StopIteration) as error:
         raise CorruptFileError(
             f"Deletion file {where} is damaged: {error}.",
             hint="Open an earlier version, or restore the file from a copy.",
@@ -91,15 +101,29 @@ def decode_deletions(
     return deleted
 
 
-def _decode(data: Any, kind: DeletionKind) -> BitMap:
+def _decode(data: Any, kind: DeletionKind, rows: int) -> BitMap:
     if kind is DeletionKind.BITMAP:
         return BitMap.deserialize(bytes(data))
-    # one small buffer: to wake a thread costs more than to decompress it
-    options = pa.ipc.IpcReadOptions(use_threads=False)
-    table = pa.ipc.open_file(pa.py_buffer(data), options=options).read_all()
+    table = _read(data, min(rows, _MOST_LISTED) * _OFFSET_BYTES + _PADDING)
     if table.num_columns != 1 or table.column(0).type != pa.uint32():
         raise ValueError(f"expected one column of uint32, found {table.schema.types}")
     table.validate()  # the reader believes lengths that its buffers are too short for
     if table.column(0).null_count:
         raise ValueError("a row offset is missing")
     return to_bitmap(table.column(0).to_numpy())
+
+
+def _read(data: Any, most: int) -> pa.Table:
+    """Read the stream that a file is made of; no buffer of it may have more bytes than ``most``."""
+    # some writers begin the stream at a multiple of 64
+    head = bytes(data[_IPC_MAGIC:_IPC_HEAD])
+    start = (_IPC_MAGIC + len(head) - len(head.lstrip(b"\0"))) // 8 * 8
+    messages = iter(pa.ipc.MessageReader.open_stream(pa.py_buffer(data).slice(start)))
+    schema = pa.ipc.read_schema(next(messages))
+    batches = []
+    for message in messages:
+        claimed = largest_buffer(message)
+        if claimed > most:
+            raise ValueError(f"a buffer claims {claimed} bytes, where {most} are enough")
+        batches.append(pa.ipc.read_record_batch(message, schema))
+    return pa.Table.from_batches(batches, schema)

@@ -5,6 +5,7 @@ What there is to know of it without an open file is in `lancekit.scan.sources`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,9 @@ Offsets = npt.NDArray[np.int64]
 
 #: a scattered read pays below this share of a range's rows; above it, reading all is faster
 _SCATTERED_SHARE = 1 / 16
+
+#: of fragments with more rows than this the deleted ones are looked up block by block
+_MANY_ROWS = 1 << 27
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,8 @@ class FragmentReader:
 
     def live_between(self, start: int, stop: int) -> Offsets | range:
         """Return the live offsets in a range, as a `range` where nothing in it is deleted."""
+        if self._gone_in_windows:
+            return self._live_in(start, stop)
         if self.live is None:
             return range(start, stop)
         first, last = np.searchsorted(self.live, (start, stop))
@@ -86,10 +92,39 @@ class FragmentReader:
             return range(start, stop)
         return self.live[first:last]
 
+    @property
+    def _gone_in_windows(self) -> bool:
+        """Whether so many rows may be deleted that no more than a block of them is listed."""
+        return self.physical_rows > _MANY_ROWS and not self.source.with_deleted
+
+    def _live_in(self, start: int, stop: int) -> Offsets | range:
+        gone = to_offsets(self.deleted & BitMap(range(start, stop)))
+        if not len(gone):
+            return range(start, stop)
+        mask = np.ones(stop - start, bool)
+        mask[gone.astype(np.int64) - start] = False
+        return start + np.flatnonzero(mask)
+
     def offsets_at(self, positions: Offsets) -> Offsets:
         """Return the offsets of live rows by their positions in the whole dataset."""
         rows = positions - self.source.first_row
+        if self._gone_in_windows:
+            return np.array([self._offset_of(row) for row in rows.tolist()], np.int64)
         return rows if self.live is None else self.live[rows]
+
+    def live_rows(self, window: range) -> Offsets | range:
+        """Return the offsets of some live rows, counted without those that are deleted."""
+        if self._gone_in_windows and window:
+            first, last = (self._offset_of(row) for row in (window.start, window.stop - 1))
+            return self._live_in(first, last + 1)
+        return window if self.live is None else self.live[window.start : window.stop]
+
+    def _offset_of(self, row: int) -> int:
+        """Return the offset of a live row: the first with so many live ones up to it."""
+        deleted = self.deleted
+        return bisect_left(
+            range(self.physical_rows), row + 1, key=lambda at: at + 1 - deleted.rank(at)
+        )
 
     def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
         """Read columns of the given ascending offsets; hidden columns by their names.

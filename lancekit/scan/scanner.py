@@ -399,9 +399,7 @@ class _Job:
             yield from scan_together(self.sources, request)
             return
         reader = FragmentReader(self.sources[0])
-        window = self.live_rows
-        rows = window if reader.live is None else reader.live[window.start : window.stop]
-        yield project(reader, request.outputs, rows)
+        yield project(reader, request.outputs, reader.live_rows(self.live_rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -178,6 +179,24 @@ def test_damaged_deletions_are_named() -> None:
     data = encode_deletions(BitMap([12]), DeletionKind.BITMAP)
     with pytest.raises(CorruptFileError, match="marks row 12"):
         decode_deletions(data, DeletionKind.BITMAP, "f.bin", 10)
+
+
+def test_deletions_claim_no_more_than_the_rows_there_are() -> None:
+    """A gigabyte of offsets in a few kilobytes, honest and not."""
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, schema, options=options) as writer:
+        writer.write_batch(pa.record_batch([pa.array(np.zeros(1 << 22, np.uint32))], schema))
+    data = bytes(sink.getvalue())
+    assert len(data) < 4096
+    with pytest.raises(CorruptFileError, match=r"f\.arrow.*claims 16777216 bytes, where 104"):
+        decode_deletions(data, DeletionKind.ARROW, "f.arrow", 10)
+    frame = b"\x28\xb5\x2f\xfd"
+    assert struct.pack("<q", 1 << 24) + frame in data
+    lying = data.replace(struct.pack("<q", 1 << 24) + frame, struct.pack("<q", 1 << 40) + frame)
+    with pytest.raises(CorruptFileError, match=r"f\.arrow.*claims 1099511627776 bytes"):
+        decode_deletions(lying, DeletionKind.ARROW, "f.arrow", 1 << 32)
 
 
 def test_references_of_the_reference(tmp_path) -> None:
