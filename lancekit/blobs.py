@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.arguments import check_count
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import discreet_repr
 from lancekit.scan.blobs import BlobPlace
@@ -141,14 +142,24 @@ def blob_field(
 ) -> pa.Field:
     """Return the Arrow field of a blob column.
 
-    The thresholds are kept for writers that heed them; lancekit puts all bytes into the data file.
+    The thresholds, in bytes, are kept for writers that heed them; lancekit puts all bytes into
+    the data file.
+
+    Raises
+    ------
+    InvalidArgumentError, InvalidTypeError
+        A threshold is no whole number, or too small.
     """
     given = {
-        "inline": inline_size_threshold,
-        "dedicated": dedicated_size_threshold,
-        "pack-file": pack_file_size_threshold,
+        "inline": ("inline_size_threshold", inline_size_threshold, 0),
+        "dedicated": ("dedicated_size_threshold", dedicated_size_threshold, 1),
+        "pack-file": ("pack_file_size_threshold", pack_file_size_threshold, 1),
     }
-    metadata = {_THRESHOLDS.format(k): str(v) for k, v in given.items() if v is not None}
+    metadata = {
+        _THRESHOLDS.format(kind): str(check_count(name, value, least=least))
+        for kind, (name, value, least) in given.items()
+        if value is not None
+    }
     return pa.field(name, BlobType(), nullable, metadata or None)
 
 

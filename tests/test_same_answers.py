@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 from collections.abc import Callable
@@ -10,16 +11,19 @@ from types import ModuleType
 from typing import Any
 
 import lance
+import lance.file
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
+import lancekit.file
 import lancekit.vector
 from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     PredicateError,
+    StorageError,
     UnsupportedTypeError,
 )
 from lancekit.format.schema import LanceSchema
@@ -329,3 +333,70 @@ def test_a_fragment_is_made_by_its_number(tmp_path: Path) -> None:
     for wrong in (None, "0", -1):
         with pytest.raises((InvalidArgumentError, InvalidTypeError), match="fragment_id"):
             ours(mine, wrong)
+
+
+# ---- files, tags, blobs
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_file_appears_when_it_is_closed(tmp_path: Path, version: str) -> None:
+    schema = pa.schema({"a": pa.int64()})
+    path = tmp_path / "one.lance"
+
+    def begun(value: int) -> Any:
+        writer = lancekit.file.LanceFileWriter(path, schema, version=version)
+        writer.write_batch(pa.table({"a": [value]}))
+        return writer
+
+    writer = begun(1)
+    assert not path.exists()
+    del writer
+    gc.collect()
+    assert list(tmp_path.iterdir()) == [], "nobody can close it any more"
+    begun(2).close()
+    with pytest.raises(ZeroDivisionError), begun(3):
+        1 / 0  # noqa: B018
+    (found,) = tmp_path.iterdir()
+    assert lance.file.LanceFileReader(str(found)).read_all().to_table()["a"].to_pylist() == [2]
+    begun(4).close()
+    (found,) = tmp_path.iterdir()
+    assert lancekit.file.LanceFileReader(found).read_all().to_table()["a"].to_pylist() == [4]
+
+
+def test_a_place_that_no_file_can_take(tmp_path: Path) -> None:
+    (tmp_path / "one.lance").mkdir()
+    writer = lancekit.file.LanceFileWriter(tmp_path / "one.lance")
+    writer.write_batch(pa.table({"a": [1]}))
+    with pytest.raises(StorageError, match=r"one\.lance"):
+        writer.close()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["one.lance"], "nothing is left aside"
+
+
+@pytest.mark.parametrize("library", [lk, lance])
+def test_metadata_of_a_tag_do_not_move_it(tmp_path: Path, library: ModuleType) -> None:
+    ds = library.write_dataset(ROWS, tmp_path)
+    ds.tags.create("t", 1)
+    before = ds.tags.list()["t"]
+    ds.tags.replace_metadata("t", {"k": "v"})
+    after = ds.tags.list()["t"]
+    assert after == {**before, "metadata": {"k": "v"}, "manifest_size": after["manifest_size"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("inline_size_threshold", -1),
+        ("inline_size_threshold", True),
+        ("inline_size_threshold", 1.5),
+        ("dedicated_size_threshold", 0),
+        ("pack_file_size_threshold", 0),
+        ("pack_file_size_threshold", "1"),
+    ],
+)
+def test_thresholds_of_blobs_are_numbers(name: str, value: Any) -> None:
+    with pytest.raises((ValueError, TypeError), match=name):
+        lance.blob_field("b", **{name: value})
+    with pytest.raises((InvalidArgumentError, InvalidTypeError), match=name):
+        lk.blob_field("b", **{name: value})
+    fields = [library.blob_field("b", **{name: 7}) for library in (lk, lance)]
+    assert fields[0].metadata == fields[1].metadata

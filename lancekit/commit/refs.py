@@ -241,7 +241,7 @@ def update_tag(line: Line, name: str, reference: object) -> None:
 def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
     """Replace a tag's own metadata."""
     old = get_tag(root, name)
-    tag = replace(old, updated_at=datetime.now(UTC), metadata=dict(metadata))
+    tag = replace(old, metadata=dict(metadata))
     root.put(tag_file(name), tag.to_json())
 
 

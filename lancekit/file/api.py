@@ -273,7 +273,7 @@ class LanceFileWriter:
             version = STORAGE_VERSIONS.get(self._version, self._version)
             limits = [self._cache // max(1, len(schema)) if self._cache else None, self._page]
             page = min((limit for limit in limits if limit), default=PAGE_BYTES)
-            sink = self._store.create(self._name)
+            sink = self._store.create_over(self._name)
             try:
                 self._writer = FileWriter(sink, schema, version=version, max_page_bytes=page)
             except BaseException:
@@ -337,6 +337,16 @@ class LanceFileWriter:
         if self.closed:
             raise InvalidArgumentError("This file is already closed.", hint="Open a new writer.")
 
+    def __del__(self) -> None:
+        # nobody will close it any more
+        if not getattr(self, "closed", True):
+            self._abort()
+
+    def _abort(self) -> None:
+        self.closed = True
+        if self._writer is not None:
+            self._writer.abort()
+
     def __enter__(self) -> LanceFileWriter:
         return self
 
@@ -349,9 +359,7 @@ class LanceFileWriter:
         if kind is None:
             self.close()
             return
-        self.closed = True
-        if self._writer is not None:
-            self._writer.abort()
+        self._abort()
 
 
 def _place(

@@ -179,6 +179,9 @@ class Store(Protocol):
     def create(self, name: str) -> Sink:
         """Start streaming a new object; the name must be fresh (it holds a UUID)."""
 
+    def create_over(self, name: str) -> Sink:
+        """Start streaming an object that takes its name, or another's place, when it is closed."""
+
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names of the objects directly in ``folder``; empty if there is none.
 

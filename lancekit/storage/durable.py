@@ -19,7 +19,7 @@ from lancekit.storage.base import Bytes, temporary_name
 from lancekit.storage.disk_errors import writing
 from lancekit.storage.folders import flush_folder, opened, opened_for
 
-__all__ = ["FileSink", "link_if_absent", "replace_file", "write_over"]
+__all__ = ["FileSink", "ReplacingSink", "link_if_absent", "replace_file", "write_over"]
 
 BUFFER_BYTES = 1 << 20
 
@@ -196,3 +196,30 @@ class FileSink:
         above, _, bare = self._name.rpartition("/")
         with suppress(OSError), opened(self._root, above) as folder:
             remove(folder, bare)
+
+
+class ReplacingSink(FileSink):
+    """A file written aside: at ``close`` it takes its name, also from a file that is there."""
+
+    def __init__(self, root: str, name: str, *, fsync: bool) -> None:
+        super().__init__(root, temporary_name(name), fsync=fsync)
+        self._final = name
+
+    def close(self) -> None:
+        """Make the file durable under its name."""
+        if self._file.closed:
+            return
+        super().close()
+        above, _, aside = self._name.rpartition("/")
+        final = self._final.rpartition("/")[2]
+        try:
+            with (
+                writing("write", f"{self._root}/{self._final}"),
+                opened(self._root, above) as folder,
+            ):
+                os.replace(aside, final, src_dir_fd=folder, dst_dir_fd=folder)
+                if self._fsync:
+                    flush_folder(folder)
+        except StorageError:
+            self._remove()
+            raise

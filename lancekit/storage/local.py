@@ -22,7 +22,13 @@ from lancekit.storage.base import (
     too_large,
 )
 from lancekit.storage.disk_errors import reading
-from lancekit.storage.durable import FileSink, link_if_absent, replace_file, write_over
+from lancekit.storage.durable import (
+    FileSink,
+    ReplacingSink,
+    link_if_absent,
+    replace_file,
+    write_over,
+)
 from lancekit.storage.folders import leads_away, opened, remove_tree, walk
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.regular import check_regular, opened_file
@@ -170,6 +176,10 @@ class LocalStore:
     def create(self, name: str) -> FileSink:
         """Start streaming a new file."""
         return FileSink(self._root, self._named(name), fsync=self.fsync)
+
+    def create_over(self, name: str) -> ReplacingSink:
+        """Start streaming a file that takes its name when it is closed."""
+        return ReplacingSink(self._root, self._named(name), fsync=self.fsync)
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names in ``folder``."""

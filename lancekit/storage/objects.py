@@ -264,6 +264,10 @@ class ObstoreStore:
         """Start streaming a new object."""
         return ObjectSink(self._client, self._key(name), self._uri_of(name))
 
+    def create_over(self, name: str) -> ObjectSink:
+        """Start streaming an object; one of its name is there until this one is closed."""
+        return self.create(name)
+
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names of the objects directly in ``folder``."""
         prefix = self._prefix_of(folder)

@@ -160,6 +160,25 @@ def _cleanup_of_others(library: ModuleType, uri: str) -> Any:
     return len(library.dataset(uri).versions())
 
 
+def _sorted_map(library: ModuleType, uri: str) -> Any:
+    kind = pa.map_(pa.string(), pa.int8(), keys_sorted=True)
+    rows = pa.table({"m": pa.array([[("a", 1)]], kind)})
+    written = tried(lambda: library.write_dataset(rows, uri, data_storage_version="2.2"))
+    return written if written == REFUSED else written.schema.field("m").type.keys_sorted
+
+
+def _detached_on_old_names(library: ModuleType, uri: str) -> Any:
+    ds = library.write_dataset(_table(k=[1]), uri, enable_v2_manifest_paths=False)
+    made = library.LanceFragment.create(uri, _table(k=[2]))
+
+    def commit() -> int:
+        append = library.LanceOperation.Append([made])
+        at = library.LanceDataset.commit(uri, append, read_version=ds.version, detached=True)
+        return int(lance.dataset(uri, version=at.version).count_rows())
+
+    return tried(commit)
+
+
 DIFFERENCES = (
     Difference(
         "`merge_insert`: a key that is twice in the source, and not in the table",
@@ -299,6 +318,24 @@ DIFFERENCES = (
         _delta_at_its_end,
         [2, 3],
         [20],
+    ),
+    Difference(
+        "a map whose type says that its keys are sorted",
+        "is written as any map; that they are sorted is not kept",
+        "an error",
+        "no value is lost",
+        _sorted_map,
+        False,
+        REFUSED,
+    ),
+    Difference(
+        "a detached commit to a table with the older names of manifests",
+        "works",
+        "an error",
+        "such a version has a name of its own; pylance reads it",
+        _detached_on_old_names,
+        2,
+        REFUSED,
     ),
 )
 
