@@ -100,6 +100,12 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
                 hint=f"The version has the fragments {listed(known) or 'none'}.",
                 fragment_id=fragment_id,
             )
+        if fragment_id not in (None, fragment.fragment_id):
+            raise InvalidArgumentError(
+                f"fragment_id is {fragment_id!r}, and fragment is number {fragment.fragment_id}.",
+                hint="Pass one of the two.",
+                fragment_id=fragment_id,
+            )
         self._dataset = dataset
         self.source: FragmentSource = fragment.source
 

@@ -17,6 +17,7 @@ import lancekit.file
 import lancekit.fragment
 import lancekit.inventory
 import lancekit.sql
+import lancekit.vector
 from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_explaining import EXPLAINED
 from tests.support.arguments_of_files import FILES
@@ -42,6 +43,7 @@ MORE: list[Any] = [
     lk.optimize.DatasetOptimizer,
     lk.optimize.RewriteResult,
     lk.schema.LanceSchema,
+    lancekit.vector.vec_to_table,
 ]
 
 
@@ -52,7 +54,6 @@ MADE_BY_OTHERS = {
     lancekit.delta.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,
-    lk.LanceFragment,
     lk.LanceScanner,
     lancekit.inventory.LanceStats,
     lk.MergeInsertBuilder,

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 import lancekit as lk
+from lancekit.vector import vec_to_table
 from tests.support.argument_checks import (
     ROWS,
     Check,
@@ -121,6 +122,33 @@ OTHERS: dict[str, Method] = {
         lk.FragmentMetadata.from_bytes,
         {"data": Value(Made(partial(_encoded, 1)))},
         {"data": Made(partial(_encoded, 0))},
+    ),
+    "LanceFragment": Method(
+        lambda **kw: lk.LanceFragment(**kw).to_table(),
+        {
+            "dataset": Value(Made(fresh)),
+            "fragment_id": Value(0),
+            "fragment": Value(Made(lambda: shared().get_fragments()[0])),
+        },
+        {"dataset": Made(shared), "fragment_id": 1},
+    ),
+    "schema_to_json": Method(
+        lk.schema_to_json, {"schema": Value(pa.schema({"b": pa.int8()}))}, {"schema": ROWS.schema}
+    ),
+    "json_to_schema": Method(
+        lambda schema_json: str(lk.json_to_schema(schema_json)),
+        {"schema_json": Value({"fields": []})},
+        {"schema_json": lk.schema_to_json(ROWS.schema)},
+    ),
+    "vec_to_table": Method(
+        vec_to_table,
+        {
+            "data": Value([[5.0, 6.0]]),
+            "names": Value("v"),
+            "ndim": Value(4),
+            "check_ndim": Value(False, {"data": [[1.0], [2.0, 3.0, 4.0]], "ndim": 2}),
+        },
+        {"data": [[1.0, 2.0], [3.0, 4.0]]},
     ),
     "LanceSchema.from_pyarrow": Method(
         lambda schema: str(lk.schema.LanceSchema.from_pyarrow(schema)),
