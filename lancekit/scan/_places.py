@@ -7,7 +7,7 @@ from typing import Any
 from lancekit.errors import PredicateError
 from lancekit.legible import clean
 
-__all__ = ["TooLargeError", "failure", "pointed"]
+__all__ = ["TooLargeError", "as_class", "failure", "pointed"]
 
 _PIECE = 160  # of a long line, shown around the place
 _SHOWN = 10 * _PIECE  # each character spelled out
@@ -35,6 +35,12 @@ def pointed(sql: str, position: int) -> str:
 
 class TooLargeError(PredicateError):
     """The texts of so many rows would take too much memory; those of fewer may not."""
+
+
+def as_class(cls: type[PredicateError], error: PredicateError) -> PredicateError:
+    """Return the same error, of another class."""
+    first, *others = error.message.split("\n")
+    return cls(first, details=others, hint=error.hint, **error.context)
 
 
 def failure(sql: str, what: str, position: int, hint: str = "", **context: Any) -> PredicateError:

@@ -15,7 +15,7 @@ from lancekit.errors import PredicateError
 from lancekit.scan._function import Refused, TooLarge
 from lancekit.scan._kernels import Value, family
 from lancekit.scan._literals import as_type, loosely
-from lancekit.scan._places import TooLargeError, failure
+from lancekit.scan._places import TooLargeError, as_class, failure
 from lancekit.scan._sql import start_of
 
 __all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
@@ -138,7 +138,7 @@ class Scope:
             try:
                 return kernel(*values)
             except TooLarge as error:
-                raise self._too_large(position, error) from error
+                raise as_class(TooLargeError, self.fail(position, f"{error}.")) from error
             except Refused as error:
                 raise self.fail(position, f"{error}.") from error
             except FAILURES as error:
@@ -155,10 +155,6 @@ class Scope:
             raise self.fail(position, message) from error
         columns = frozenset().union(*(arg.columns for arg in args))
         return Node(run=run, example=example, columns=columns, position=position)
-
-    def _too_large(self, position: int, error: TooLarge) -> PredicateError:
-        told = self.fail(position, f"{error}.")
-        return TooLargeError(told.message, hint=told.hint, **told.context)
 
     def boolean(self, tree: Any, label: str) -> Node:
         node = self.compile(tree)

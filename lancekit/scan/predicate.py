@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.format.schema import RESERVED_NAMES
-from lancekit.scan._places import TooLargeError, failure
+from lancekit.scan._places import TooLargeError, as_class, failure
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
 
@@ -114,7 +114,7 @@ def _evaluate(run: Callable[[Callable[[str], pa.Array]], Any], batch: pa.RecordB
         value = run(partial(_column, batch))
     except TooLargeError as error:
         if batch.num_rows < 2:
-            raise PredicateError(error.message, hint=error.hint, **error.context) from error
+            raise as_class(PredicateError, error) from error
         # what is too large for all rows together may be none for each half
         half = batch.num_rows // 2
         return _joined([_evaluate(run, batch.slice(0, half)), _evaluate(run, batch.slice(half))])
