@@ -43,7 +43,7 @@ def kind(request) -> tuple[str, pa.Field]:
 
 
 def test_blobs_of_an_old_release(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
-    """Up to 6, releases write a layer for the values of packed structs, and one for the structs."""
+    """Up to 8, releases write a layer for the values of packed structs, and one for the structs."""
     table = rows(lk.blob_field("b"))
     with pa.ipc.new_file(tmp_path / "rows.arrow", table.schema) as writer:
         writer.write_table(table)

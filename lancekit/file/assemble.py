@@ -98,7 +98,7 @@ def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:
 
 
 def _without_values_layer(layers: Layers, kinds: tuple[pa.DataType, ...]) -> Layers:
-    """Drop a layer for the values of packed structs: releases up to 6 write one, of no meaning."""
+    """Drop a layer for the values of packed structs: releases up to 8 write one, of no meaning."""
     packed = pa.types.is_struct(kinds[0]) and len(layers.kinds) == len(kinds) + 1
     if packed and layers.kinds[0] == pb.ALL_VALID_ITEM:
         return Layers.of(layers.kinds[1:])

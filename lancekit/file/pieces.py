@@ -223,7 +223,7 @@ def expand_runs(
 ) -> Raw:
     """Repeat run values; the runs of every chunk must add up to its count.
 
-    With ``clip`` they may reach beyond it: releases up to 4 end a chunk at a power of two, but
+    With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
     its runs where the last of them ends, and begin the next chunk with the same values again.
     """
     width, dtype = run_type(encoding.rle)
