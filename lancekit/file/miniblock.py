@@ -27,6 +27,7 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["MiniBlockPages"]
 
+_MOST_ITEMS = 1 << 48
 _MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
 
 
@@ -100,6 +101,7 @@ class MiniBlockPages:
     def __init__(self, pages: Sequence[tuple[Page, pb.MiniBlockLayout]], kind: pa.DataType) -> None:
         self._pages = [page for page, _ in pages]
         self._counts = [int(layout.num_items) for _, layout in pages]
+        require(max(self._counts) < _MOST_ITEMS, "a page of more items than any has")
         self._layouts = [layout for _, layout in pages]
         self._layout = layout = pages[0][1]
         self._kind = kind
