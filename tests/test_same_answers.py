@@ -215,6 +215,18 @@ def test_a_column_of_null_vectors_is_added(tmp_path: Path) -> None:
         assert ds.to_table()["v"].to_pylist() == [None] * 3
 
 
+@pytest.mark.parametrize("digits", ["", "(0)", "(3)", "(6)", "(9)"])
+@pytest.mark.parametrize("name", ["timestamp", "datetime"])
+def test_casts_to_moments_of_so_many_digits(tmp_path: Path, name: str, digits: str) -> None:
+    lance.write_dataset(pa.table({"t": ["2021-03-04 05:06:07", None]}), tmp_path)
+    columns = {"x": f"cast(t as {name}{digits})"}
+    mine, theirs = both(tmp_path, lambda ds: ds.to_table(columns=columns))
+    assert mine.equals(theirs)
+    for library in (lk, lance):
+        with pytest.raises(ValueError, match=r"(?i)4"):
+            library.dataset(tmp_path).to_table(columns={"x": f"cast(t as {name}(4))"})
+
+
 # ---- lists that are tuples here
 
 

@@ -95,6 +95,7 @@ _TYPES: Mapping[Any, pa.DataType] = {
 
 _SIZE = re.compile(r"-?[0-9]{1,9}")
 
+_MOMENTS = frozenset({exp.DataType.Type.TIMESTAMP, exp.DataType.Type.DATETIME})
 #: units of timestamps by the digits of their seconds' fraction
 _FRACTIONS: Mapping[str, str] = {"0": "s", "3": "ms", "6": "us", "9": "ns"}
 
@@ -110,7 +111,7 @@ def _target(whole: Any, scope: Scope) -> pa.DataType:
             hint = f"decimal(p, s) has at most {DIGITS} digits in all, p, and s behind the point."
             raise scope.fail(whole, f"there is no {tree.sql()}.", hint)
         return kind
-    if len(sizes) == 1 and tree.this == exp.DataType.Type.TIMESTAMP and sizes[0] in _FRACTIONS:
+    if len(sizes) == 1 and tree.this in _MOMENTS and sizes[0] in _FRACTIONS:
         return pa.timestamp(_FRACTIONS[sizes[0]])
     if sizes or tree.this not in _TYPES:
         raise scope.fail(whole, f"there is no cast to {tree.sql()}.")
