@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.pipeline.columns import Made
+from lancekit.scan.rebatch import combined
 
 __all__ = ["Remembered"]
 
@@ -38,7 +39,7 @@ class Remembered:
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Look each batch's result up, or call the function and keep what it returns."""
-        batches = rows.combine_chunks().to_batches(max_chunksize=self.made.batch_rows)
+        batches = combined(rows).to_batches(max_chunksize=self.made.batch_rows)
         return list(pa.concat_tables([self._result(batch) for batch in batches]).columns)
 
     def forget(self) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit.errors import PredicateError
 from lancekit.format.extensions import text_batch, text_schema
 from lancekit.scan.fragment import META_COLUMNS, FragmentReader
+from lancekit.scan.rebatch import combined
 from lancekit.scan.scanner import Scan, ScanRequest, plan_columns, read_block, row_bytes
 from lancekit.scan.sources import FragmentSource
 from lancekit.spark.client import client_of
@@ -157,7 +158,7 @@ def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
         step = max(request.block_bytes // _row_width(source, request), 1)
         for at in range(start, stop, step):
             table = read_block(reader, request, at, min(at + step, stop))
-            yield from table.combine_chunks().to_batches(max_chunksize=request.batch_rows)
+            yield from combined(table).to_batches(max_chunksize=request.batch_rows)
 
 
 def fragment_frame(
