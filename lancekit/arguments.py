@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from lancekit.checked import is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+from lancekit.legible import shown
 
 __all__ = [
     "REFUSED",
@@ -55,9 +57,11 @@ def refuse(method: str, **arguments: Any) -> None:
 
 def check_count(name: str, value: Any, *, least: int = 0) -> int:
     """Return a whole number that is at least ``least``."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if not is_whole(value):
         raise InvalidTypeError(
-            f"{name} is {value!r}.", hint=f"Pass a whole number, {least} or more.", argument=name
+            f"{name} is {shown(value)}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
         )
     number = int(value)
     if number < least:
@@ -74,7 +78,7 @@ def check_flag(name: str, value: Any) -> bool:
     """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
     if not isinstance(value, bool) and value not in (0, 1):
         raise InvalidTypeError(
-            f"{name} is {value!r:.80}.", hint="Pass True or False.", argument=name
+            f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name
         )
     return bool(value)
 
@@ -134,7 +138,7 @@ def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     """Return a mapping; ``InvalidTypeError`` if it is anything else."""
     if not isinstance(value, Mapping):
         raise InvalidTypeError(
-            f"{name} is {value!r:.80}.", hint="Pass a dictionary.", argument=name
+            f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
         )
     return value
 
@@ -143,7 +147,7 @@ def check_list(name: str, value: Any, of: str) -> list[Any]:
     """Return a list of anything that can be gone through; ``InvalidTypeError`` for one text."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidTypeError(
-            f"{name} is {value!r:.80}.", hint=f"Pass a list of {of}.", argument=name
+            f"{name} is {shown(value)}.", hint=f"Pass a list of {of}.", argument=name
         )
     return list(value)
 
@@ -155,7 +159,7 @@ def check_names(argument: str, names: Any) -> tuple[str, ...]:
     listed = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
     if not all(isinstance(name, str) for name in listed):
         raise InvalidTypeError(
-            f"{argument} is {names!r}.", hint="Pass column names.", argument=argument
+            f"{argument} is {shown(names)}.", hint="Pass column names.", argument=argument
         )
     return tuple(listed)
 

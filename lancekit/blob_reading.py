@@ -9,10 +9,12 @@ import pyarrow as pa
 
 from lancekit.arguments import check_hints
 from lancekit.blobs import READ_AHEAD, BlobFile
+from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 from lancekit.facts import Facts
 from lancekit.file.blobs import is_blob
 from lancekit.format.paths import find_field
+from lancekit.legible import shown
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.rows import Numbers, blob_places, row_addresses
 from lancekit.scan.sources import fragment_sources
@@ -20,6 +22,7 @@ from lancekit.scan.sources import fragment_sources
 __all__ = ["BlobReading"]
 
 
+@checked_methods
 class BlobReading(Facts):
     """Blobs of chosen rows: as files, as bytes, or in parts."""
 
@@ -96,7 +99,7 @@ class BlobReading(Facts):
         check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
         if selector not in ("ids", "addresses", "indices"):
             raise InvalidArgumentError(
-                f"selector is {selector!r}.", hint="Choose 'ids', 'addresses' or 'indices'."
+                f"selector is {shown(selector)}.", hint="Choose 'ids', 'addresses' or 'indices'."
             )
         found, places = self._places(blob_column, selector, [row for row, _, _ in requests])
         parts = []

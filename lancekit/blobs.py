@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.legible import discreet_repr
+from lancekit.checked import checked, checked_methods
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.legible import discreet_repr, shown
 from lancekit.scan.blobs import BlobPlace
 from lancekit.storage.base import RandomAccess
 
@@ -26,6 +27,7 @@ READ_AHEAD = 512 * 1024
 # ---- to write
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class Blob:
     """A blob to write: bytes, or the URI of a file with its bytes (or of a range of them)."""
@@ -44,7 +46,7 @@ class Blob:
         if ranged != (self.size is not None) or (ranged and (self.uri is None or not self.size)):
             raise InvalidArgumentError(
                 f"A range of an external file has a position and a size above 0, not "
-                f"{self.position!r} and {self.size!r}."
+                f"{shown(self.position)} and {shown(self.size)}."
             )
 
     __repr__ = discreet_repr
@@ -109,15 +111,24 @@ def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:
     >>> first.read(), missing
     (b'first', None)
     """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise InvalidTypeError(f"values is {shown(values)}.", hint="Pass a list of blobs.")
     blobs = [_blob(value) for value in values]
     kind = BlobType()
-    children = [
-        pa.array([None if blob is None else getattr(blob, f.name) for blob in blobs], f.type)
-        for f in kind.storage_type
-    ]
+    children = [_part(blobs, field) for field in kind.storage_type]
     mask = pa.array([blob is None for blob in blobs], pa.bool_())
     storage = pa.StructArray.from_arrays(children, fields=list(kind.storage_type), mask=mask)
     return pa.ExtensionArray.from_storage(kind, storage)
+
+
+def _part(blobs: Sequence[Blob | None], field: pa.Field) -> pa.Array:
+    try:
+        return pa.array([blob and getattr(blob, field.name) for blob in blobs], field.type)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"The {field.name} of a blob cannot be stored: {why}.", part=field.name
+        ) from error
 
 
 def _blob(value: Any) -> Blob | None:
@@ -128,10 +139,11 @@ def _blob(value: Any) -> Blob | None:
     if isinstance(value, bytes | bytearray | memoryview):
         return Blob(data=bytes(value))
     raise InvalidTypeError(
-        f"{value!r:.60} is no blob.", hint="Pass bytes, a URI, a Blob or None.", value=value
+        f"{shown(value)} is no blob.", hint="Pass bytes, a URI, a Blob or None.", value=value
     )
 
 
+@checked
 def blob_field(
     name: str,
     *,
@@ -166,6 +178,7 @@ def blob_field(
 # ---- to read
 
 
+@checked_methods
 class BlobFile(io.RawIOBase):
     """The bytes of one blob as a file; only what is read is fetched.
 
@@ -234,7 +247,15 @@ class BlobFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Read into a buffer as many bytes as it takes."""
-        view = memoryview(buffer).cast("B")
+        try:
+            view = memoryview(buffer).cast("B")
+        except TypeError:
+            view = memoryview(b"")
+        if view.readonly:
+            raise InvalidTypeError(
+                f"buffer is a {type_name(buffer)}, which nothing can be read into.",
+                hint="Pass a bytearray, for example.",
+            )
         data = self.read(len(view))
         view[: len(data)] = data
         return len(data)

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_flag, check_hints
+from lancekit.checked import checked_methods
 from lancekit.dictionaries import AlterColumn
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, add_columns, merge_rows
@@ -24,6 +25,7 @@ from lancekit.optimize import DatasetOptimizer
 __all__ = ["Changing"]
 
 
+@checked_methods
 class Changing(Handle):
     """Updates, changes of the schema, compaction, cleanup."""
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, Self
 
 from lancekit.arguments import check_count, check_flag, check_list, check_mapping, refuse
+from lancekit.checked import checked_methods
 from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
@@ -16,6 +17,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.operations import Operation
 from lancekit.format.transaction import COMMIT_MESSAGE, Transaction
 from lancekit.handle import Handle
+from lancekit.legible import shown
 from lancekit.operations.commit import CommitSettings, commit_operation, merged_appends
 
 __all__ = ["Committing"]
@@ -24,6 +26,7 @@ _TIMEOUT = timedelta(minutes=30)
 Place = str | os.PathLike[str] | Handle
 
 
+@checked_methods
 class Committing(Handle):
     """Commits of operations made by hand."""
 
@@ -221,7 +224,7 @@ def _settings(
 ) -> CommitSettings:
     if timeout is not None and not isinstance(timeout, timedelta):
         raise InvalidTypeError(
-            f"commit_timeout is {timeout!r}.",
+            f"commit_timeout is {shown(timeout)}.",
             hint="Pass a datetime.timedelta, for example timedelta(minutes=5).",
         )
     if timeout is not None and timeout <= timedelta(0):

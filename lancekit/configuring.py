@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Self
 
 from lancekit.arguments import check_list, check_mapping
+from lancekit.checked import checked_methods
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateConfig, UpdateMap
 from lancekit.handle import Handle
+from lancekit.legible import warn
 from lancekit.operations.config import Changes, add_base_paths, update_settings
 from lancekit.operations.config import field_updates as _by_id
 
 __all__ = ["Configuring"]
 
 
+@checked_methods
 class Configuring(Handle):
     """Config, metadata of the table, the schema and the fields, base paths."""
 
@@ -128,4 +130,4 @@ class Configuring(Handle):
 
 
 def _deprecated(old: str, new: str) -> None:
-    warnings.warn(f"{old} is deprecated. Use {new} instead.", DeprecationWarning, stacklevel=3)
+    warn(f"{old} is deprecated. Use {new} instead.", DeprecationWarning)

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count, check_hints, check_names, check_place, refuse
 from lancekit.changing import Changing
+from lancekit.checked import checked, checked_methods
 from lancekit.commit.committers import ManifestStore
 from lancekit.commit.line import check_same_place, open_line
 from lancekit.commit.refs import parse_reference, resolve
@@ -61,6 +62,7 @@ __all__ += ["LanceFragment", "LanceOperation", "LanceScanner", "LanceStats", "Me
 __all__ += ["ScannerBuilder", "Tags", "Transaction"]
 
 
+@checked_methods
 class LanceDataset(
     Reading,
     Changing,
@@ -221,6 +223,7 @@ class LanceDataset(
         return self._move(lambda snapshot: delete_rows(snapshot, predicate, policy))
 
 
+@checked
 def dataset(
     uri: str | os.PathLike[str] | None = None,
     version: Ref | None = None,
@@ -303,6 +306,7 @@ def dataset(
     return opened
 
 
+@checked
 def write_dataset(
     data_obj: Any,
     uri: str | os.PathLike[str] | LanceDataset | None = None,

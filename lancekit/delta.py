@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
@@ -24,6 +25,7 @@ _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
 
 
+@checked_methods
 class DatasetDelta(Displayed):
     """Changes after `begin_version`, up to and including `end_version`.
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lancekit.arguments import check_hints
+from lancekit.checked import checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.operations.explain import explain_scan
 from lancekit.operations.explanation import Explanation
@@ -16,6 +17,7 @@ from lancekit.scan.statistics import ScanStatistics, WatchedScan
 __all__ = ["ExplainedScan"]
 
 
+@checked_methods
 class ExplainedScan:
     """What a scan would read, without reading it; or what a run of it took."""
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count, check_mapping, check_place
 from lancekit.commit.refs import parse_reference, resolve
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import shown
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.compact_plan import CompactionOptions, check_file_version
 from lancekit.operations.explain import (
@@ -94,7 +95,7 @@ def _insert(ds: LanceDataset, given: Arguments) -> Explanation:
     mode = given["mode"]
     if mode not in ("append", "overwrite"):
         raise InvalidArgumentError(
-            f"Invalid mode {mode!r}.", hint="Choose 'append' or 'overwrite'.", mode=mode
+            f"Invalid mode {shown(mode)}.", hint="Choose 'append' or 'overwrite'.", mode=mode
         )
     kwargs = dict(given.get("kwargs", {}))
     schema = kwargs.pop("schema", None)
@@ -153,7 +154,8 @@ _COPIED = "every file of the version is copied"
 
 #: the operations, by the names of the methods
 _EXPLAINED: Mapping[str, Explain] = {
-    **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
+    **dict.fromkeys(["scanner", "to_table", "to_batches", "head"], _scan),
+    "to_pandas": lambda ds, given: _scan(ds, {**given, "kwargs": {}}),  # they are pandas' own
     "count_rows": _count,
     "insert": _insert,
     "delete": lambda ds, given: explain_delete(ds._snapshot, given["predicate"]),
@@ -218,7 +220,10 @@ class Explainer:
         signature = full.replace(parameters=list(full.parameters.values())[1:])
 
         def explain(*args: Any, **kwargs: Any) -> Any:
-            bound = signature.bind(*args, **kwargs)
+            try:
+                bound = signature.bind(*args, **kwargs)
+            except TypeError as error:
+                raise InvalidTypeError(f"explain.{name}(): {error}.") from None
             bound.apply_defaults()
             for argument, value in bound.arguments.items():
                 if value is not None and argument in _HOW:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.checked import checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.format.manifest import BasePath
 from lancekit.schema import LanceSchema
@@ -12,6 +13,7 @@ from lancekit.schema import LanceSchema
 __all__ = ["Facts"]
 
 
+@checked_methods
 class Facts:
     """The part of a handle that describes its version."""
 

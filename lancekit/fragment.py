@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.arguments import check_count, check_flag, check_hints, check_list, check_place, refuse
+from lancekit.checked import checked_methods
 from lancekit.commit.evidence import listed
 from lancekit.commit.line import Line, check_same_place, open_line
 from lancekit.commit.snapshot import Snapshot
@@ -25,6 +26,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.fragment_changes import ChangingFragment
 from lancekit.fragment_reading import ReadingFragment
 from lancekit.handle import Handle
+from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.check_operation import described_file
 from lancekit.operations.delete import delete_in_fragment
@@ -59,6 +61,7 @@ FragmentMetadata = Fragment
 _MAX = 2**63 - 1
 
 
+@checked_methods
 class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
     """A fragment of a dataset's version, as `LanceDataset.get_fragments` gives them.
 
@@ -199,7 +202,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         """
         if not isinstance(dataset, Handle):
             raise InvalidTypeError(
-                f"dataset is {dataset!r:.80}.", hint="Pass a LanceDataset.", argument="dataset"
+                f"dataset is {shown(dataset)}.", hint="Pass a LanceDataset.", argument="dataset"
             )
         file, rows = described_file(dataset._snapshot, filename)
         return Fragment(check_count("fragment_id", fragment_id), (file,), rows)
@@ -298,7 +301,8 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         RowOutOfRangeError
             The fragment has no such row.
         """
-        rows = BitMap(int(offset) for offset in offsets)
+        listed = check_list("offsets", offsets, "whole numbers")
+        rows = BitMap(check_count("offset", offset) for offset in listed)
         if rows and rows.max() >= self.physical_rows:
             raise RowOutOfRangeError(
                 f"Fragment {self.fragment_id} has {self.physical_rows} rows: there is no offset "
@@ -317,7 +321,7 @@ def sources_of(fragments: Any) -> list[FragmentSource]:
     for fragment in chosen:
         if not isinstance(fragment, LanceFragment):
             raise InvalidTypeError(
-                f"fragments holds {fragment!r:.80}.",
+                f"fragments holds {shown(fragment)}.",
                 hint="Pass fragments of this dataset, of get_fragments().",
                 argument="fragments",
             )

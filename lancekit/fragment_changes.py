@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count
+from lancekit.checked import checked_methods
 from lancekit.format.fragment import Fragment
 from lancekit.operations.add_columns import NewColumns, rows_like
 from lancekit.operations.fragment_changes import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangingFragment"]
 
 
+@checked_methods
 class ChangingFragment:
     """Writes files for a new state of the fragment, and returns that; nothing is committed."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.checked import checked_methods
 from lancekit.format.extensions import resolved
 from lancekit.format.fragment import Fragment
 from lancekit.scan.blobs import blob_view
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ReadingFragment"]
 
 
+@checked_methods
 class ReadingFragment:
     """Scans and positions over one fragment; the signatures are pylance's."""
 

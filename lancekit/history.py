@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, overload
 
+from lancekit.checked import checked_methods
 from lancekit.commit.line import Line
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import VersionListing, list_versions
@@ -103,6 +104,7 @@ def describe_version(snapshot: Snapshot) -> Version:
     )
 
 
+@checked_methods
 class History(Displayed, Sequence[Version]):
     """The versions of a line, oldest first.  A version's manifest is read when it is looked at.
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_flag, check_place
+from lancekit.checked import checked_methods
 from lancekit.commit.line import open_line
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import list_versions
@@ -50,6 +51,7 @@ class LanceStats(PartOfPylance):
         return data_statistics(self._snapshot)
 
 
+@checked_methods
 class Inventory(Handle):
     """Files, sizes, and the removal of a dataset."""
 

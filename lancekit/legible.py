@@ -7,16 +7,28 @@ seen is spelled out, what lets one into a store becomes ``***``, and no text is 
 from __future__ import annotations
 
 import re
+import sys
 import unicodedata
+import warnings
 from dataclasses import fields
 from typing import Any
 
-__all__ = ["MAX_CHARACTERS", "clean", "clean_line", "cut", "discreet_repr", "without_secrets"]
+__all__ = [
+    "MAX_CHARACTERS",
+    "clean",
+    "clean_line",
+    "cut",
+    "discreet_repr",
+    "shown",
+    "warn",
+    "without_secrets",
+]
 
 #: the longest string of a card; what fits a table's cell is its renderer's choice
 MAX_CHARACTERS = 400
 #: how much of a text that is too long is looked at beyond what is shown
 _MARGIN = 4096
+_PACKAGE = __name__.partition(".")[0]
 # letters that leave no mark: they let two names pass for one
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 # stores whose URIs name a container where others have a user
@@ -71,6 +83,28 @@ def without_secrets(text: str) -> str:
     if "://" in text:
         text = _QUERY.sub(r"\1?***", _USER.sub(_without_user, text))
     return _PAIR.sub(r"\1***", text) if "=" in text else text
+
+
+def shown(value: object, most: int = 80) -> str:
+    """Return a value as a message shows it: its ``repr``, cut, if there is one.
+
+    Examples
+    --------
+    >>> shown("a" * 100, 10), shown(None)
+    ("'aaaaaaaa…", 'None')
+    """
+    try:
+        return clean(repr(value), most)
+    except RecursionError:
+        return f"a {type(value).__name__} in which others lie too deep to be shown"
+
+
+def warn(text: str, kind: type[Warning] = UserWarning) -> None:
+    """Warn in words that are safe to read, of the line outside of lancekit that led here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == _PACKAGE:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(clean_line(text, 1000), kind, stacklevel=level)
 
 
 def discreet_repr(record: Any) -> str:

@@ -10,10 +10,12 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_hints, check_list, check_names
+from lancekit.checked import checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
+from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.explain_merge import explain_merge, explain_unknown_merge
@@ -35,6 +37,7 @@ _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
 _DEDUPE = ("first", "last")
 
 
+@checked_methods
 class MergeInsertBuilder(PartOfPylance):
     """Says what happens to matched rows, to new rows, and to rows that the source lacks.
 
@@ -153,7 +156,7 @@ class MergeInsertBuilder(PartOfPylance):
         """
         if mode not in _WRITE_MODES:
             raise InvalidArgumentError(
-                f"write_mode is {mode!r}.",
+                f"write_mode is {shown(mode)}.",
                 hint="Choose " + ", ".join(map(repr, _WRITE_MODES)) + ".",
                 write_mode=mode,
             )
@@ -387,7 +390,7 @@ def _choice(data: Any) -> Choice:
 def _sql(name: str, value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
         raise InvalidTypeError(
-            f"{name} of a merge-insert is {value!r:.80}.",
+            f"{name} of a merge-insert is {shown(value)}.",
             hint="Pass SQL text, such as 'source.version > target.version'.",
             argument=name,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lancekit.arguments import check_names
+from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.paths import find_field
 from lancekit.handle import Handle
@@ -13,6 +14,7 @@ from lancekit.merge import MergeInsertBuilder
 __all__ = ["Merging"]
 
 
+@checked_methods
 class Merging(Handle):
     """Merge-inserts."""
 

@@ -7,10 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lancekit.arguments import check_list
+from lancekit.checked import checked_methods, from_text
 from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations import compact_plan
 from lancekit.operations.auto_cleanup import SETTINGS
@@ -22,7 +25,7 @@ from lancekit.operations.compact import (
     measure,
     run_tasks,
 )
-from lancekit.operations.compact_json import from_text, parsed_task, shown_task
+from lancekit.operations.compact_json import parsed_task, shown_task
 from lancekit.operations.compact_plan import CompactionOptions, Covered, plan_compaction
 from lancekit.operations.config import update_settings
 from lancekit.operations.results import CompactionMetrics
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 
+@checked_methods
 class DatasetOptimizer(PartOfPylance):
     """Maintenance of a dataset's files; `LanceDataset.optimize`."""
 
@@ -165,6 +169,7 @@ class DatasetOptimizer(PartOfPylance):
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionTask:
     """Adjacent fragments that are to be rewritten together.  Can be sent to a worker."""
@@ -206,6 +211,7 @@ class CompactionTask:
         return result
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True, repr=False)
 class CompactionPlan:
     """What a compaction would rewrite, and what it would leave to indices."""
@@ -259,6 +265,7 @@ def _parsed_plan(values: Any) -> CompactionPlan:
     )
 
 
+@checked_methods
 class Compaction:
     """A compaction in steps: plan, execute each task anywhere, commit.
 
@@ -306,7 +313,13 @@ class Compaction:
         InvalidArgumentError
             The tasks were planned on different versions.
         """
-        results = list(rewrites)
+        results = check_list("rewrites", rewrites, "results of tasks")
+        for result in results:
+            if not isinstance(result, RewriteResult):
+                raise InvalidTypeError(
+                    f"rewrites holds {shown(result)}.",
+                    hint="Pass what CompactionTask.execute gave.",
+                )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
             _parsed(snapshot, options)
@@ -332,7 +345,7 @@ def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapsh
 def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> CompactionOptions:
     if options is not None and not isinstance(options, Mapping):
         raise InvalidArgumentError(
-            f"The options of a compaction are {options!r}.", hint="Pass a dictionary."
+            f"The options of a compaction are {shown(options)}.", hint="Pass a dictionary."
         )
     return CompactionOptions.parse(options or {}, snapshot.manifest.config)
 

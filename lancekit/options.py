@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, TypeAlias
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.legible import without_secrets
+from lancekit.legible import shown, without_secrets
 
 __all__ = ["Options", "options"]
 
@@ -25,7 +25,7 @@ Told: TypeAlias = bool | str | Callable[[Any], None]
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise InvalidTypeError(
-            f"option {name!r} must be True or False, not {value!r}.", option=name, value=value
+            f"option {name!r} must be True or False, not {shown(value)}.", option=name, value=value
         )
     return value
 
@@ -33,7 +33,7 @@ def _flag(name: str, value: Any) -> bool:
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidTypeError(
-            f"option {name!r} must be a whole number, not {value!r}.", option=name, value=value
+            f"option {name!r} must be a whole number, not {shown(value)}.", option=name, value=value
         )
     if value < 0:
         raise InvalidArgumentError(
@@ -46,7 +46,7 @@ def _one_of(*choices: str) -> Check:
     def check(name: str, value: Any) -> str:
         if value not in choices:
             raise InvalidArgumentError(
-                f"option {name!r} has no choice {value!r}.",
+                f"option {name!r} has no choice {shown(value)}.",
                 hint="Choose one of " + ", ".join(map(repr, choices)) + ".",
                 option=name,
                 value=value,
@@ -59,7 +59,7 @@ def _one_of(*choices: str) -> Check:
 def _progress(name: str, value: Any) -> Any:
     if value != "auto" and not isinstance(value, bool) and not callable(value):
         raise InvalidTypeError(
-            f"option {name!r} must be 'auto', True, False or a function, not {value!r}.",
+            f"option {name!r} must be 'auto', True, False or a function, not {shown(value)}.",
             option=name,
             value=value,
         )
@@ -70,7 +70,7 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
     sequence = isinstance(value, Sequence) and not isinstance(value, str | bytes)
     if not sequence or not all(isinstance(item, str) and item for item in value):
         raise InvalidTypeError(
-            f"option {name!r} must be a sequence of URIs, not {value!r}.",
+            f"option {name!r} must be a sequence of URIs, not {shown(value)}.",
             hint=f'For example: lk.options.{name} = ["s3://bucket/shared"].',
             option=name,
             value=value,

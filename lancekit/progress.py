@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any, TypeAlias
 
-from lancekit.legible import clean
+from lancekit.legible import warn
 from lancekit.options import options
 
 __all__ = [
@@ -166,8 +165,7 @@ class Tracker:
             self._show(progress)
         except Exception as error:  # what is shown must not break what is done
             self._show = None
-            why = clean(f"{type(error).__name__}: {error}")
-            warnings.warn(f"progress is not shown any more: {why}", stacklevel=2)
+            warn(f"progress is not shown any more: {type(error).__name__}: {error}")
 
 
 @contextmanager

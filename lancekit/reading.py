@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.arguments import check_count, check_flag, check_hints, refuse
+from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.extensions import resolved
 from lancekit.fragment import LanceFragment, sources_of
+from lancekit.legible import shown
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.rows import row_positions
 from lancekit.scan.sources import FragmentSources, fragment_sources
@@ -51,8 +54,11 @@ _HINTS = frozenset(
         "disable_scoring_autoprojection",
     }
 )
+#: those that a scan is made of
+_ASKED = frozenset(inspect.signature(make_scan).parameters)
 
 
+@checked_methods
 class Reading(SparkReading):
     """Scans, positions, samples and SQL over the handle's version."""
 
@@ -168,10 +174,16 @@ class Reading(SparkReading):
         **others: Any,
     ) -> LanceScanner:
         """Set up a scan without the handle's own defaults."""
-        refuse("scanner", **{name: others.pop(name, None) or None for name in _REFUSED})
+        refuse("scanner", **{name: _wanted(others.pop(name, None)) for name in _REFUSED})
         for name in ("with_row_id", "with_row_address"):
             check_flag(name, others.get(name) or False)
         check_hints(**{name: others.pop(name, None) for name in _HINTS})
+        if unknown := [name for name in others if name not in _ASKED]:
+            raise InvalidTypeError(
+                f"A scan takes no argument {unknown[0]!r}.",
+                hint="Pass those of scanner().",
+                argument=unknown[0],
+            )
         if strict_batch_size and batch_size_bytes is not None:
             raise InvalidArgumentError(
                 "strict_batch_size and batch_size_bytes exclude each other.",
@@ -179,7 +191,7 @@ class Reading(SparkReading):
             )
         if scan_stats_callback is not None and not callable(scan_stats_callback):
             raise InvalidTypeError(
-                f"scan_stats_callback is {scan_stats_callback!r:.80}.",
+                f"scan_stats_callback is {shown(scan_stats_callback)}.",
                 hint="Pass a function of a ScanStatistics.",
                 argument="scan_stats_callback",
             )
@@ -446,3 +458,8 @@ class Reading(SparkReading):
 
 def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _wanted(value: Any) -> Any:
+    """Return what asks for something: neither ``False`` nor an empty list does."""
+    return None if isinstance(value, bool | list | tuple | dict | bytes) and not value else value

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 from urllib.parse import unquote
 
+from lancekit.checked import checked_methods
 from lancekit.commit import refs
 from lancekit.commit.line import Line
 from lancekit.display import Displayed
@@ -73,6 +74,7 @@ def _check_name(name: Any, what: str) -> str:
     return name
 
 
+@checked_methods
 class Tags(Displayed):
     """The tags of a dataset, whatever branch the handle is on.
 
@@ -153,6 +155,7 @@ class Tags(Displayed):
         return f"{len(self.list())} tags"
 
 
+@checked_methods
 class Branches(Displayed):
     """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count
+from lancekit.checked import checked_methods
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.replace_columns import replace_columns
@@ -17,6 +18,7 @@ from lancekit.operations.retry import RetryPolicy
 __all__ = ["Replacing"]
 
 
+@checked_methods
 class Replacing(Handle):
     """New values of columns, for all rows at once."""
 

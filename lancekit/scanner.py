@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -11,11 +12,13 @@ import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.blobs import BlobFile
+from lancekit.checked import checked, checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.explained_scan import ExplainedScan
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.format.marks import is_blob, texts
+from lancekit.legible import shown, warn
 from lancekit.not_offered import PartOfPylance
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.order import parse_orderings, sorted_table
@@ -34,6 +37,7 @@ __all__ = ["LanceScanner", "ScannerBuilder", "check_blob_mode", "make_scan"]
 Columns = list[str] | dict[str, str] | None
 
 
+@checked
 def make_scan(
     snapshot: Snapshot,
     *,
@@ -53,7 +57,7 @@ def make_scan(
     schema = blob_view(snapshot.manifest.schema, blob_handling)
     if isinstance(columns, str):
         raise InvalidTypeError(
-            f"columns is the string {columns!r}.", hint=f"Pass a list: [{columns!r}]."
+            f"columns is the string {shown(columns)}.", hint=f"Pass a list: [{shown(columns)}]."
         )
     hidden = [
         name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
@@ -107,6 +111,46 @@ def check_blob_mode(mode: str) -> None:
         )
 
 
+_OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
+
+
+def _frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a pandas frame of a table, whatever its maker says of pandas."""
+    if unknown := [name for name in options if name not in _OF_PANDAS]:
+        raise InvalidTypeError(
+            f"to_pandas() takes no argument {unknown[0]!r}.",
+            hint="Pass those of pyarrow.Table.to_pandas().",
+            argument=unknown[0],
+        )
+    if not _is_sound(table.schema):
+        warn("What the schema's metadata say of pandas cannot be used, and is left out.")
+        kept = {k: v for k, v in table.schema.metadata.items() if k != _PANDAS}
+        table = table.replace_schema_metadata(kept)
+    try:
+        frame: pd.DataFrame = table.to_pandas(**options)
+    except pa.ArrowException as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
+        ) from error
+    return frame
+
+
+def _is_sound(schema: pa.Schema) -> bool:
+    """Tell whether pandas can do something with what is said of it, if anything is."""
+    if _PANDAS not in (schema.metadata or {}):
+        return True
+    said = {_PANDAS: schema.metadata[_PANDAS]}
+    try:
+        schema.with_metadata(said).empty_table().to_pandas()
+    except Exception:  # they are read by Arrow and by pandas, each with errors of its own
+        return False
+    return True
+
+
+_PANDAS = b"pandas"
+
+
 def _is_blob(output: Output) -> bool:
     """Tell whether a column of the result describes blobs."""
     marks = texts(output.field.metadata)
@@ -114,6 +158,7 @@ def _is_blob(output: Output) -> bool:
     return bool(described and is_blob(marks))
 
 
+@checked_methods
 class LanceScanner(ExplainedScan, PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
@@ -209,16 +254,14 @@ class LanceScanner(ExplainedScan, PartOfPylance):
             output.field.name: output for output in self._scan.request.outputs if _is_blob(output)
         }
         make = _BLOB_MODES[blob_mode]
-        frame: pd.DataFrame
         if make is None or not blobs:
-            frame = self.to_table().to_pandas(**kwargs)
-            return frame
+            return _frame(self.to_table(), kwargs)
         table = self._with_addresses()
         column = table.column("_rowaddr")
         there = column.is_valid().to_numpy()  # a deleted row has no address
         addresses = column.drop_null().to_numpy()
         names = self.projected_schema.names
-        frame = table.select([name for name in names if name not in blobs]).to_pandas(**kwargs)
+        frame = _frame(table.select([name for name in names if name not in blobs]), kwargs)
         for place, name in enumerate(names):
             if name in blobs:
                 places = np.full(len(there), None)
@@ -248,6 +291,7 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         return self._scan.count()
 
 
+@checked_methods
 class ScannerBuilder(PartOfPylance):
     """Sets up a scan step by step; every setter returns the builder.
 
@@ -260,6 +304,8 @@ class ScannerBuilder(PartOfPylance):
     """
 
     def __init__(self, ds: Any) -> None:
+        if not hasattr(ds, "_plain_scanner"):
+            raise InvalidTypeError(f"{shown(ds)} is no dataset.", hint="Pass a LanceDataset.")
         self._ds = ds
         self._arguments: dict[str, Any] = {}
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancekit.checked import checked_methods
 from lancekit.format.extensions import resolved_schema
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField as StoredField
@@ -70,6 +71,7 @@ class LanceField:
         return int(position) if position.isdecimal() else None
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class LanceSchema:
     """A schema with field ids; the operations that take an Arrow schema take it too.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lancekit.blob_reading import BlobReading
+from lancekit.checked import checked_methods
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
@@ -17,6 +18,7 @@ from lancekit.scanner import Columns, make_scan
 __all__ = ["SparkReading"]
 
 
+@checked_methods
 class SparkReading(BlobReading):
     """DataFrames and views over the handle's version."""
 

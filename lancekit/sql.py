@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancekit.arguments import check_count
+from lancekit.checked import checked_methods
 from lancekit.errors import NotOfferedError, PredicateError
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.rebatch import small_batches
@@ -21,6 +22,7 @@ __all__ = ["SqlQuery", "SqlQueryBuilder"]
 _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNORECASE)
 
 
+@checked_methods
 class SqlQueryBuilder:
     """A query that is being set up; every setter returns the builder."""
 
@@ -109,8 +111,8 @@ class SqlQuery:
             columns=[*columns, *self._hidden], blob_handling=self._blobs
         )
         table = scanner.to_table()
-        session.from_arrow(table, name=self._table)
         try:
+            session.from_arrow(table, name=self._table)
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
         except Exception as error:
             raise PredicateError(
@@ -168,5 +170,5 @@ def _session(batch_rows: int | None) -> Any:
         ) from error
     config = SessionConfig()
     if batch_rows is not None:
-        config = config.with_batch_size(batch_rows)
+        config = config.with_batch_size(min(batch_rows, 1 << 31))
     return SessionContext(config)

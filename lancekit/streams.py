@@ -7,8 +7,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lancekit.arguments import check_names, check_place
+from lancekit.checked import checked
 from lancekit.commit.line import open_line
 from lancekit.errors import InvalidArgumentError
+from lancekit.legible import shown
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.writing import write_settings
 
@@ -17,6 +19,7 @@ __all__ = ["stream_sink"]
 _MODES = ("append", "merge")
 
 
+@checked
 def stream_sink(
     uri: str | os.PathLike[str],
     query: str,
@@ -82,7 +85,7 @@ def stream_sink(
         )
     if mode not in _MODES:
         raise InvalidArgumentError(
-            f"mode is {mode!r}.", hint=f"Choose {' or '.join(map(repr, _MODES))}.", mode=mode
+            f"mode is {shown(mode)}.", hint=f"Choose {' or '.join(map(repr, _MODES))}.", mode=mode
         )
     keys = check_names("on", on)
     if keys and mode != "merge":

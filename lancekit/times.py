@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,6 +9,7 @@ from lancekit.commit.line import Line
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions, version_as_of
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import shown, warn
 
 __all__ = ["snapshot_as_of"]
 
@@ -37,7 +37,7 @@ def _aware(moment: Any) -> datetime:
             moment = datetime.fromisoformat(moment)
         except ValueError as error:
             raise InvalidArgumentError(
-                f"asof={moment!r} is not a time.",
+                f"asof={shown(moment)} is not a time.",
                 hint='Write it like "2026-03-01 12:00:00+00:00".',
                 asof=moment,
             ) from error
@@ -45,13 +45,13 @@ def _aware(moment: Any) -> datetime:
         moment = moment.to_pydatetime(warn=False)
     if not isinstance(moment, datetime):
         raise InvalidTypeError(
-            f"asof is {moment!r}.", hint="Pass a datetime, best one with a time zone.", asof=moment
+            f"asof is {shown(moment)}.",
+            hint="Pass a datetime, best one with a time zone.",
+            asof=moment,
         )
     if moment.tzinfo is None:
-        warnings.warn(
+        warn(
             f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
-            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)",
-            UserWarning,
-            stacklevel=4,
+            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)"
         )
     return moment.astimezone(UTC)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.checked import checked
+
 __all__ = ["BatchUDF", "batch_udf"]
 
 
@@ -29,6 +31,7 @@ class BatchUDF:
         return self.func(batch)
 
 
+@checked
 def batch_udf(
     output_schema: pa.Schema | None = None,
     checkpoint_file: str | os.PathLike[str] | None = None,

@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import Any, Self
 
 from lancekit.arguments import check_count, check_flag
+from lancekit.checked import checked_methods
 from lancekit.commit.migrate import migrate_names
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
@@ -29,6 +30,7 @@ __all__ = ["Ref", "Versioned"]
 Ref = int | str | tuple[str | None, int | None]
 
 
+@checked_methods
 class Versioned(Handle):
     """Versions, tags, branches and clones."""
 

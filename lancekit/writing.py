@@ -7,6 +7,7 @@ from typing import Any
 from lancekit.arguments import check_count, check_list
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.file import STORAGE_VERSIONS
+from lancekit.legible import shown
 from lancekit.operations.write import WriteSettings
 
 __all__ = ["check_told", "write_settings"]
@@ -30,7 +31,7 @@ def write_settings(
     """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
     if mode not in _MODES:
         raise InvalidArgumentError(
-            f"Invalid mode {mode!r}.",
+            f"Invalid mode {shown(mode)}.",
             hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
             mode=mode,
         )
@@ -57,7 +58,7 @@ def check_told(progress: Any) -> Any:
     for name in () if progress is None else ("begin", "complete"):
         if not callable(getattr(progress, name, None)):
             raise InvalidTypeError(
-                f"progress is {progress!r:.80}, which has no {name}().",
+                f"progress is {shown(progress)}, which has no {name}().",
                 hint="Pass an object with begin(fragment) and complete(fragment), such as one of a "
                 "FragmentWriteProgress.",
                 argument="progress",

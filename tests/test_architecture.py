@@ -63,6 +63,7 @@ FLOORS = [
     ["storage"],
     ["progress"],
     ["options"],
+    ["checked"],
     ["errors", "_version"],
     ["display"],
     ["legible"],

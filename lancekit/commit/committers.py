@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, InvalidTypeError
+from lancekit.legible import shown
 from lancekit.storage import Store
 from lancekit.storage.base import Bytes
 
@@ -64,7 +65,13 @@ class LockedPut:
 
     def put(self, store: Store, name: str, version: int, data: Bytes) -> bool:
         """Put a manifest if its name is free, in the lock's block."""
-        with self.lock(version):
+        block = self.lock(version)
+        if not hasattr(type(block), "__enter__"):
+            raise InvalidTypeError(
+                f"commit_lock returned {shown(block)}.",
+                hint="Let it return a context manager, in whose block no other writer may be.",
+            )
+        with block:
             if store.exists(name):
                 return False
             store.put(name, data)

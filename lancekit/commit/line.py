@@ -17,6 +17,7 @@ from lancekit.commit.committers import (
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.names import branch_folder
 from lancekit.format.refs import MAIN
+from lancekit.legible import shown
 from lancekit.storage import Store, open_base, open_store
 
 __all__ = ["Line", "check_same_place", "open_line"]
@@ -128,14 +129,14 @@ def _committer(manifest_store: ManifestStore | None, commit_lock: CommitLock | N
     if manifest_store is not None:
         if not isinstance(manifest_store, ManifestStore):
             raise InvalidTypeError(
-                f"manifest_store is {manifest_store!r}.",
+                f"manifest_store is {shown(manifest_store)}.",
                 hint='Pass one, for example lancekit.SqliteManifestStore("commits.sqlite").',
             )
         return ExternalManifests(manifest_store)
     if commit_lock is not None:
         if not callable(commit_lock):
             raise InvalidTypeError(
-                f"commit_lock is {commit_lock!r}.",
+                f"commit_lock is {shown(commit_lock)}.",
                 hint="Pass a function of a version's number that returns a context manager.",
             )
         return LockedPut(commit_lock)

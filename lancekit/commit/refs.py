@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -42,7 +41,7 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.format.transaction import Transaction
-from lancekit.legible import clean
+from lancekit.legible import shown, warn
 from lancekit.storage import Store, leads_away
 
 __all__ = [
@@ -98,7 +97,7 @@ def parse_reference(value: object, current: Line) -> Reference:
         case _:
             pass
     raise InvalidTypeError(
-        f"{value!r} is not a reference to a version.",
+        f"{shown(value)} is not a reference to a version.",
         hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
         reference=value,
     )
@@ -337,6 +336,8 @@ def delete_branch(line: Line, name: str) -> None:
     RefConflictError
         Another branch descends from it, or a tag points to it.
     """
+    if not name or name == MAIN:  # its folder would be the whole dataset
+        raise _no_branch(line.root, name)
     target = line.on(name)
     is_listed = line.root.exists(branch_file(name))
     has_folder = holds_branch(target, or_damaged=is_listed)
@@ -365,8 +366,7 @@ def delete_branch(line: Line, name: str) -> None:
     elif line.root.list_tree(names.branch_folder(name)):
         why = f"{target.uri} is left alone: it holds no versions of that branch."
     if why:
-        text = clean(f"Branch {name!r} is no longer listed. {why}")
-        warnings.warn(text, UserWarning, stacklevel=3)
+        warn(f"Branch {name!r} is no longer listed. {why}")
 
 
 def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:

@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from lancekit.checked import checked_methods
 from lancekit.errors import StorageError
 
 __all__ = ["SqliteManifestStore"]
@@ -21,6 +22,7 @@ CREATE TABLE IF NOT EXISTS manifests (
 """
 
 
+@checked_methods
 @dataclass(frozen=True, slots=True)
 class SqliteManifestStore:
     """Decide in an SQLite file which writer wins a version.
@@ -95,7 +97,7 @@ class SqliteManifestStore:
             ) as connection:
                 connection.execute(_SCHEMA)
                 return connection.execute(statement, arguments).fetchall()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OverflowError) as error:
             raise StorageError(
                 f"cannot use the manifest store {path}: {error}.",
                 hint="Check the file and the folder that it is in.",

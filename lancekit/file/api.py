@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, NotFoundError, NotOfferedError
 from lancekit.file.columns import FileColumn, file_column
 from lancekit.file.metadata import (
@@ -22,7 +23,7 @@ from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows, parse_rows
 from lancekit.file.writer import PAGE_BYTES, STORAGE_VERSIONS, FileWriter
 from lancekit.format.paths import parse_path, pruned
-from lancekit.legible import without_secrets
+from lancekit.legible import shown, without_secrets
 from lancekit.storage import Store, open_store
 
 __all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "stable_version"]
@@ -55,6 +56,7 @@ class ReaderResults:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches())
 
 
+@checked_methods
 class LanceFileReader:
     """Reads one data file.
 
@@ -159,7 +161,7 @@ class LanceFileReader:
         InvalidArgumentError
             The numbers do not ascend.
         """
-        return self._results(np.asarray(indices, np.int64), batch_size, batch_readahead)
+        return self._results(np.asarray(indices), batch_size, batch_readahead)
 
     def _results(self, rows: Rows, batch_size: int, batch_readahead: int) -> ReaderResults:
         counts = {"batch_size": (batch_size, 1), "batch_readahead": (batch_readahead, 0)}
@@ -206,6 +208,7 @@ class LanceFileReader:
         return without_secrets(f"LanceFileReader({self._path!r}, {self.num_rows():,} rows)")
 
 
+@checked_methods
 class LanceFileWriter:
     """Writes one data file, which becomes visible when it is closed.
 
@@ -369,7 +372,7 @@ def _place(
     text = os.fspath(path)
     folder, slash, name = text.rpartition("/")
     if not name:
-        raise InvalidArgumentError(f"{text!r} is not the path of a file.", path=text)
+        raise InvalidArgumentError(f"{shown(text)} is not the path of a file.", path=text)
     return open_store(folder + slash if slash else ".", storage_options), name
 
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.file.memory import Ints
+from lancekit.legible import shown
 
 __all__ = ["Rows", "Selection", "Span", "cut", "grouped", "parse_rows", "split"]
 
@@ -56,11 +57,16 @@ def parse_rows(rows: Any, num_rows: int) -> Selection:
                 f"Rows {start} to {stop} of a file that has {num_rows}.", rows=num_rows
             )
         return Span(start, max(start, stop))
-    positions = np.asarray(rows, dtype=np.int64)
+    positions = np.asarray(rows)
     if positions.ndim != 1:
         raise InvalidArgumentError("Row positions must be a one-dimensional array.")
     if positions.size == 0:
         return Span(0, 0)
+    if positions.dtype.kind not in "iu":
+        raise InvalidTypeError(f"Row positions are whole numbers, not {shown(rows)}.")
+    if positions.dtype.kind == "u":
+        positions = np.minimum(positions, np.uint64(2**63 - 1))
+    positions = positions.astype(np.int64)
     if positions[0] < 0 or positions[-1] >= num_rows or positions.max() >= num_rows:
         bad = int(positions[0]) if positions[0] < 0 else int(positions.max())
         raise RowOutOfRangeError(f"Row {bad} of a file that has {num_rows}.", rows=num_rows)

@@ -17,6 +17,7 @@ from lancekit.file.raw import is_text
 from lancekit.format.logical_types import may_be_category
 from lancekit.format.marks import unclear_packing, unknown_choices
 from lancekit.format.schema import LanceField
+from lancekit.legible import shown
 
 __all__ = ["check_field", "check_packed", "check_text", "too_many_categories"]
 
@@ -67,7 +68,7 @@ def _check_marks(field: LanceField) -> None:
 
 def _refuse_mark(field: LanceField, key: str, value: str, problem: str, hint: str) -> None:
     raise InvalidArgumentError(
-        f"Column {field.name!r} has {key}={value!r}, which {problem}.",
+        f"Column {field.name!r} has {key}={shown(value)}, which {problem}.",
         hint=hint,
         column=field.name,
     )

@@ -16,10 +16,12 @@ from uuid import UUID
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.checked import is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.items import Items
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.legible import shown
 
 __all__ = ["Codec", "Part", "decode", "encode", "values_of", "wire", "wrong_type"]
 
@@ -99,7 +101,7 @@ def encode(part: Part, message: Any) -> None:
 def wrong_type(value: object, what: str, expected: str) -> InvalidTypeError:
     """Return the error that says what was passed, and what was expected."""
     return InvalidTypeError(
-        f"{what} has to be {expected}, not {value!r:.80} of type {type_name(value)}.",
+        f"{what} has to be {expected}, not {shown(value)} of type {type_name(value)}.",
         value=value,
     )
 
@@ -117,7 +119,7 @@ def _integer(bits: int, signed: bool = False) -> Callable[[Any, str], int]:
     low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
 
     def accept(value: Any, what: str) -> int:
-        if isinstance(value, bool) or not hasattr(value, "__index__"):
+        if not is_whole(value):
             raise wrong_type(value, what, "a whole number")
         number = index(value)
         if not low <= number < high:
@@ -190,7 +192,7 @@ def _text(value: Any, what: str) -> str:
         value.isascii() or value.encode()
     except UnicodeEncodeError:
         raise InvalidArgumentError(
-            f"{what} is {value!r:.80}, which is no text: it holds half of a character.",
+            f"{what} is {shown(value)}, which is no text: it holds half of a character.",
             hint="Decode the bytes that it comes from with errors='replace'.",
             value=value,
         ) from None

@@ -17,6 +17,7 @@ from lancekit.format.fragment import Fragment, fragment_from_pb, fragment_to_pb
 from lancekit.format.index import IndexMetadata, index_from_pb, index_to_pb
 from lancekit.format.key_filter import BloomKeyFilter, ExactKeySet, KeyFilter
 from lancekit.format.manifest import BasePath, base_path_from_pb, base_path_to_pb
+from lancekit.legible import shown
 
 __all__ = [
     "BASES",
@@ -84,7 +85,7 @@ def _accept_mode(value: Any, what: str) -> UpdateMode:
         return UpdateMode(value or UpdateMode.REWRITE_ROWS)
     except ValueError:
         raise InvalidArgumentError(
-            f"{what} is {value!r}; it has to be one of {', '.join(_MODES)}.", value=value
+            f"{what} is {shown(value)}; it has to be one of {', '.join(_MODES)}.", value=value
         ) from None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, TypeVar
 
+from lancekit.checked import from_text
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
@@ -124,7 +125,7 @@ class DeletionFile:
     @staticmethod
     def from_json(text: str) -> DeletionFile:
         """Return what `json`, here or in pylance, made a text of."""
-        return DeletionFile(**json.loads(text))
+        return from_text("DeletionFile", text, lambda values: DeletionFile(**values))
 
 
 S = TypeVar("S", bound="_RowSequence")
@@ -161,7 +162,7 @@ class _RowSequence:
     @classmethod
     def from_json(cls: type[S], text: str) -> S:
         """Return what `json`, here or in pylance, made a text of."""
-        return cls.from_dict(json.loads(text))
+        return from_text(cls.__name__, text, cls.from_dict)
 
 
 @dataclass(frozen=True, slots=True)

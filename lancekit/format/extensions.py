@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, UnsupportedTypeError
 from lancekit.format.jsonb import from_jsonb, to_jsonb
 
 __all__ = [
@@ -113,8 +113,19 @@ def stored_field(field: pa.Field) -> pa.Field:
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the stored form of a schema; the same object if it has no extension type."""
-    fields = [stored_field(field) for field in schema]
+    """Return the stored form of a schema; the same object if it has no extension type.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A type is nested too deep for anything to walk through it.
+    """
+    try:
+        fields = [stored_field(field) for field in schema]
+    except RecursionError:
+        raise UnsupportedTypeError(
+            "A column's type is nested too deep.", hint="Nest less: 100 levels can be stored."
+        ) from None
     same = all(a.type.equals(b.type) for a, b in zip(fields, schema, strict=True))
     return schema if same else pa.schema(fields, schema.metadata)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,7 +10,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from lancekit.errors import UnsupportedFeatureError
+from lancekit.checked import checked, from_text
+from lancekit.errors import InvalidTypeError, UnsupportedFeatureError
 from lancekit.format.data_file import (
     DataFile,
     DeletionFile,
@@ -28,6 +28,7 @@ from lancekit.format.items import Items
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
 from lancekit.format.wire import parse, put_unknown, take_unknown
+from lancekit.legible import shown
 
 __all__ = [
     "DataFile",
@@ -65,6 +66,24 @@ _UNMODELLED = (
 )
 
 
+def _listed(files: Any) -> Items[DataFile]:
+    if isinstance(files, str) or not isinstance(files, Iterable):
+        raise InvalidTypeError(f"files is {shown(files)}.", hint="Pass a list of data files.")
+    return Items(files)
+
+
+def _data(part: Any, stored: bytes | None) -> bytes | None:
+    """Return the bytes of a sequence of rows, in pylance's form or as they are stored."""
+    if part is None:
+        return stored
+    data = getattr(part, "data", None)
+    if not isinstance(data, bytes):
+        raise InvalidTypeError(
+            f"{shown(part)} is no sequence of rows.", hint="Pass a RowIdMeta, or leave it out."
+        )
+    return data
+
+
 @dataclass(frozen=True, slots=True, init=False)
 class Fragment:
     """A slice of rows.  The three sequences are serialized messages of `format.row_ids`.
@@ -99,14 +118,12 @@ class Fragment:
     ) -> None:
         put = object.__setattr__
         put(self, "id", id)
-        put(self, "files", files if isinstance(files, Items) else Items(files))
+        put(self, "files", files if isinstance(files, Items) else _listed(files))
         put(self, "physical_rows", physical_rows)
         put(self, "deletion_file", deletion_file)
-        put(self, "row_ids", row_id_meta.data if row_id_meta else row_ids)
-        given = created_at_version_meta
-        put(self, "created_at", given.data if given else created_at)
-        given = last_updated_at_version_meta
-        put(self, "last_updated_at", given.data if given else last_updated_at)
+        put(self, "row_ids", _data(row_id_meta, row_ids))
+        put(self, "created_at", _data(created_at_version_meta, created_at))
+        put(self, "last_updated_at", _data(last_updated_at_version_meta, last_updated_at))
         put(self, "unknown", unknown)
 
     @property
@@ -163,11 +180,15 @@ class Fragment:
         UnsupportedFeatureError
             The fragment has overlays, of a newer release.
         """
-        return Fragment.from_dict(json.loads(json_data))
+        return from_text("FragmentMetadata", json_data, Fragment.from_dict)
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Fragment:
         """Return the fragment of what `to_json` made; errors as in `from_json`."""
+        return from_text("FragmentMetadata", values, Fragment._from_dict)
+
+    @staticmethod
+    def _from_dict(values: Mapping[str, Any]) -> Fragment:
         if values.get("overlays"):
             raise UnsupportedFeatureError(f"Fragment {values['id']} has overlays.")
         deletion = values.get("deletion_file")
@@ -187,6 +208,7 @@ class Fragment:
         return fragment_to_pb(self).SerializeToString()
 
     @staticmethod
+    @checked
     def from_bytes(data: bytes) -> Fragment:
         """Parse what `to_bytes` made."""
         return fragment_from_pb(parse(pb.DataFragment, data, "fragment"))

@@ -74,6 +74,9 @@ def _parse_dictionary(rest: str) -> pa.DataType:
     return pa.dictionary(arrow_type(index), arrow_type(value))
 
 
+#: far more than any type has, and few enough for every walk over them
+_MOST_PARTS = 64
+
 _PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
     "timestamp": _parse_timestamp,
     "decimal": _parse_decimal,
@@ -100,9 +103,10 @@ def arrow_type(logical: str) -> pa.DataType:
     if simple is not None:
         return simple
     head, _, rest = logical.partition(":")
+    bounded = logical.count(":") <= _MOST_PARTS
     try:
-        return _PARAMETRIC[head](rest)
-    except (KeyError, ValueError) as error:
+        return _PARAMETRIC[head if bounded else ""](rest)
+    except (KeyError, ValueError, OverflowError) as error:
         raise UnsupportedFeatureError(
             f"Logical type {logical!r} is not known.",
             hint="The schema is damaged, or written by a newer release.",

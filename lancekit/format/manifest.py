@@ -21,7 +21,7 @@ from lancekit.format.fragment_facts import Totals
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.wire import parse, put_unknown, take_unknown
-from lancekit.legible import discreet_repr
+from lancekit.legible import discreet_repr, shown
 
 __all__ = [
     "FOOTER_BYTES",
@@ -58,14 +58,14 @@ class BasePath:
             object.__setattr__(self, "id", 0)
         elif not isinstance(given, int) or not 0 <= given < 2**32:
             raise InvalidArgumentError(
-                f"The id of a base path is {given!r}.",
+                f"The id of a base path is {shown(given)}.",
                 hint="Leave it out, or pass a whole number below 2**32.",
                 id=given,
             )
         texts: list[Any] = [self.path, "" if self.name is None else self.name]
         if wrong := [text for text in texts if not isinstance(text, str)]:
             raise InvalidTypeError(
-                f"A base path is made of {wrong[0]!r} of type {type_name(wrong[0])}.",
+                f"A base path is made of {shown(wrong[0])} of type {type_name(wrong[0])}.",
                 hint="Pass its path and its name as text.",
             )
 

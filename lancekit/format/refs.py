@@ -12,6 +12,7 @@ from typing import Any
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.names import BRANCHES, TAGS
+from lancekit.legible import shown
 
 __all__ = [
     "MAIN",
@@ -170,7 +171,7 @@ def _segment_problem(text: str, *, in_branch: bool = False) -> str:
 def _checked(where: str) -> Iterator[None]:
     try:
         yield
-    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise CorruptFileError(
             f"Reference file {where} is damaged: {error}.",
             hint="Delete the reference and create it again.",
@@ -199,7 +200,7 @@ def _load(data: Any, required: tuple[str, ...]) -> dict[str, Any]:
 
 def _text(value: Any) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise TypeError(f"{value!r} is not a name")
+        raise TypeError(f"{shown(value)} is not a name")
     return value
 
 

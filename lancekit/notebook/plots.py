@@ -9,9 +9,13 @@ from html import escape
 from io import BytesIO
 from typing import Any
 
+from lancekit.arguments import check_count
+from lancekit.checked import checked
 from lancekit.dataset import LanceDataset
+from lancekit.errors import InvalidTypeError
 from lancekit.format.refs import MAIN
 from lancekit.history import Version
+from lancekit.legible import shown
 from lancekit.notebook._common import OPERATIONS, place_of, tags_by_version
 from lancekit.notebook.words import clean, count, cut, listing, plural
 
@@ -66,6 +70,7 @@ class _Lane:
     fork: int = 0
 
 
+@checked
 def plot_history(dataset: LanceDataset, *, limit: int = 50) -> HistoryPicture:
     """Draw the versions of main and of the branches, with tags and row counts.
 
@@ -92,7 +97,9 @@ def plot_history(dataset: LanceDataset, *, limit: int = 50) -> HistoryPicture:
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    lanes, left_out = _lanes(dataset, limit)
+    if not isinstance(dataset, LanceDataset):
+        raise InvalidTypeError(f"{shown(dataset)} is no dataset.", hint="Pass a LanceDataset.")
+    lanes, left_out = _lanes(dataset, check_count("limit", limit))
     name = place_of(dataset).name
     figure = Figure(figsize=(8, 2.9 + 0.45 * len(lanes)), dpi=_DPI, layout="constrained")
     figure.suptitle(f"History of {name}", x=0.01, ha="left", color=_TEXT, fontsize=12)

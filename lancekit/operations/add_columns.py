@@ -13,6 +13,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.legible import shown
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.operations.schema import (
     columns_runner,
@@ -253,7 +254,7 @@ def _merged(old: LanceField | None, new: LanceField, path: str) -> LanceField:
 def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
     if not all(isinstance(part, str) for pair in given.items() for part in pair):
         raise InvalidTypeError(
-            f"The new columns are {dict(given)!r:.100}.",
+            f"The new columns are {shown(dict(given))}.",
             hint="Pass names and SQL expressions, such as {'double': 'x * 2'}.",
         )
     arrow = blob_view(current.manifest.schema).to_arrow()

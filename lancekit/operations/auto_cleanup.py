@@ -8,7 +8,6 @@ a bound: an interval alone would leave two versions, so it removes nothing here.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,7 +21,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.names import is_detached
 from lancekit.format.operations import Operation, Overwrite, UpdateConfig
-from lancekit.legible import clean
+from lancekit.legible import shown, warn
 from lancekit.operations.cleanup import clean_up
 from lancekit.operations.cleanup_consent import PREFIX, agree, is_agreed
 from lancekit.operations.cleanup_plan import CleanupRequest
@@ -112,11 +111,9 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
             _clean_after(landed)
         except (LancekitError, OSError) as error:
             text = error.message if isinstance(error, LancekitError) else str(error)
-            warnings.warn(
+            warn(
                 f"Version {landed.version} has landed, but its automatic cleanup did not work: "
-                f"{text}",
-                UserWarning,
-                stacklevel=2,
+                f"{text}"
             )
     return landed
 
@@ -154,13 +151,9 @@ def _clean_after(landed: Snapshot) -> None:
     )
     done = clean_up(landed, request, per_second=settings.delete_rate_limit)
     if done.left_alone:
-        warnings.warn(
-            clean(
-                f"The automatic cleanup of {landed.line.uri} left alone "
-                f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
-            ),
-            UserWarning,
-            stacklevel=2,
+        warn(
+            f"The automatic cleanup of {landed.line.uri} left alone "
+            f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
         )
 
 
@@ -180,7 +173,7 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
     keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
     if not isinstance(wanted, Mapping):
         raise InvalidTypeError(
-            f"The settings of automatic cleanup are {wanted!r:.80}.",
+            f"The settings of automatic cleanup are {shown(wanted)}.",
             hint='Pass a dictionary: {"interval": 20, "older_than_seconds": 14 * 86400}.',
         )
     unknown = sorted(map(str, wanted.keys() - keys))

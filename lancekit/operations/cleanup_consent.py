@@ -11,12 +11,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import warnings
 from contextlib import suppress
 from pathlib import Path
 
 from lancekit.commit.snapshot import Snapshot
-from lancekit.legible import clean
+from lancekit.legible import clean, warn
 from lancekit.options import options
 from lancekit.storage import is_below
 
@@ -62,13 +61,11 @@ def is_agreed(snapshot: Snapshot) -> bool:
     if wish not in _warned:
         _warned.add(wish)
         said = clean(", ".join(f"{name}={text!r}" for name, text in _settings(snapshot).items()))
-        warnings.warn(
+        warn(
             f"{clean(uri)} asks for automatic cleanup of its old versions ({said}), and nothing "
             "was removed: you did not ask for that here with lancekit. If you want it, say so "
             f"once: lancekit.options.trusted_cleanup = [{uri!r}]. If not: "
-            "ds.optimize.disable_auto_cleanup().",
-            UserWarning,
-            stacklevel=2,
+            "ds.optimize.disable_auto_cleanup()."
         )
     return False
 

@@ -21,6 +21,7 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
 from lancekit.format import names
 from lancekit.format.fragment import Fragment, FragmentList
+from lancekit.legible import shown
 from lancekit.operations.cleanup_files import list_files
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.storage import ObjectInfo
@@ -76,7 +77,8 @@ def cleanup_request(
     """
     if older_than is not None and not isinstance(older_than, timedelta):
         raise InvalidTypeError(
-            f"older_than is {older_than!r}.", hint="Pass a timedelta, such as timedelta(days=7)."
+            f"older_than is {shown(older_than)}.",
+            hint="Pass a timedelta, such as timedelta(days=7).",
         )
     if retain_versions is not None and (
         isinstance(retain_versions, bool)
@@ -84,13 +86,13 @@ def cleanup_request(
         or retain_versions < 1
     ):
         raise InvalidArgumentError(
-            f"retain_versions is {retain_versions!r}.", hint="Pass a whole number, 1 or more."
+            f"retain_versions is {shown(retain_versions)}.", hint="Pass a whole number, 1 or more."
         )
     wanted = None
     if versions is not None:
         if isinstance(versions, str | int) or not versions:
             raise InvalidArgumentError(
-                f"versions is {versions!r}.", hint="Pass a list of version numbers."
+                f"versions is {shown(versions)}.", hint="Pass a list of version numbers."
             )
         wanted = frozenset(versions)
     if older_than is None and retain_versions is None and wanted is None:
@@ -257,8 +259,8 @@ def _is_old(
         return False
     if request.older_than is None:
         return True
-    limit = datetime.fromtimestamp(now, UTC) - request.older_than
-    return found.manifest.timestamp < limit
+    age = datetime.fromtimestamp(now, UTC) - found.manifest.timestamp
+    return age > request.older_than  # no time is that long ago
 
 
 def _is_left_over(file: ObjectInfo, request: CleanupRequest, now: float) -> bool:

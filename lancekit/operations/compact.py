@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lancekit.checked import from_text
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
@@ -16,7 +17,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
 from lancekit.operations.auto_cleanup import commit
-from lancekit.operations.compact_json import from_text, parsed_fragments, shown_fragments
+from lancekit.operations.compact_json import parsed_fragments, shown_fragments
 from lancekit.operations.compact_plan import (
     CompactionOptions,
     CompactionTask,

@@ -2,36 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
-from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.operations.compact_plan import CompactionOptions, CompactionTask
 
-__all__ = ["from_text", "parsed_fragments", "parsed_task", "shown_fragments", "shown_task"]
-
-T = TypeVar("T")
-
-
-def from_text(kind: str, text: str, parse: Callable[[Any], T]) -> T:
-    """Return what a text says.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It is not the JSON of such a thing.
-    """
-    try:
-        return parse(json.loads(text))
-    except LancekitError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(
-            f"The text {text!r:.60} is not the JSON of a {kind}: {error!r:.80}.",
-            hint=f"Pass what {kind}.json() returned.",
-        ) from error
+__all__ = ["parsed_fragments", "parsed_task", "shown_fragments", "shown_task"]
 
 
 def shown_fragments(fragments: Iterable[Fragment]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.file import STORAGE_VERSIONS
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
+from lancekit.legible import shown
 from lancekit.operations.compact_categories import Apart, kept_apart
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE
 
@@ -35,7 +36,9 @@ def _count(name: str, value: Any, least: int = 0) -> int:
         number = least - 1
     if isinstance(value, bool) or number < least:
         raise InvalidArgumentError(
-            f"{name} is {value!r}.", hint=f"Pass a whole number, {least} or more.", argument=name
+            f"{name} is {shown(value)}.",
+            hint=f"Pass a whole number, {least} or more.",
+            argument=name,
         )
     return number
 
@@ -51,7 +54,7 @@ def _share(name: str, value: Any) -> float:
         share = -1.0
     if not share >= 0:
         raise InvalidArgumentError(
-            f"{name} is {value!r}.",
+            f"{name} is {shown(value)}.",
             hint="Pass the share of deleted rows, 0.1 for a tenth; from 1 on none counts.",
             argument=name,
         )
@@ -61,7 +64,7 @@ def _share(name: str, value: Any) -> float:
 def _flag(name: str, value: Any) -> bool:
     known = {"true": True, "false": False}.get(str(value).lower())
     if known is None:
-        raise InvalidArgumentError(f"{name} is {value!r}.", hint="Pass True or False.")
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass True or False.")
     return known
 
 
@@ -71,12 +74,12 @@ def _mode(name: str, value: Any) -> str:
         return str(value)
     if value == "force_binary_copy":
         raise NotOfferedError(
-            f"{name}={value!r} is not offered: rows are always written anew.",
+            f"{name}={shown(value)} is not offered: rows are always written anew.",
             hint="Leave it out.",
             argument=name,
         )
     raise InvalidArgumentError(
-        f"{name} is {value!r}.",
+        f"{name} is {shown(value)}.",
         hint="Choose 'reencode', 'try_binary_copy' or 'force_binary_copy'.",
         argument=name,
     )
@@ -97,9 +100,9 @@ def check_file_version(name: str, value: Any) -> str | None:
     """Return the format of data files that was asked for, ``None`` for the dataset's own."""
     if value is None:
         return None
-    if value not in STORAGE_VERSIONS:
+    if not isinstance(value, str) or value not in STORAGE_VERSIONS:
         raise InvalidArgumentError(
-            f"{name}={value!r} is not offered.",
+            f"{name}={shown(value)} is not offered.",
             hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
             argument=name,
         )
@@ -108,7 +111,9 @@ def check_file_version(name: str, value: Any) -> str | None:
 
 def _ids(name: str, value: Any) -> frozenset[int]:
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise InvalidArgumentError(f"{name} is {value!r}.", hint="Pass a list of fragment ids.")
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a list of fragment ids."
+        )
     return frozenset(_count(name, id_) for id_ in value)
 
 
@@ -295,7 +300,7 @@ def _tasks(
         if covering is not None and (len(found) > 1 or found[0].alone):
             together = [c.fragment for c in found]
             alone = {c.fragment.id for c in found if c.alone}
-            for group in _cut(together, options.target_rows_per_fragment):
+            for group in _cut(together, max(options.target_rows_per_fragment, 1)):
                 parts = list(apart(group))
                 out.extend(p for p in parts if len(parts) == 1 or len(p) > 1 or p[0].id in alone)
     return out

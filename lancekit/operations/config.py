@@ -12,6 +12,7 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateBases, UpdateConfig, UpdateMap
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceField, LanceSchema, column_not_found
+from lancekit.legible import shown
 from lancekit.operations.auto_cleanup import commit
 
 __all__ = ["add_base_paths", "field_updates", "update_settings"]
@@ -43,7 +44,7 @@ def field_updates(
     """
     if not isinstance(changes, Mapping):
         raise InvalidTypeError(
-            f"The changes of field metadata are {changes!r:.80}.",
+            f"The changes of field metadata are {shown(changes)}.",
             hint='Pass a dictionary for each field: {"column": {"key": "value"}}.',
         )
     return {

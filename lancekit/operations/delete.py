@@ -17,6 +17,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import Delete
+from lancekit.legible import shown
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy, retried
@@ -46,7 +47,7 @@ def delete_rows(
     """
     if not isinstance(predicate, str) and type(predicate).__name__ != "Expression":
         raise InvalidTypeError(
-            f"The predicate of a delete is {predicate!r}.",
+            f"The predicate of a delete is {shown(predicate)}.",
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     started = time.monotonic()

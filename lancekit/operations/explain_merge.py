@@ -9,6 +9,7 @@ import pyarrow as pa
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import top_of
+from lancekit.legible import shown
 from lancekit.operations.explanation import Explanation, Writes, explanation, reads
 from lancekit.operations.merge_insert import check_merge, plan_merge
 from lancekit.operations.stored_bytes import stored_bytes
@@ -42,7 +43,7 @@ def explain_unknown_merge(
         )
     known = snapshot.manifest.schema.to_arrow() if schema is None else schema
     if not isinstance(known, pa.Schema):
-        raise InvalidTypeError(f"schema is {schema!r:.80}.", hint="Pass a pyarrow Schema.")
+        raise InvalidTypeError(f"schema is {shown(schema)}.", hint="Pass a pyarrow Schema.")
     check_merge(snapshot.manifest.schema, known, clauses)
     return explained(snapshot, known, clauses, choice)
 

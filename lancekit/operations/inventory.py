@@ -13,9 +13,15 @@ from lancekit.commit.line import Line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import dataset_exists, list_versions
-from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
+from lancekit.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
 from lancekit.file.metadata import metadata_of
 from lancekit.format import names
+from lancekit.legible import shown
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource, fragment_sources
@@ -88,6 +94,8 @@ def tracked_files(
     line: Line, min_version: int, progress: Callable[[int, int], object] | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield what each version of a line refers to, newest version first."""
+    if progress is not None and not callable(progress):
+        raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
     versions = [v for v in reversed(list_versions(line).versions) if v >= min_version]
     for done, version in enumerate(versions, 1):
         found = list(_referred(load_snapshot(line, version)))

@@ -22,6 +22,7 @@ from lancekit.format.schema import (
     column_not_found,
 )
 from lancekit.format.transaction import Merge, Project
+from lancekit.legible import shown
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.landing import removed_unless_landed
 from lancekit.operations.retry import RetryPolicy, retried
@@ -168,7 +169,9 @@ def drop_columns(snapshot: Snapshot, paths: Iterable[str]) -> Snapshot:
         No column would be left.
     """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
-        raise InvalidTypeError(f"The columns to drop are {paths!r}.", hint="Pass a list of names.")
+        raise InvalidTypeError(
+            f"The columns to drop are {shown(paths)}.", hint="Pass a list of names."
+        )
     wanted = list(dict.fromkeys(paths))
 
     def attempt(current: Snapshot) -> Snapshot:
@@ -227,7 +230,8 @@ def check_alterations(given: Sequence[Any]) -> tuple[Alteration, ...]:
                 )
             if not isinstance(value, _KINDS[key]):
                 raise InvalidTypeError(
-                    f"{key} of an alteration is {value!r}.", hint=f"Pass a {_KINDS[key].__name__}."
+                    f"{key} of an alteration is {shown(value)}.",
+                    hint=f"Pass a {_KINDS[key].__name__}.",
                 )
         if len(values) == 1:
             raise InvalidArgumentError(

@@ -15,6 +15,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.file.blobs import is_blob
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Update
+from lancekit.legible import shown
 from lancekit.operations.auto_cleanup import commit
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.landing import removed_unless_landed, write_task
@@ -45,7 +46,7 @@ def check_updates(updates: Any) -> dict[str, str]:
         isinstance(part, str) for pair in updates.items() for part in pair
     ):
         raise InvalidTypeError(
-            f"The updates are {updates!r:.100}.",
+            f"The updates are {shown(updates)}.",
             hint="Pass columns and SQL expressions, such as {'price': 'price * 2'}; "
             "a constant text has quotes of its own: {'name': \"'new'\"}.",
         )
@@ -58,7 +59,7 @@ def check_where(where: Any) -> Any:
     """Return a condition; ``InvalidTypeError`` if it is neither text nor an expression."""
     if where is not None and not isinstance(where, str) and type(where).__name__ != "Expression":
         raise InvalidTypeError(
-            f"The condition of an update is {where!r}.",
+            f"The condition of an update is {shown(where)}.",
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     return where

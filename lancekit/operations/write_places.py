@@ -11,6 +11,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import DATA
+from lancekit.legible import shown
 from lancekit.pipeline.write import Place
 
 __all__ = ["bases_of", "chosen_places"]
@@ -93,7 +94,7 @@ def _named(bases: Sequence[BasePath], text: str) -> BasePath:
             return base
     known = ", ".join(repr(base.name or base.path) for base in bases)
     raise InvalidArgumentError(
-        f"There is no base path {text!r}.",
+        f"There is no base path {shown(text)}.",
         hint=f"There are {known}." if known else "The dataset has none: see add_bases().",
         base=text,
     )

@@ -194,7 +194,7 @@ def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
             row=loss.index,
             value=loss.value,
         ) from loss
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, ValueError, RecursionError) as error:
         raise SchemaMismatchError(
             f"the values of {name!r} do not make a column: {error!s:.200}.",
             column=name,

@@ -175,7 +175,7 @@ class _NonEmpty:
         if batch is None:
             raise StopIteration
         self._next = batch.slice(most) if batch.num_rows > most else None
-        return batch.slice(0, most)
+        return batch.slice(0, min(most, batch.num_rows))
 
     def give_back(self, batch: pa.RecordBatch) -> None:
         """Put rows in front again that were taken last."""

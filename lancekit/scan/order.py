@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidTypeError
+from lancekit.legible import shown
 
 __all__ = ["ColumnOrdering", "parse_orderings", "sorted_table"]
 
@@ -41,7 +42,7 @@ def parse_orderings(order_by: Any) -> tuple[ColumnOrdering, ...]:
         return ()
     if isinstance(order_by, str) or not isinstance(order_by, Iterable):
         raise InvalidTypeError(
-            f"order_by is {order_by!r}.",
+            f"order_by is {shown(order_by)}.",
             hint="Pass a list of column names or ColumnOrdering objects.",
         )
     return tuple(map(_parse, order_by))

@@ -12,14 +12,16 @@ from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
 from lancekit.file.bits import flags_of
-from lancekit.format.paths import canonical
+from lancekit.format.paths import canonical, show_path
 from lancekit.format.schema import LanceSchema
+from lancekit.legible import shown
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
 from lancekit.scan.rebatch import combined, cut_at
@@ -31,6 +33,7 @@ __all__ = [
     "Scan",
     "ScanRequest",
     "block_rows",
+    "column_names",
     "default_batch_rows",
     "plan_columns",
     "read_block",
@@ -45,6 +48,8 @@ __all__ = [
 BATCH_ROWS = 8192
 #: where the rows of a batch can be set for a whole process, as in the reference
 _BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
+#: what one of Arrow's batches holds
+_MOST_ROWS = 1 << 31
 #: decoded bytes held at a time for one fragment
 _BLOCK_BYTES = 64 << 20
 #: the same, for a scan that may stop early
@@ -140,22 +145,41 @@ def plan_columns(
     """
     if isinstance(columns, dict):
         arrow = schema.to_arrow()
+        for pair in columns.items():
+            if not all(isinstance(one, str) for one in pair):
+                raise InvalidTypeError(
+                    f"columns holds {shown(pair)}.",
+                    hint="Pass SQL expressions by the names of their results.",
+                )
         outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
     else:
         names = schema.names if columns is None else _names(columns)
-        outputs = [Output(column_field(schema, name), path=canonical(name)) for name in names]
+        outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
     present = {output.field.name for output in outputs}
     outputs += [Output(column_field(schema, name)) for name in hidden if name not in present]
     return tuple(outputs)
 
 
-def _names(columns: Sequence[str]) -> list[str]:
-    names = list(columns) if isinstance(columns, Iterable) else [columns]
-    for place, name in enumerate(names):
+def _path(schema: LanceSchema, name: str) -> str:
+    """Return the path of a column; one that is called like a path into another is still itself."""
+    return show_path([name]) if name in schema.names else canonical(name)
+
+
+def column_names(columns: object) -> list[str]:
+    """Return names of columns; ``InvalidTypeError`` for anything else."""
+    names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
+    for name in names:
         if not isinstance(name, str):
             raise InvalidTypeError(
-                f"columns holds {name!r}.", hint="Pass a list of column names, or a dictionary."
+                f"columns holds {shown(name)}.",
+                hint="Pass a list of column names, or a dictionary.",
             )
+    return names
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    names = column_names(columns)
+    for place, name in enumerate(names):
         if name in names[:place]:
             raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
     return names
@@ -325,8 +349,9 @@ class Scan:
         schema = self.request.schema
         whole = self.request.predicate is None and not self.offset and self.limit is None
         parts = [source.num_rows for source in self.sources]
+        most = min(self.request.batch_rows, _MOST_ROWS)
         for table in cut_at(self.tables(), parts) if whole else self.tables():
-            for batch in combined(table).to_batches(max_chunksize=self.request.batch_rows):
+            for batch in combined(table).to_batches(max_chunksize=most):
                 yield batch.cast(schema) if batch.schema != schema else batch
 
     def to_table(self) -> pa.Table:

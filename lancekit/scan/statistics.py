@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
@@ -11,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancekit.legible import clean
+from lancekit.legible import warn
 from lancekit.scan.scanner import Scan
 from lancekit.scan.sources import FragmentSource
 from lancekit.storage import RandomAccess, Store
@@ -109,8 +108,7 @@ class WatchedScan(Scan):
         try:
             self.report(found)
         except Exception as error:
-            why = clean(repr(error))
-            warnings.warn(f"scan_stats_callback failed: {why}", UserWarning, stacklevel=2)
+            warn(f"scan_stats_callback failed: {error!r}")
 
 
 def _counted(source: FragmentSource, tally: _Tally) -> FragmentSource:

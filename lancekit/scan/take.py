@@ -13,11 +13,12 @@ import pyarrow as pa
 from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.legible import shown
 from lancekit.scan.fragment import rows_without_columns
 from lancekit.scan.parts import as_stored, columns_of_files
 from lancekit.scan.predicate import HIDDEN_COLUMNS
 from lancekit.scan.rebatch import taken
-from lancekit.scan.scanner import Output, plan_columns, project
+from lancekit.scan.scanner import Output, column_names, plan_columns, project
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
 
@@ -37,12 +38,15 @@ def parse_positions(indices: object, num_rows: int) -> npt.NDArray[np.int64]:
     RowOutOfRangeError
         One is negative, or not below ``num_rows``.
     """
-    values = np.asarray(indices)
+    try:
+        values = np.asarray(indices)
+    except ValueError:  # lists of different lengths, or too deep
+        values = np.empty((1, 1))
     if values.size == 0:
         return np.empty(0, np.int64)
     if values.ndim != 1 or values.dtype.kind not in "iu":
         raise InvalidTypeError(
-            f"Row positions must be a flat list of whole numbers, not {indices!r:.80}.",
+            f"Row positions must be a flat list of whole numbers, not {shown(indices)}.",
             hint="Pass positions such as [0, 5, 7].",
         )
     if values.dtype.kind == "u":
@@ -79,10 +83,11 @@ def take_rows(
     if isinstance(columns, dict) or columns is None:
         outputs = plan_columns(schema, columns)
     else:
-        schema = _narrowed(schema, list(dict.fromkeys(columns)), sources)
-        outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, columns))))
+        names = column_names(columns)
+        schema = _narrowed(schema, list(dict.fromkeys(names)), sources)
+        outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, names))))
         found = _take(sources, ends, outputs, positions, schema)
-        return _with_repeats(found, columns)
+        return _with_repeats(found, names)
     return _take(sources, ends, outputs, positions, schema)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
-from lancekit.legible import clean
+from lancekit.legible import warn
 from lancekit.spark.connect import (
     SERVER_SETTINGS,
     check_packages,
@@ -326,11 +326,7 @@ def _apply(session: SparkSession, wanted: Mapping[str, str]) -> None:
             if owned_session()
             else "set them where the session is started"
         )
-        warnings.warn(
-            clean(f"the running Spark session keeps its {', '.join(fixed)}: {cure}."),
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"the running Spark session keeps its {', '.join(fixed)}: {cure}.")
 
 
 @atexit.register

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from lancekit.checked import is_writable
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
+from lancekit.legible import shown
 from lancekit.options import options
 from lancekit.storage.base import Store
 from lancekit.storage.clients import SCHEMES, check_options
@@ -60,9 +62,9 @@ def open_store(
         )
     check_options(storage_options)
     text = os.fspath(uri)
-    if not isinstance(text, str) or not text or "\0" in text:
+    if not isinstance(text, str) or not text or "\0" in text or not is_writable(text):
         raise InvalidArgumentError(
-            f"{text!r} is not a path or URI.", hint="Give one, for example 'flights.lance'."
+            f"{shown(text)} is not a path or URI.", hint="Give one, for example 'flights.lance'."
         )
     scheme = _scheme(text)
     if scheme == "file":

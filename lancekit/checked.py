@@ -1,0 +1,247 @@
+"""Arguments against the types that signatures declare, before anything is done with them.
+
+A function of the public face is checked by what its annotations say: numbers, text, flags, times,
+dictionaries.  What is too special to be said there (a list of what, which of several texts) the
+function checks itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import timedelta
+from functools import update_wrapper
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
+from lancekit.legible import clean, shown
+
+__all__ = ["checked", "checked_methods", "from_text", "is_whole", "is_writable"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+def is_whole(value: Any) -> bool:
+    """Tell whether a value is a whole number, of Python or of NumPy; ``True`` is none."""
+    if isinstance(value, int | np.integer):
+        return not isinstance(value, bool)
+    # arrays of one number would do, but whoever passes one means something else
+    return hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | np.bool_)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, os.PathLike)
+
+
+def _each(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Accept what holds only such things, and can be looked through more than once."""
+    return lambda value: (
+        isinstance(value, Collection | np.ndarray)
+        and not isinstance(value, str | bytes | bytearray | memoryview | Mapping)
+        and np.ndim(value if isinstance(value, np.ndarray) else 1) < 2
+        and all(map(test, value))
+    )
+
+
+def _pair(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) == 2 and all(map(is_whole, value))
+
+
+def _has(attribute: str) -> Callable[[Any], bool]:
+    # classes of rooms above, which are not known here
+    return lambda value: hasattr(type(value), attribute) or attribute in _vars_of(value)
+
+
+def _vars_of(value: Any) -> Mapping[str, Any]:
+    return getattr(value, "__dict__", {})
+
+
+def _named(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(name, str) for name in value)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(one, str) for pair in value.items() for one in pair
+    )
+
+
+def _of(*kinds: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kinds)
+
+
+#: for each type that an annotation names: which values are of it, and what to pass
+_KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "None": (lambda value: value is None, "None"),
+    "int": (is_whole, "a whole number"),
+    "str": (_of(str), "text"),
+    "bool": (_is_flag, "True or False"),
+    "bytes": (_of(bytes, bytearray, memoryview), "bytes"),
+    "bytearray": (_of(bytearray), "a bytearray"),
+    "memoryview": (_of(memoryview), "a memoryview"),
+    "timedelta": (_of(timedelta), "a timedelta"),
+    "pa.Schema": (_of(pa.Schema), "a pyarrow schema"),
+    "os.PathLike[str]": (_is_place, "a path"),
+    "dict": (_of(Mapping), "a dictionary"),
+    "Mapping": (_of(Mapping), "a dictionary"),
+    "dict[str, Any]": (_named, "a dictionary"),
+    "dict[str, str]": (_texts, "a dictionary of texts"),
+    "AutoCleanupConfig": (_of(Mapping), "a dictionary"),
+    "list[Any]": (_each(lambda _: True), "a list"),
+    "list[str]": (_each(_of(str)), "a list of texts"),
+    "Sequence[str]": (_each(_of(str)), "a list of texts"),
+    "Sequence[int]": (_each(is_whole), "a list of whole numbers"),
+    "Sequence[tuple[int, int]]": (_each(_pair), "a list of pairs of whole numbers"),
+    "pa.RecordBatch": (_of(pa.RecordBatch), "a record batch"),
+    "pa.Table": (_of(pa.Table), "a table"),
+    "Changing": (_has("_snapshot"), "a LanceDataset"),
+    "LanceDataset": (_has("_snapshot"), "a LanceDataset"),
+    "Reading": (_has("_snapshot"), "a LanceDataset"),
+    "Version": (_has("version"), "a version of History"),
+    "list[int]": (_each(is_whole), "a list of whole numbers"),
+}
+#: arguments that hold credentials, and so are never shown
+_SECRET = frozenset({"storage_options", "base_store_params"})
+_CONTAINER = re.compile(r"(?<=^dict)\[.*|(?<=^Mapping)\[.*")
+_NOT_SUCH = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    RecursionError,
+)
+Tests = list[tuple[Callable[[Any], bool], str]]
+
+
+def _tests(annotation: Any) -> Tests:
+    """Return what a value has to be one of; nothing where the annotation says more than that."""
+    if not isinstance(annotation, str):
+        return []
+    names = [name.strip() for name in annotation.split(" | ")]
+    plain = [n if n in _KINDS else _CONTAINER.sub("", n) for n in names]
+    return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
+
+
+def _check(name: str, value: Any, tests: Tests) -> None:
+    if not any(is_one(value) for is_one, _ in tests):
+        wanted = [what for _, what in tests]
+        if len(wanted) > 1:
+            wanted[-2:] = [f"{wanted[-2]} or {wanted[-1]}"]
+        told = f"a {type_name(value)}" if name in _SECRET else shown(value)
+        raise InvalidTypeError(
+            f"{name} is {told}.", hint=f"Pass {', '.join(wanted)}.", argument=name
+        )
+    for text in _texts_in(value):
+        if not is_writable(text):
+            raise InvalidArgumentError(
+                f"{name} is {shown(value)}, which holds half of a character.",
+                hint="Such text cannot be stored.",
+                argument=name,
+            )
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    if isinstance(value, str | os.PathLike):
+        yield str(value)
+    elif isinstance(value, Mapping):
+        yield from (one for pair in value.items() for one in pair if isinstance(one, str))
+    elif isinstance(value, list | tuple):
+        yield from (one for one in value if isinstance(one, str))
+
+
+def is_writable(text: str) -> bool:
+    """Tell whether a text can be stored: no character of it is a half."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def from_text(kind: str, text: Any, parse: Callable[[Any], T]) -> T:
+    """Return what JSON says, a text or what was parsed of one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is not the JSON of such a thing.
+    """
+    try:
+        return parse(json.loads(text) if isinstance(text, str | bytes) else text)
+    except LancekitError:
+        raise
+    except _NOT_SUCH as error:
+        why = clean(repr(error), 80)
+        raise InvalidArgumentError(
+            f"{shown(text)} is not the JSON of a {kind}: {why}.",
+            hint=f"Pass what a {kind} was turned into.",
+        ) from error
+
+
+def checked(function: F) -> F:
+    """Return the function with its arguments checked.
+
+    Raises
+    ------
+    InvalidTypeError
+        An argument is none of what its annotation says; raised by the function that is returned.
+
+    Examples
+    --------
+    >>> @checked
+    ... def double(number: "int"): return 2 * number
+    >>> double("4")
+    Traceback (most recent call last):
+    lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.
+    """
+    signature = inspect.signature(function)
+    tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
+    tests = {name: found for name, found in tests.items() if found}
+    defaults = {name: signature.parameters[name].default for name in tests}
+
+    def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            name = function.__qualname__.removesuffix(".__init__")
+            raise InvalidTypeError(f"{name}(): {error}.") from None
+        for name, found in tests.items():
+            if name in given and given[name] is not defaults[name]:
+                _check(name, given[name], found)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check(args, kwargs)
+        return function(*args, **kwargs)
+
+    # with the globals of its module, by which doctest tells whose a function is
+    wrapper = FunctionType(
+        call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
+    )
+    wrapped: Any = update_wrapper(wrapper, function)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def checked_methods(kind: type[T]) -> type[T]:
+    """Check the arguments of a class's own public methods, and of its constructor."""
+    for name, value in list(vars(kind).items()):
+        if name.startswith("_") and name != "__init__":
+            continue
+        if isinstance(value, staticmethod | classmethod):
+            setattr(kind, name, type(value)(checked(value.__func__)))
+        elif inspect.isfunction(value):
+            setattr(kind, name, checked(value))
+    return kind
