@@ -139,7 +139,11 @@ class Changing(Handle):
         self._move(lambda snapshot: (add_columns(snapshot, new), None))
 
     def merge(
-        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
+        self,
+        data_obj: Any,
+        left_on: str,
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
     ) -> None:
         """Add the columns of another table, found by a key, and move the handle.
 

@@ -448,7 +448,7 @@ def write_dataset(
         external_blobs=allow_external_blob_outside_bases,
         message=commit_message,
         properties=dict(transaction_properties or {}),
-        config=auto_cleanup_config(auto_cleanup_options) if auto_cleanup_options else {},
+        config={} if auto_cleanup_options is None else auto_cleanup_config(auto_cleanup_options),
     )
     if isinstance(uri, LanceDataset):
         uri._check_movable()

@@ -11,9 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from lancekit.arguments import check_count, check_mapping, check_place
+from lancekit.arguments import check_count, check_place
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
@@ -37,7 +35,8 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.schema import check_alterations
 from lancekit.operations.update import check_updates, check_where
 from lancekit.optimize import DatasetOptimizer
-from lancekit.scanner import check_blob_mode
+from lancekit.scanner import check_blob_mode, pandas_frame
+from lancekit.storage.clients import check_options
 
 if TYPE_CHECKING:
     from lancekit.dataset import LanceDataset
@@ -61,7 +60,7 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
     "delete_concurrency": _at_least_one,
     "delete_rate_limit": _at_least_one,
     "retry_timeout": lambda _, timeout: RetryPolicy(timeout=timeout),
-    "storage_options": check_mapping,
+    "storage_options": lambda _, given: check_options(given),
 }
 
 
@@ -74,12 +73,7 @@ def _scan(ds: LanceDataset, given: Arguments) -> Explanation:
     if "blob_mode" not in given:
         return ds._scanner({**passed, "kwargs": kwargs}).explain()
     scanner = ds._scanner({**passed, "kwargs": {}})
-    try:  # those of `to_pandas` are pyarrow's
-        scanner.projected_schema.empty_table().to_pandas(**kwargs)
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        raise InvalidArgumentError(
-            f"explain.to_pandas() got an argument that pyarrow does not take: {error}."
-        ) from error
+    pandas_frame(scanner.projected_schema.empty_table(), kwargs)
     return scanner.explain()
 
 
@@ -154,8 +148,7 @@ _COPIED = "every file of the version is copied"
 
 #: the operations, by the names of the methods
 _EXPLAINED: Mapping[str, Explain] = {
-    **dict.fromkeys(["scanner", "to_table", "to_batches", "head"], _scan),
-    "to_pandas": lambda ds, given: _scan(ds, {**given, "kwargs": {}}),  # they are pandas' own
+    **dict.fromkeys(["scanner", "to_table", "to_batches", "to_pandas", "head"], _scan),
     "count_rows": _count,
     "insert": _insert,
     "delete": lambda ds, given: explain_delete(ds._snapshot, given["predicate"]),

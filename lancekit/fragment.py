@@ -103,9 +103,15 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
                 hint=f"The version has the fragments {listed(known) or 'none'}.",
                 fragment_id=fragment_id,
             )
+        if not isinstance(fragment, LanceFragment):
+            raise InvalidTypeError(
+                f"fragment is {shown(fragment)}.",
+                hint="Pass one of get_fragments(), or leave it out.",
+            )
         if fragment_id not in (None, fragment.fragment_id):
             raise InvalidArgumentError(
-                f"fragment_id is {fragment_id!r}, and fragment is number {fragment.fragment_id}.",
+                f"fragment_id is {shown(fragment_id)}, and fragment has the number "
+                f"{fragment.fragment_id}.",
                 hint="Pass one of the two.",
                 fragment_id=fragment_id,
             )

@@ -61,7 +61,11 @@ class ChangingFragment:
         return fragment, LanceSchema(schema)
 
     def merge(
-        self, data_obj: Any, left_on: str, right_on: str | None = None, schema: Any = None
+        self,
+        data_obj: Any,
+        left_on: str,
+        right_on: str | None = None,
+        schema: pa.Schema | None = None,
     ) -> tuple[Fragment, LanceSchema]:
         """Write columns of another table, found by a key; as `LanceDataset.merge`.
 
@@ -80,7 +84,7 @@ class ChangingFragment:
         data_obj: Any,
         left_on: str = "_rowid",
         right_on: str | None = None,
-        schema: Any = None,
+        schema: pa.Schema | None = None,
         *,
         with_offsets: bool = False,
     ) -> tuple[Fragment, list[int]] | tuple[Fragment, list[int], bytes]:

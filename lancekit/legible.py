@@ -17,6 +17,7 @@ __all__ = [
     "MAX_CHARACTERS",
     "clean",
     "clean_line",
+    "code",
     "cut",
     "discreet_repr",
     "shown",
@@ -65,6 +66,17 @@ def clean_line(text: str, most: int) -> str:
     line = _spelled(without_secrets(kept))
     end = most // 3
     return line if len(line) <= most else f"{line[: most - end - 3]} … {line[-end:]}"
+
+
+def code(text: str) -> str:
+    r"""Return a string as Python spells it: what cannot be seen is spelled out, secrets are gone.
+
+    Examples
+    --------
+    >>> print(code("a\u202e\n\u3164"))
+    'a\u202e\n\u3164'
+    """
+    return _spelled(repr(without_secrets(text)))
 
 
 def cut(text: str, most: int) -> str:

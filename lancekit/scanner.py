@@ -32,7 +32,7 @@ from lancekit.scan.statistics import ScanStatistics, WatchedScan
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LanceScanner", "ScannerBuilder", "check_blob_mode", "make_scan"]
+__all__ = ["LanceScanner", "ScannerBuilder", "check_blob_mode", "make_scan", "pandas_frame"]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -114,7 +114,7 @@ def check_blob_mode(mode: str) -> None:
 _OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
 
 
-def _frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
     """Make a pandas frame of a table, whatever its maker says of pandas."""
     if unknown := [name for name in options if name not in _OF_PANDAS]:
         raise InvalidTypeError(
@@ -255,13 +255,13 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         }
         make = _BLOB_MODES[blob_mode]
         if make is None or not blobs:
-            return _frame(self.to_table(), kwargs)
+            return pandas_frame(self.to_table(), kwargs)
         table = self._with_addresses()
         column = table.column("_rowaddr")
         there = column.is_valid().to_numpy()  # a deleted row has no address
         addresses = column.drop_null().to_numpy()
         names = self.projected_schema.names
-        frame = _frame(table.select([name for name in names if name not in blobs]), kwargs)
+        frame = pandas_frame(table.select([name for name in names if name not in blobs]), kwargs)
         for place, name in enumerate(names):
             if name in blobs:
                 places = np.full(len(there), None)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import random
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
+from lancekit.file import LanceFileWriter
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.sql import SqlQueryBuilder
 from tests.support.odd_values import NEEDED, ODD, OwnError, Place, parameters, public_names
@@ -48,11 +51,34 @@ def _used(result: Any, place: Place) -> None:
         result.read_all()
     elif inspect.isgenerator(result):
         list(result)
+    elif isinstance(result, LanceFileWriter):
+        result.close()
 
 
 def _call(place: Place, name: str, parameter: inspect.Parameter, odd: str) -> None:
     given = dict(NEEDED.get(name, lambda _: {})(place))
     call, value = NAMES[name](place), ODD[odd]()
+    with _closed(getattr(call, "__self__", None)):
+        _give(place, call, given, parameter, value)
+
+
+@contextmanager
+def _closed(owner: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        if isinstance(owner, LanceFileWriter):
+            with suppress(errors.LancekitError):
+                owner.close()
+
+
+def _give(
+    place: Place,
+    call: Callable[..., Any],
+    given: dict[str, Any],
+    parameter: inspect.Parameter,
+    value: Any,
+) -> None:
     if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
         given.pop(parameter.name, None)
         _used(call(value, **given), place)
@@ -88,7 +114,8 @@ def _try(place: Place, name: str, parameter: inspect.Parameter, odd: str) -> str
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_leaves_is_lancekits_own(place: Place, name: str, whole: bool) -> None:
-    calls = [(p, odd) for p in parameters(NAMES[name](place)) for odd in ODD]
+    with _closed(getattr(call := NAMES[name](place), "__self__", None)):
+        calls = [(p, odd) for p in parameters(call) for odd in ODD]
     if not whole and calls:
         chosen = random.Random(name)
         calls = chosen.sample(calls, -(-len(calls) // SAMPLE))
@@ -244,3 +271,13 @@ def test_arguments_are_taken_in_every_form_they_have(tmp_path: Path) -> None:
     assert found.to_pydict() == {"x": [1, 2], "_rowid": [0, 1]}
     assert ds.take(np.array([2], np.uint8))["x"].to_pylist() == [3]
     assert lance.dataset(ds.uri).count_rows() == 3
+
+
+def test_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    """Disks hold names of other encodings."""
+    place = tmp_path / os.fsdecode(b"caf\xe9")
+    lk.write_dataset({"x": [1]}, place).insert({"x": [2]})
+    assert lk.dataset(str(place)).count_rows() == 2
+    assert "caf\\udce9" in repr(lk.dataset(place))
+    with pytest.raises(errors.InvalidArgumentError):
+        lk.dataset("memory://caf\udce9")

@@ -9,6 +9,7 @@ from datetime import datetime
 from lancekit.dataset import LanceDataset
 from lancekit.format.refs import MAIN
 from lancekit.history import Version
+from lancekit.legible import code
 from lancekit.notebook.models import Column, Fact, Row, Table
 from lancekit.notebook.words import age, clean, count, moment, place, plural, size
 from lancekit.references import Tags
@@ -113,16 +114,21 @@ def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a dataset is, fit to be shown, and its name: the last part of that."""
+    """Where a dataset is, fit to be shown; its name, the last part of that; and as code."""
 
     uri: str
     name: str
+    code: str
 
 
 def place_of(ds: LanceDataset) -> Place:
-    """Return where the dataset itself is: a branch's handle may name the branch's folder."""
-    root = place(ds.uri.removesuffix("/").removesuffix(f"/tree/{ds.branch}"))
-    return Place(clean(root), clean(root.rstrip("/").rpartition("/")[2] or root))
+    """Return where the dataset itself is: a branch's handle may name the branch's folder.
+
+    A handle that was opened by a relative path is not there any more when the folder changed.
+    """
+    root = place(ds._line.root.uri)
+    name = ds._line.root.uri.rstrip("/").rpartition("/")[2] or root
+    return Place(clean(root), clean(name), code(root))
 
 
 def table(*, caption: str, columns: Sequence[Column], rows: Sequence[Row], note: str = "") -> Table:

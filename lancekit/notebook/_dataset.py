@@ -55,7 +55,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
                 ("indexes", _indexes(ds.index_columns)),
                 ("shares files of", _bases(ds)),
             ),
-            Fact("reproduce", f"lk.dataset({where.uri!r}, version={reference!r})", code=True),
+            Fact("reproduce", f"lk.dataset({where.code}, version={reference!r})", code=True),
         ),
         tables=(_schema(schema.fields, [f.id for f in schema.primary_key]),),
     )

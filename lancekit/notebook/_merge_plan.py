@@ -40,7 +40,7 @@ def merge_plan_card(plan: MergePlan, now: datetime) -> Card:  # noqa: ARG001  # 
                 (
                     "key guard",
                     "a concurrent merge that inserts one of these keys must start over"
-                    if plan.guarded
+                    if plan.guarded and plan.num_inserted_rows
                     else "",
                 ),
                 ("skipped", _rows(plan.num_skipped_rows, "matched row", "by the condition")),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from datetime import datetime
 
-from lancekit.notebook._common import ENGINES, NAMES, checkout, facts, ref
+from lancekit.history import History, Version
+from lancekit.notebook._common import ENGINES, NAMES, checkout, facts, operation, ref
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural, size
 from lancekit.operations.cleanup import CleanupExplanation
@@ -41,7 +43,8 @@ _GUARDS = {
     "exact": "inserted keys are guarded exactly: a concurrent merge of one of them must start over",
     "bloom": "inserted keys are guarded by a bloom filter: a concurrent merge of one of them must "
     "start over, and now and then one of another key",
-    None: "inserted keys are not guarded: nothing was inserted, or not on the primary key",
+    None: "inserted keys are not guarded: the merge was not on the primary key",
+    "": "nothing was inserted, so no key has to be guarded",
 }
 
 
@@ -58,7 +61,7 @@ def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # h
         facts=(
             *facts(
                 ("on", listing(result.on, options.display_columns)),
-                ("key guard", _GUARDS[result.key_guard]),
+                ("key guard", _GUARDS[result.key_guard if result.num_inserted_rows else ""]),
                 ("read", f"version {count(result.read_version)}"),
                 ("attempts", _attempts(result.attempts)),
                 ("ran", ENGINES.get(result.engine, result.engine)),
@@ -69,7 +72,7 @@ def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # h
                     f"changed, {count(result.fragments_removed)} removed",
                 ),
             ),
-            _undo(result.branch, result.version),
+            *_undo(result),
         ),
     )
 
@@ -84,7 +87,7 @@ def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  #
                 ("attempts", _attempts(result.attempts)),
                 ("ran", ENGINES.get(result.engine, result.engine)),
             ),
-            _undo(result.branch, result.version),
+            *_undo(result),
         ),
     )
 
@@ -100,7 +103,7 @@ def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  #
                 ("attempts", _attempts(result.attempts)),
                 ("ran", ENGINES.get(result.engine, result.engine)),
             ),
-            _undo(result.branch, result.version),
+            *_undo(result),
         ),
     )
 
@@ -174,6 +177,28 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
     )
 
 
-def _undo(branch: str | None, version: int) -> Fact:
+def _undo(result: DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
+    """Return the line that takes a change back, and what else goes out of sight by it."""
     # the version just before, not the one that was read: others may have landed between the two
-    return Fact("undo", f"{checkout(branch, version - 1)}.restore()", code=True)
+    before = result.version - 1
+    line = Fact("undo", f"{checkout(result.branch, before)}.restore()", code=True)
+    if result.line is None:
+        return (line, Fact("also undone", "whatever was committed since"))
+    history = History(result.line)
+    if before not in history.numbers:
+        return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)
+    place = bisect_right(history.numbers, result.version)
+    newer = len(history) - place
+    if not newer:
+        return (line,)
+    named = listing(map(_named, history[place : place + NAMES]), NAMES)
+    more = f", and {count(newer - NAMES)} more" if newer > NAMES else ""
+    return (line, Fact("also undone", f"{plural(newer, 'newer version')}: {named}{more}"))
+
+
+def _named(version: Version) -> str:
+    said = f": {version.message}" if version.message else ""
+    return (
+        f"{count(version.version)} ({operation(version).strip('()')} by "
+        f"{version.writer or 'an unnamed writer'}{said})"
+    )

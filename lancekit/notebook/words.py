@@ -84,4 +84,7 @@ def place(uri: str) -> str:
     if not Path(uri).is_absolute():
         return uri
     here = os.path.relpath(uri)
-    return uri if here.startswith(os.pardir) else here
+    if here.startswith(os.pardir):
+        return uri
+    # what looks like a home or a scheme would be taken for one
+    return f"./{here}" if here.startswith("~") or ":/" in here else here

@@ -176,6 +176,8 @@ def auto_cleanup_config(wanted: Any) -> dict[str, str]:
             f"The settings of automatic cleanup are {shown(wanted)}.",
             hint='Pass a dictionary: {"interval": 20, "older_than_seconds": 14 * 86400}.',
         )
+    if not wanted:
+        return {}
     unknown = sorted(map(str, wanted.keys() - keys))
     if unknown or "interval" not in wanted:
         problem = f"have no {unknown[0]!r}" if unknown else "need an interval"

@@ -76,6 +76,7 @@ def delete_rows(
         num_deleted_rows=rows,
         version=landed.version,
         branch=landed.branch,
+        line=landed.line,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=runner.name,

@@ -188,6 +188,7 @@ def merge_insert(
         version=landed.version,
         read_version=snapshot.version,
         branch=landed.branch,
+        line=landed.line,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=source.engine,

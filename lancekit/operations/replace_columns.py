@@ -94,6 +94,7 @@ def replace_columns(
         columns=tuple(replacement.stored.names),
         version=landed.version,
         branch=landed.branch,
+        line=landed.line,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=engine,

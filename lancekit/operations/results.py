@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from lancekit.commit.line import Line
 from lancekit.display import Displayed
 from lancekit.pipeline.match import MatchPlan
 
@@ -32,13 +33,17 @@ class Counts(Displayed, Mapping[str, int]):
     def _plain(self) -> str:
         return f"{type(self).__name__}({dict(self)})"
 
+    def __getstate__(self) -> dict[str, Any]:
+        # what is sent elsewhere tells what was done, and needs no store
+        return {**self.__dict__, "line": None}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DeleteResult(Counts):
     """What a delete did: rows, the version that came of it, and how.
 
     `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
-    than one means that other writers landed meanwhile.
+    than one means that other writers landed meanwhile.  `line` is where the version was committed.
     """
 
     _keys = ("num_deleted_rows",)
@@ -48,6 +53,7 @@ class DeleteResult(Counts):
     attempts: int = 1
     duration: float = 0.0
     engine: str = "local"
+    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -78,6 +84,7 @@ class MergeResult(Counts):
     fragments_changed: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
+    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -92,6 +99,7 @@ class UpdateResult(Counts):
     attempts: int = 1
     duration: float = 0.0
     engine: str = "local"
+    line: Line | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

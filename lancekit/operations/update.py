@@ -134,6 +134,7 @@ def update_columns(
         columns=tuple(updates),
         version=landed.version,
         branch=landed.branch,
+        line=landed.line,
         attempts=attempts,
         duration=time.monotonic() - started,
         engine=runner.name,

@@ -40,17 +40,42 @@ def _mismatch(lines: list[str], hint: str, whose: str, **context: Any) -> Schema
     )
 
 
-def _cast_hint(field: pa.Field, source: pa.DataType) -> str:
-    """Write the cast that the user has to decide on, as Arrow spells it."""
+def _cast_hint(field: pa.Field, source: pa.DataType, whose: str) -> str:
+    """Write what the user has to decide on, as Arrow spells it: a cast that it can do."""
     target = field.type
-    if pt.is_timestamp(source) and pt.is_timestamp(target):
+    if (
+        pt.is_timestamp(source)
+        and pt.is_timestamp(target)
+        and (source.tz is None) != (target.tz is None)
+    ):
         if source.tz is None:
             return f"Say which zone {field.name!r} is in: pc.assume_timezone(column, 'UTC')."
         return f"Drop the zone of {field.name!r}: pc.local_timestamp(column)."
     if lacking := list(_lacking(source, target, field.name)):
         # no cast: its nulls would take the place of what is stored
         return f"Bring all fields of {field.name!r}: the rows lack {', '.join(lacking)}."
-    return f"Cast {field.name!r} to {target} first: column.cast({str(target)!r}, safe=False)."
+    if not _is_castable(source, field):
+        return f"Bring {field.name!r} as {target}: Arrow does not cast {source} to it."
+    return f"Cast {field.name!r} to {target} first: column.cast({_spelled(field, whose)})."
+
+
+def _is_castable(source: pa.DataType, target: pa.Field) -> bool:
+    try:
+        pa.nulls(1, source).cast(target.type)  # of no rows, Arrow casts anything
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
+    return True
+
+
+def _spelled(field: pa.Field, whose: str) -> str:
+    """Return Python for a type: its alias if it has one, else where the dataset has it."""
+    try:
+        if pa.type_for_alias(str(field.type)).equals(field.type):
+            return repr(str(field.type))
+    except ValueError:
+        pass
+    schema = "ds.schema" if whose == "the dataset" else "schema"
+    return f"{schema}.field({field.name!r}).type"
 
 
 def _lacking(source: pa.DataType, target: pa.DataType, path: str) -> Iterator[str]:
@@ -131,7 +156,9 @@ class CastPlan:
             row = first_row + loss.index
             raise _mismatch(
                 [f"{field.name}: the value {loss.value!r} in row {row} {loss.reason}"],
-                _cast_hint(field, values.type),
+                # no cast is offered: one that does not refuse the value changes it
+                f"Change the value, or leave the row out; or make {field.name!r} of a type that "
+                "holds it.",
                 self.whose,
                 column=field.name,
                 row=row,
@@ -254,7 +281,7 @@ def _hint(
         return "Rename " + ", ".join(f"{a!r} to {b!r}" for a, b in renames.items()) + "."
     if clashes:
         name, (source, _) = next(iter(clashes.items()))
-        return _cast_hint(target.field(name), source)
+        return _cast_hint(target.field(name), source, whose)
     if unexpected:
         return f"Drop {', '.join(repr(f.name) for f in unexpected)}, or add them to {whose}."
     return f"Add {', '.join(repr(f.name) for f in missing)} to the rows."

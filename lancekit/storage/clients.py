@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from obstore.exceptions import BaseError, UnknownConfigurationKeyError
 from obstore.store import MemoryStore, from_url
@@ -14,7 +14,7 @@ from obstore.store import MemoryStore, from_url
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.storage.object_errors import redacted
 
-__all__ = ["SCHEMES", "check_options", "check_uri", "client_for"]
+__all__ = ["SCHEMES", "check_options", "check_uri", "client_for", "split"]
 
 SCHEMES = ("memory", "s3", "s3a", "gs", "az", "abfs", "abfss", "adl", "azure")
 """The URI schemes of object stores; ``memory`` is one store for the whole process."""
@@ -53,9 +53,17 @@ RETRY_OPTIONS: Mapping[str, tuple[str, Any]] = {
 _memory = MemoryStore()
 
 
+def split(uri: str) -> SplitResult:
+    """Return the parts of a URI; ``InvalidArgumentError`` for one that has none."""
+    try:
+        return urlsplit(uri)
+    except ValueError as error:  # such as brackets that hold no address
+        raise InvalidArgumentError(f"{uri} is not a URI: {error}.") from None
+
+
 def check_uri(uri: str) -> str:
     """Return an object-store URI without trailing slashes, if it names one plain place."""
-    parts = urlsplit(uri)
+    parts = split(uri)
     problem = ""
     if parts.password is not None:
         problem = "it holds a password; give credentials as storage_options"
@@ -93,7 +101,7 @@ def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], .
 @lru_cache(maxsize=32)
 def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> Any:
     """Return the obstore client whose root is ``uri``; equal arguments share its connections."""
-    if urlsplit(uri).scheme == "memory":
+    if split(uri).scheme == "memory":
         return _memory
     config = {name: value for name, value in options if name not in RETRY_OPTIONS}
     client = {name: config.pop(name) for name in CLIENT_OPTIONS & config.keys()}

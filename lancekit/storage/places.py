@@ -6,14 +6,14 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from lancekit.checked import is_writable
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UntrustedBaseError
 from lancekit.legible import shown
 from lancekit.options import options
 from lancekit.storage.base import Store
-from lancekit.storage.clients import SCHEMES, check_options
+from lancekit.storage.clients import SCHEMES, check_options, split
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 
@@ -62,7 +62,9 @@ def open_store(
         )
     check_options(storage_options)
     text = os.fspath(uri)
-    if not isinstance(text, str) or not text or "\0" in text or not is_writable(text):
+    # a disk has names that are no text, other stores have none
+    encode = os.fsencode if _scheme(str(text)) == "file" else str.encode
+    if not isinstance(text, str) or not text or "\0" in text or not is_writable(text, encode):
         raise InvalidArgumentError(
             f"{shown(text)} is not a path or URI.", hint="Give one, for example 'flights.lance'."
         )
@@ -167,7 +169,7 @@ def _scheme(uri: str) -> str:
 def _local_path(uri: str) -> str:
     if not SCHEME.match(uri):
         return uri
-    parts = urlsplit(uri)
+    parts = split(uri)
     if parts.netloc not in {"", "localhost"}:
         raise InvalidArgumentError(
             f"{uri} names the host {parts.netloc!r}.",
@@ -181,7 +183,7 @@ def _store_of(uri: str) -> tuple[str, str]:
     scheme = _scheme(uri)
     kind = ALIASES.get(scheme, scheme)
     # One disk and one memory: their paths are not separate stores.
-    return kind, "" if kind in {"file", "memory"} else urlsplit(uri).netloc
+    return kind, "" if kind in {"file", "memory"} else split(uri).netloc
 
 
 def is_below(path: str, prefix: str) -> bool:
@@ -201,7 +203,7 @@ def is_below(path: str, prefix: str) -> bool:
 def _path_of(uri: str) -> PurePosixPath:
     if _scheme(uri) == "file":
         return PurePosixPath(os.path.abspath(os.path.expanduser(_local_path(uri))))
-    parts = urlsplit(uri)
+    parts = split(uri)
     # memory has no buckets: what stands in their place is a part of the path
     bucket = parts.netloc if _scheme(uri) == "memory" else ""
     return PurePosixPath("/" + unquote(bucket + parts.path).lstrip("/"))

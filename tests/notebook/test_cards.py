@@ -213,9 +213,14 @@ def test_merge_result(ds):
         "num_updated_rows": 1,
         "num_deleted_rows": 0,
     }
-    assert "not guarded" in fact(
-        ds.merge_insert("name").when_matched_delete().execute(rows(7)), "key guard"
-    )
+    nothing = ds.merge_insert("name").when_matched_delete().execute(rows(7))
+    assert fact(nothing, "key guard") == "nothing was inserted, so no key has to be guarded"
+    nothing = merge.execute(rows(1, 2))
+    assert fact(nothing, "key guard") == "nothing was inserted, so no key has to be guarded"
+    assert "key guard" not in show_text(merge.preview(rows(1, 2)), NOW)
+    plain = lk.write_dataset(rows(1), "without key.lance").merge_insert("id")
+    other = plain.when_not_matched_insert_all().execute(rows(70))
+    assert fact(other, "key guard").startswith("inserted keys are not guarded")
 
 
 def test_the_undo_line_works(ds):
@@ -224,6 +229,64 @@ def test_the_undo_line_works(ds):
     exec(undo, {"ds": ds})
     ds.checkout_latest()
     assert ds.to_table() == before
+
+
+def test_the_undo_line_says_what_others_lose(ds):
+    deleted = ds.delete("id = 1")
+    assert "also undone" not in show_text(deleted, NOW)
+    ds.insert(rows(20), commit_message="a \u202e message")
+    other = lk.dataset("people.lance")
+    other.optimize.compact_files()
+    theirs = other.update({"name": "'x'"}, where="id = 20")
+    newer = fact(deleted, "also undone")
+    assert newer.startswith("4 newer versions: 6 (append by lancekit ")
+    assert "a \\u202e message), 7 (" in newer
+    assert ", 9 (update by lancekit " in newer
+    assert fact(deleted, "undo") == "ds.checkout_version(4).restore()"
+    assert "also undone" not in show_text(theirs, NOW)
+    for result in (deleted, theirs):
+        copy = pickle.loads(pickle.dumps(result))
+        assert fact(copy, "also undone") == "whatever was committed since"
+    for i in range(30, 40):
+        other.insert(rows(i))
+    assert fact(deleted, "also undone").endswith("), and 9 more")
+    ds.checkout_latest()
+    ds.cleanup_old_versions(retain_versions=1, error_if_tagged_old_versions=False)
+    assert fact(deleted, "undo") == "not possible: version 4 was cleaned up"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "two\nlines",
+        "tab\tbed",
+        "evil\u202eecnal",
+        "quo'te\"s",
+        "back\\slash",
+        "\x1b[31m",
+        "blank\u3164\u200b",
+        "~",
+        "s3:/bucket",
+        "a b%20c#d?e",
+        "x" * 250,
+        "deep/" * 150 + "e",
+    ],
+)
+def test_the_reproduce_line_finds_any_place_from_anywhere(tmp_path, monkeypatch, name):
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    made = lk.write_dataset(rows(1, 2), f"./{name}")
+    branch = made.create_branch("trial", 1)
+    branch.insert(rows(3))
+    for folder in (here, there, tmp_path):
+        monkeypatch.chdir(folder)
+        for ds in (made, branch):
+            line = fact(ds, "reproduce")
+            assert line.isprintable()
+            assert line in show_text(ds, NOW).replace("\u202f", "")
+            assert eval(line).to_table() == ds.to_table()
 
 
 def test_delete_result(shown):

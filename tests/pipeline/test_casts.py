@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lancekit as lk
 from lancekit.errors import SchemaMismatchError
 from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, find_rule
 from lancekit.pipeline.casts import CastPlan, document, normalise_new_schema, plan_cast
@@ -440,3 +442,89 @@ def test_what_pandas_notes_about_one_frame_is_left_out():
 def test_the_page_of_casts_is_up_to_date():
     page = Path(__file__).parents[2] / "docs" / "casts.md"
     assert page.read_text() == document()
+
+
+#: a value of each type, by the type
+VALUES = {
+    pa.bool_(): True,
+    **dict.fromkeys([pa.int8(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()], 1),
+    **dict.fromkeys([pa.float16(), pa.float32(), pa.float64()], 1.0),
+    **dict.fromkeys([pa.decimal128(9, 2), pa.decimal256(40, 0)], Decimal(1)),
+    **dict.fromkeys([pa.string(), pa.large_string(), pa.string_view()], "1"),
+    **dict.fromkeys([pa.binary(), pa.large_binary(), pa.binary(1)], b"1"),
+    **dict.fromkeys([pa.date32(), pa.date64()], dt.date(2020, 1, 1)),
+    **dict.fromkeys([pa.time32("s"), pa.time64("ns")], dt.time(1)),
+    **dict.fromkeys([pa.duration("s"), pa.duration("ns")], dt.timedelta(1)),
+    **dict.fromkeys(
+        [pa.timestamp("s"), pa.timestamp("ns"), UTC, pa.timestamp("s", "Europe/Paris")],
+        dt.datetime(2020, 1, 1),
+    ),
+    pa.list_(pa.int8()): [1],
+    pa.large_list(pa.string()): ["1"],
+    pa.list_(pa.int64(), 1): [1],
+    pa.list_(pa.float32(), 1): [1.0],
+    pa.struct({"a": pa.int32()}): {"a": 1},
+    pa.struct({"a": pa.string(), "b": pa.int8()}): {"a": "1", "b": 1},
+    pa.map_(pa.string(), pa.int32()): [("k", 1)],
+    pa.dictionary(pa.int8(), pa.string()): "1",
+    pa.dictionary(pa.int32(), pa.int64()): 1,
+    pa.null(): None,
+}
+
+
+#: one of them is a text of any type
+TEXTS = ["1", "2020-01-01", "2020-01-01 00:00:00Z", "01:00:00"]
+
+
+def _run(line, column, ds):
+    """Run a line of Python that a message holds; a text may be none of the type."""
+    try:
+        return eval(line, {"column": column, "pc": pc, "ds": ds})
+    except pa.ArrowInvalid:
+        if column[0].as_py() not in TEXTS:
+            raise
+        return None
+
+
+@pytest.mark.parametrize("target", VALUES, ids=str)
+def test_what_a_hint_suggests_can_be_done(target):
+    """Each cast that a message writes down is run as it is written, and then the rows fit."""
+    ds = lk.write_dataset(pa.table({"x": pa.nulls(0, target)}), "memory://hint", mode="overwrite")
+    for source, value in VALUES.items():
+        try:
+            plan_cast(pa.schema({"x": source}), pa.schema({"x": target}))
+        except SchemaMismatchError as error:
+            hint = error.hint
+        else:
+            continue
+        columns = [pa.array([text], source) for text in (TEXTS if value == "1" else [value])]
+        if hint.startswith("Bring 'x' as "):
+            for column in columns:
+                with pytest.raises((pa.ArrowException, TypeError, ValueError)):
+                    column.cast(target)
+        elif not hint.startswith("Bring all fields"):
+            line = hint.rpartition(": ")[2].removesuffix(".")
+            assert "safe" not in line
+            done = [found for column in columns if (found := _run(line, column, ds)) is not None]
+            assert done, hint
+            ds.insert(pa.table({"x": done[0]}))
+
+
+@pytest.mark.parametrize(
+    ("values", "target"),
+    [
+        (pa.array([2**40]), pa.int8()),
+        (pa.array([1.5]), pa.int32()),
+        (pa.array([1, 1_000_000_001], pa.timestamp("ns")), pa.timestamp("us")),
+        (pa.array([1], UTC), pa.timestamp("s", "UTC")),
+        (pa.array([Decimal("1.25")]), pa.decimal128(9, 1)),
+        (pa.array([[2**40]]), pa.list_(pa.int8())),
+    ],
+)
+def test_no_cast_is_suggested_for_a_value_that_it_would_change(values, target):
+    plan = plan_cast(pa.schema({"x": values.type}), pa.schema({"x": target}))
+    with pytest.raises(SchemaMismatchError) as caught:
+        plan.apply(pa.record_batch({"x": values}))
+    assert "the value" in str(caught.value)
+    assert "cast" not in caught.value.hint
+    assert "zone" not in caught.value.hint

@@ -130,3 +130,11 @@ def test_a_file_is_trusted_where_it_really_is(tmp_path):
     with options(trusted_bases=[f"file://{tmp_path}", "s3://bucket"]):
         for path in (f"{tmp_path}/d/link", "s3://bucket/x"):
             check_trusted_file(path, own)
+
+
+@pytest.mark.parametrize("place", ["memory://a[1]/x", "s3://[::zz]/a", "file://[x]/a"])
+def test_brackets_that_hold_no_address(place, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="is not a URI"):
+        open_store(place)
+    with pytest.raises((InvalidArgumentError, UntrustedBaseError)):
+        open_base(place, LocalStore(tmp_path))

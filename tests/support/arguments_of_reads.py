@@ -147,7 +147,7 @@ def _builder() -> dict[str, Method]:
         if isinstance(check, Value):
             check = Value(check.value)
         if isinstance(check, Hint):
-            check = Hint(check.value, check.wrong, name)
+            check = Hint(check.value, check.wrong, argument)
         call = _built(name, **beside.get(name, {}))
         methods[f"ScannerBuilder.{name}"] = Method(call, {argument: check})
     return methods

@@ -268,6 +268,7 @@ NEEDED: Mapping[str, Arguments] = {
     "DatasetBasePath": lambda p: {"path": p.new},
     "FragmentMetadata": lambda _: {"id": 0, "files": [], "physical_rows": 1},
     "LanceDataset": lambda p: {"uri": p.uri},
+    "IndexFile": lambda _: {"path": "x", "size_bytes": 1},
     "LanceFragment": lambda p: {"dataset": p.ds, "fragment_id": 0},
     "LanceFileReader": lambda p: {"path": p.uri + "/data/" + p.fragment.data_files()[0].path},
     "LanceFileWriter": lambda p: {"path": p.new},
