@@ -36,9 +36,13 @@ def _share(whole: bool) -> float:
     return 1.0 if whole else SHARE
 
 
-def _judge(found: Found, note: str) -> None:
+def _judge(found: Found, version: str, note: str) -> None:
     print(f"{note}: {found}")
     assert not found.wrong, f"{note}: {found.wrong[:5]}"
+    # 2.0 has no place for null structs, which releases up to 9 write as others without a word
+    lost = [what for what in found.lost if "it reads the same" in what]
+    known = ("struct", "packed") if version == "2.0" else ()
+    assert all(any(name in what for name in known) for what in lost), f"{note}: {lost[:5]}"
     assert found.equal > 0
 
 
@@ -54,7 +58,7 @@ def test_reads_what_a_release_wrote(tmp_path: Path, whole: bool, name: str, vers
     seed = _seed(whole)
     with Release(name) as release:
         found = sweep_reading(release, version, tmp_path, cases(seed, share=_share(whole)))
-    _judge(found, f"{name} {version}, seed {seed}")
+    _judge(found, version, f"{name} {version}, seed {seed}")
 
 
 @pytest.mark.torture
@@ -70,7 +74,7 @@ def test_releases_read_what_we_wrote(tmp_path: Path, whole: bool, version: str) 
         readers = [stack.enter_context(Release(name)) for name in names]
         found = sweep_writing(readers, version, tmp_path, cases(seed, share=_share(whole)))
     for name, one in found.items():
-        _judge(one, f"{name} reads {version}, seed {seed}")
+        _judge(one, version, f"{name} reads {version}, seed {seed}")
 
 
 @pytest.mark.parametrize("size", ["small", "long"])
