@@ -138,14 +138,19 @@ def _decode_value(data: bytes) -> str:
     try:
         (header,) = struct.unpack_from(">I", data)
         if header & _KINDS != _SCALAR:
-            return _text(data, 0)
+            return _text(data, 0, len(data))
         (word,) = struct.unpack_from(">I", data, 4)
         return _TEXTS[word >> 28](data, 8, word & _LENGTH)
     except (struct.error, KeyError, ValueError, RecursionError) as error:
         raise CorruptFileError(f"A JSON value of {len(data)} bytes is damaged: {error}.") from error
 
 
-def _text(data: bytes, start: int) -> str:
+def _text(data: bytes, start: int, length: int) -> str:
+    """Return the text of an array or object, no part of which reaches outside of it.
+
+    If they could, a few bytes might be the content of very many parts.
+    """
+    stop = start + length
     (header,) = struct.unpack_from(">I", data, start)
     count = header & _COUNT
     is_object = header & _KINDS == _OBJECT
@@ -153,13 +158,15 @@ def _text(data: bytes, start: int) -> str:
         raise ValueError(f"header {header:#x}")
     words = struct.unpack_from(f">{2 * count if is_object else count}I", data, start + 4)
     at = start + 4 + 4 * len(words)
+    if at > stop:
+        raise ValueError("it is cut off")
     texts = []
     for word in words:
-        length = word & _LENGTH
-        if at + length > len(data):
+        size = word & _LENGTH
+        if at + size > stop:
             raise ValueError("it is cut off")
-        texts.append(_TEXTS[word >> 28](data, at, length))
-        at += length
+        texts.append(_TEXTS[word >> 28](data, at, size))
+        at += size
     if is_object:
         pairs = zip(texts[:count], texts[count:], strict=True)
         return "{" + ",".join(f"{key}:{value}" for key, value in pairs) + "}"
@@ -200,5 +207,5 @@ _TEXTS: Mapping[int, Callable[[bytes, int, int], str]] = {
         data[at : at + length].decode(), ensure_ascii=False
     ),
     _NUMBER: _number_text,
-    _CONTAINER: lambda data, at, _length: _text(data, at),
+    _CONTAINER: _text,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import struct
 
 import lance
 import pyarrow as pa
@@ -66,3 +67,11 @@ def test_damage_is_named() -> None:
                 from_jsonb(pa.array([changed], pa.large_binary()))
     with pytest.raises(CorruptFileError, match="damaged"):
         from_jsonb(pa.array([whole[:-1]], pa.large_binary()))
+
+
+def test_parts_do_not_share_what_is_in_them() -> None:
+    """Each level has two parts of no length, at the same place: a thousand bytes for 2^90."""
+    pair = struct.pack(">III", 0x80000002, 0x50000000, 0x50000000)
+    bomb = pair * 90 + struct.pack(">I", 0x80000000)
+    with pytest.raises(CorruptFileError, match="damaged: it is cut off"):
+        from_jsonb(pa.array([bomb], pa.large_binary()))
