@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyroaring import BitMap
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.format.fragment import DeletionKind, Fragment, FragmentList
+from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.refs import REFERENCE_BYTES
 from lancekit.storage import LocalStore, Store, open_store
 from lancekit.storage.base import METADATA_BYTES
@@ -140,3 +149,69 @@ def test_a_reference_that_could_not_be_read_is_not_written(tmp_path: Path) -> No
     assert ds.tags.list()["t"]["metadata"] == {}
     ds.tags.replace_metadata("t", {"text": "x" * (REFERENCE_BYTES // 2)})
     assert len(ds.tags.list()["t"]["metadata"]["text"]) == REFERENCE_BYTES // 2
+
+
+# ---- what a few bytes claim
+
+
+def deletions_of(path: Path, change: Callable[[Fragment], Fragment], data: bytes) -> None:
+    """Give a dataset's fragment other deletions, in its manifest and in the file of them."""
+    snapshot = lk.dataset(path)._snapshot
+    (fragment,) = snapshot.manifest.fragments
+    changed = change(fragment)
+    manifest = replace(snapshot.manifest, fragments=FragmentList.of([changed]))
+    (path / "_versions" / snapshot.manifest_name).write_bytes(encode_manifest_file(manifest))
+    assert changed.deletion_file is not None
+    (path / changed.deletion_file.name(fragment.id)).write_bytes(data)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    lk.write_dataset({"k": range(1000)}, tmp_path / "small").delete("k = 1")
+    return tmp_path / "small"
+
+
+def arrow_file(offsets: list[Any]) -> bytes:
+    sink = pa.BufferOutputStream()
+    schema = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+    zstd = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(sink, schema, options=zstd) as writer:
+        for batch in offsets:
+            writer.write_batch(pa.record_batch([pa.array(batch, pa.uint32())], schema=schema))
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("batches", [1, 40])
+def test_deletions_that_grow_when_they_are_decompressed(small: Path, batches: int) -> None:
+    """A few kilobytes of zeros; the same offset again and again is but one deleted row."""
+    each = np.zeros(4_000_000 // batches, np.uint32)
+    deletions_of(small, lambda fragment: fragment, arrow_file([each] * batches))
+    with pytest.raises(CorruptFileError, match="Deletion file"):
+        lk.dataset(small).to_table()
+
+
+def test_a_row_count_is_looked_up_before_it_costs_memory(small: Path) -> None:
+    """Two thousand million rows, nearly all deleted: runs of them take a few bytes each."""
+    runs = BitMap()
+    runs.add_range(0, 2**31 - 1)
+    runs.run_optimize()
+
+    def claim(fragment: Fragment) -> Fragment:
+        deletion = fragment.deletion_file
+        assert deletion is not None
+        deletion = replace(deletion, file_type=DeletionKind.BITMAP, num_deleted_rows=2**31 - 1)
+        return replace(fragment, physical_rows=2**31, deletion_file=deletion)
+
+    deletions_of(small, claim, runs.serialize())
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for work in (
+        lambda ds: ds.to_table(),
+        lambda ds: ds.count_rows("k > 5"),
+        lambda ds: ds.take([0]),
+        lambda ds: ds.delete("k = 3"),
+        lambda ds: ds.optimize.compact_files(),
+        lambda ds: ds.validate(deep=True),
+    ):
+        with pytest.raises(CorruptFileError, match="says 2147483648"):
+            work(lk.dataset(small))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (1 << 20)  # kilobytes

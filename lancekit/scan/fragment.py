@@ -49,6 +49,10 @@ class _Part:
     column: FileColumn
 
 
+# what is made for each row of a larger fragment, before a file is opened, would be above 128 MB
+_BELIEVED_ROWS = 1 << 24
+
+
 class FragmentReader:
     """An open fragment.  Rows are physical offsets, deleted ones included, unless said otherwise.
 
@@ -59,10 +63,13 @@ class FragmentReader:
         self.source = source
         self._open: dict[int, FileReader] = {}
 
-    @property
+    @cached_property
     def physical_rows(self) -> int:
-        """The number of rows in the files."""
-        return self.source.fragment.physical_rows
+        """The number of rows in the files, which are asked before a huge one is believed."""
+        claimed = self.source.fragment.physical_rows
+        if claimed > _BELIEVED_ROWS and self.source.files:
+            self.file(0)
+        return claimed
 
     @cached_property
     def deleted(self) -> BitMap:
@@ -224,10 +231,11 @@ class FragmentReader:
                 reader = FileReader.open(opened)
             except FileNotFoundError as error:
                 raise missing_file(location, self.source.version) from error
-            if reader.num_rows != self.physical_rows:
+            claimed = self.source.fragment.physical_rows
+            if reader.num_rows != claimed:
                 raise CorruptFileError(
                     f"{location} has {reader.num_rows} rows, but {self.source.where} "
-                    f"says {self.physical_rows}.",
+                    f"says {claimed}.",
                     file=str(location),
                 )
             self._open[file_index] = reader
