@@ -52,6 +52,9 @@ class BlobReading(Facts):
             There is no such column, or it holds no blobs.
         RowOutOfRangeError
             There is no such row.
+        UntrustedBaseError
+            A blob lies outside of the dataset's folder, in a place that
+            ``lancekit.options.trusted_bases`` does not list.
         """
         rows = _chosen(ids=ids, addresses=addresses, indices=indices)
         _, places = self._places(blob_column, *rows)

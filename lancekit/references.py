@@ -183,6 +183,9 @@ class Branches(Displayed):
     def delete(self, branch: str) -> None:
         """Delete a branch and its own files.
 
+        A folder in its place that holds no versions of it, or that is behind a link, is left
+        alone: then only the reference goes, with a warning.
+
         Raises
         ------
         BranchNotFoundError

@@ -72,6 +72,10 @@ DIFFERENCES: dict[str, str] = {
         "columns of SQL expressions are nullable; functions see live rows alone; "
         "`on=` finds rows by a key"
     ),
+    "Branches.delete": (
+        "a folder in the branch's place that holds no versions of it, or is behind a link, stays: "
+        "then only the reference goes, with a warning"
+    ),
     "LanceDataset.cleanup_old_versions": (
         "detached versions, the start of a branch that is being made, and whatever is a link or "
         "lies behind one, stay too, which the result tells (`left_alone`); files aside "
