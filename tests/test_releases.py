@@ -75,6 +75,7 @@ def test_releases_read_what_we_wrote(tmp_path: Path, whole: bool, version: str) 
         found = sweep_writing(readers, version, tmp_path, cases(seed, share=_share(whole)))
     for name, one in found.items():
         _judge(one, version, f"{name} reads {version}, seed {seed}")
+        assert not one.unread or name not in {NEWEST, OLDEST_KEPT}, one.unread
 
 
 @pytest.mark.parametrize("size", ["small", "long"])

@@ -50,7 +50,7 @@ def _turns(version: str, names: list[str], seed: int, steps: int, path: Path) ->
     start = pa.table({"k": list(model), "v": list(model.values())})
     lk.write_dataset(
         start, uri, data_storage_version=version, enable_stable_row_ids=draw.random() < 0.5,
-        max_rows_per_file=70,
+        max_rows_per_file=70, enable_v2_manifest_paths=version != "2.0",
     )  # fmt: skip
     told = []
     with ExitStack() as stack:

@@ -173,6 +173,9 @@ Tried were {", ".join(TRIED)}.
 A release that is too old refuses, with an error. Where it does something else without one, that
 stands in brackets as "wrong".
 
+0.16.0 takes the oldest version of a table for its newest, unless the manifests are named by their
+numbers (`enable_v2_manifest_paths=False`).
+
 The other direction needs no table: lancekit reads what releases from 0.16.0 on wrote in storage
 versions 2.0, 2.1 and 2.2. `make torture` has {len(RELEASES)} of them write every type in every
 pattern of nulls and values, and compares; [data files](data-files.md) has what is peculiar to some.

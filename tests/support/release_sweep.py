@@ -50,6 +50,8 @@ class Found:
     equal: int = 0
     refused: Counter[str] = field(default_factory=Counter)
     lost: Counter[str] = field(default_factory=Counter)
+    #: what a release that reads ours answered with an error
+    unread: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -57,7 +59,8 @@ class Found:
             f"{self.equal} columns equal",
             f"{sum(self.refused.values())} refused by the writer",
         ]
-        parts += [f"{sum(self.lost.values())} lost by the writer", f"{len(self.wrong)} wrong"]
+        parts += [f"{sum(self.lost.values())} lost by the writer"]
+        parts += [f"{sum(self.unread.values())} refused by the reader", f"{len(self.wrong)} wrong"]
         return ", ".join(parts)
 
 
@@ -83,6 +86,10 @@ def _store(part: pa.Table, path: Path) -> pa.Table:
 
 def _load(path: Path) -> pa.Table:
     return pa.ipc.open_file(path).read_all()
+
+
+def _load_stream(path: Path) -> pa.Table:
+    return pa.ipc.open_stream(path.read_bytes()).read_all()
 
 
 class _Tables:
@@ -211,7 +218,7 @@ def _reads_the_same(release: Release, folder: Path, uri: Path, name: str, case: 
         release("read", uri=str(uri), out=str(out), columns=[name] if name else None)
     except ReleaseError as error:
         return f"it cannot read it itself: {str(error)[:100]}"
-    theirs = _load(out)
+    theirs = _load_stream(out)
     try:
         ours = lk.dataset(uri).to_table(columns=[name] if name else None)
     except LancekitError:
@@ -225,6 +232,8 @@ def sweep_writing(
     """Write tables with lancekit, and have releases read them."""
     found = {release.release: Found() for release in readers}
     for number, case in enumerate(which):
+        if case.kind == "blob":  # shown as places; `compatibility` asks for the bytes
+            continue
         place = folder / str(number)
         place.mkdir()
         tables = _Tables(case, place, PATTERNS)
@@ -237,6 +246,7 @@ def sweep_writing(
                     mode="append" if k else "create",
                     max_rows_per_file=case.rows_per_file,
                     data_storage_version=version,
+                    enable_v2_manifest_paths=version != "2.0",  # which 0.16 reads wrong
                 )
         except LancekitError as error:
             for one in found.values():
@@ -253,15 +263,16 @@ def _one_read(
     out = place / f"{release.release}.arrow"
     try:
         release("read", uri=str(place / "d"), out=str(out))
-        wrong = differences(_load(out), tables.whole, "whole")
+        wrong = differences(_load_stream(out), tables.whole, "whole")
     except ReleaseError:
         wrong = {}
         for name in tables.patterns:
             try:
                 release("read", uri=str(place / "d"), out=str(out), columns=[name])
-                wrong |= differences(_load(out), tables.whole.select([name]), "alone")
+                wrong |= differences(_load_stream(out), tables.whole.select([name]), "alone")
             except ReleaseError as error:
-                wrong[name] = str(error)
+                found.unread[f"{case.kind}, {case.nulls} null: {str(error)[:150]}"] += 1
+                found.equal -= 1
     found.equal += len(tables.patterns) - len(wrong)
     for name, text in wrong.items():
         found.wrong.append(f"{release.release} reads {version}, {case.name}, {name}: {text}")

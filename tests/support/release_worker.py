@@ -27,16 +27,9 @@ def write(tables, uri, version, rows_per_file):
 
 
 def read(uri, out, columns=None):
-    """Read a dataset whole into an Arrow file."""
+    """Read a dataset whole into an Arrow stream: columns may have several dictionaries."""
     table = lance.dataset(uri).to_table(columns=columns)
-    with pa.ipc.new_file(out, table.schema) as writer:
-        writer.write_table(table)
-
-
-def take(uri, out, rows, columns=None):
-    """Read some rows of a dataset into an Arrow file."""
-    table = lance.dataset(uri).take(rows, columns=columns)
-    with pa.ipc.new_file(out, table.schema) as writer:
+    with pa.ipc.new_stream(out, table.schema) as writer:
         writer.write_table(table)
 
 
@@ -47,7 +40,7 @@ def program(source, arguments):
     return names.get("result")
 
 
-JOBS = {job.__name__: job for job in (write, read, take, program)}
+JOBS = {job.__name__: job for job in (write, read, program)}
 
 
 def main():
