@@ -37,6 +37,30 @@ def test_an_aborted_upload_keeps_no_parts(s3, store):
     assert not [element for element in uploads.iter() if element.tag.endswith("Upload")]
 
 
+def test_keys_that_lead_elsewhere_are_refused(s3, store):
+    """To the server they are names like others; a gateway before it may think otherwise."""
+    import boto3
+
+    names = s3.storage_options
+    server = boto3.client(
+        "s3",
+        endpoint_url=s3.endpoint,
+        aws_access_key_id=names["aws_access_key_id"],
+        aws_secret_access_key=names["aws_secret_access_key"],
+        region_name=names["aws_region"],
+    )
+    place = store.uri.removeprefix(f"s3://{s3.bucket}/")
+    keys = [f"{place}/data/{name}" for name in ("ok", "../../victim", "a/../../../victim")]
+    for key in keys:
+        server.put_object(Bucket=s3.bucket, Key=key, Body=b"1")
+    for work in (store.list_tree, store.delete_tree, store.child("data").delete_tree):
+        with pytest.raises(StorageError, match="invalid path"):
+            work("")
+    listed = server.list_objects_v2(Bucket=s3.bucket, Prefix=place)["Contents"]
+    assert sorted(entry["Key"] for entry in listed) == sorted(keys)
+    server.delete_objects(Bucket=s3.bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+
+
 def test_nothing_is_there_before_close(store):
     sink = store.create("data/new.lance")
     sink.write(bytes(20_000_000))
