@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import dataclass
@@ -22,20 +22,19 @@ from lancekit.references import Tags
 
 __all__ = ["History", "Version", "describe_version"]
 
-_KEYS = ("version", "timestamp", "metadata")
-
 # an iteration reads so many versions ahead, in so many threads, where one takes longer (seconds)
 _PAGE = 25
 _AT_ONCE = 8
 _LONG = 0.005
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False, eq=False)
-class Version(Displayed, Mapping[str, Any]):
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Version(Displayed, dict[str, Any]):
     """One version: what was committed, when and by whom.
 
-    It answers to the keys of pylance's dictionary: ``version["timestamp"]``; times are aware, UTC.
-    `operation` is ``None`` where the commit recorded none.
+    It is pylance's dictionary too, with the same values: ``version["timestamp"]`` is local time
+    without a zone, while ``version.timestamp`` is aware, UTC.  `operation` is ``None`` where the
+    commit recorded none.
     """
 
     version: int
@@ -53,6 +52,10 @@ class Version(Displayed, Mapping[str, Any]):
     num_columns: int
     total_bytes: int
 
+    def __post_init__(self) -> None:
+        local = self.timestamp.astimezone().replace(tzinfo=None)
+        self.update(version=self.version, timestamp=local, metadata=self.metadata)
+
     @property
     def metadata(self) -> dict[str, str]:
         """The summary that pylance gives, under its names, as strings."""
@@ -66,17 +69,6 @@ class Version(Displayed, Mapping[str, Any]):
             "total_fragments": str(self.num_fragments),
             "total_rows": str(self.num_rows),
         }
-
-    def __getitem__(self, key: str) -> Any:
-        if key not in _KEYS:
-            raise KeyError(key)
-        return getattr(self, key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_KEYS)
-
-    def __len__(self) -> int:
-        return len(_KEYS)
 
     def _plain(self) -> str:
         return f"{self.branch}:{self.version} {self.operation or ''}".rstrip()

@@ -211,4 +211,4 @@ def test_a_naive_time_is_local_and_warns(tmp_path) -> None:
     earlier = datetime.now().astimezone() - timedelta(hours=1)
     with pytest.raises(errors.VersionNotFoundError, match="earlier than the first version"):
         lk.dataset(tmp_path / "d", asof=earlier)
-    assert lk.dataset(tmp_path / "d").versions()[0]["timestamp"].tzinfo is not None
+    assert lk.dataset(tmp_path / "d").versions()[0].timestamp.tzinfo is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import pickle
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -300,3 +301,44 @@ def test_mixed_file_versions_are_for_good(mixed: str) -> None:
     lk.LanceDataset.commit(mixed, lk.LanceOperation.Append([given]), read_version=ds.version)
     assert _formats(mixed) == [{"2.1"}, {"2.2"}]
     assert lance.dataset(mixed).count_rows() == 8
+
+
+# ---- results
+
+
+def _changes(library: Any, path: Path) -> Iterator[dict[str, Any]]:
+    ds = library.write_dataset(ROWS, path)
+    yield ds.update({"name": "'x'"}, where="id = 1")
+    yield ds.delete("id = 2")
+    merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    yield merge.execute(pa.table({"id": [3, 9], "name": ["z", "y"]}))
+
+
+def _as_keywords(**counts: int) -> dict[str, int]:
+    return counts
+
+
+def test_results_are_the_dictionaries_that_pylance_returns(tmp_path: Path) -> None:
+    both = zip(_changes(lk, tmp_path / "ours"), _changes(lance, tmp_path / "theirs"), strict=True)
+    for ours, theirs in both:
+        assert isinstance(ours, dict)
+        assert type(theirs) is dict
+        assert ours == theirs == _as_keywords(**ours)
+        assert json.dumps(ours) == json.dumps(theirs)
+        assert "missing" not in ours
+        again = pickle.loads(pickle.dumps(ours))
+        assert again == ours
+        assert again.version == ours.version
+
+
+def test_a_version_is_pylances_dictionary(tmp_path: Path) -> None:
+    lance.write_dataset(ROWS, tmp_path)
+    lance.dataset(tmp_path).delete("id = 1")
+    ours, theirs = lk.dataset(tmp_path), lance.dataset(tmp_path)
+    assert all(isinstance(version, dict) for version in ours.versions())
+    assert list(ours.versions()) == theirs.versions()
+    assert ours.get_version() == theirs.get_version()
+    # local time without a zone, as there; the attribute has one
+    assert ours.versions()[0]["timestamp"] < datetime.now()
+    local = ours.get_version().timestamp.astimezone().replace(tzinfo=None)
+    assert local == theirs.get_version()["timestamp"]

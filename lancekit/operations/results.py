@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -13,22 +13,13 @@ from lancekit.pipeline.match import MatchPlan
 __all__ = ["CompactionMetrics", "Counts", "DeleteResult", "MergeResult", "UpdateResult"]
 
 
-class Counts(Displayed, Mapping[str, int]):
-    """A result that can be read like the dictionary of counts that pylance returns."""
+class Counts(Displayed, dict[str, int]):
+    """A result that is the dictionary of counts that pylance returns, and tells more."""
 
-    __slots__ = ()
     _keys: ClassVar[tuple[str, ...]] = ()
 
-    def __getitem__(self, key: str) -> int:
-        if key not in self._keys:
-            raise KeyError(key)
-        return int(getattr(self, key))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+    def __post_init__(self) -> None:
+        self.update({key: int(getattr(self, key)) for key in self._keys})
 
     def _plain(self) -> str:
         return f"{type(self).__name__}({dict(self)})"

@@ -66,7 +66,7 @@ DIFFERENCES: dict[str, str] = {
         "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
     ),
     "LanceDataset.update": (
-        "an `UpdateResult`, which answers to the dictionary's key; all assignments see the old row"
+        "the dictionary is an `UpdateResult`, which tells more; all assignments see the old row"
     ),
     "LanceDataset.add_columns": (
         "columns of SQL expressions are nullable; functions see live rows alone; "
@@ -92,7 +92,7 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.fragment_ids": "a pyroaring `BitMap`",
     "LanceDataset.get_fragments": "`filter` is refused",
     "LanceDataset.get_transactions": "operations are lancekit's own dataclasses",
-    "LanceDataset.get_version": "times are aware, UTC; more attributes",
+    "LanceDataset.get_version": "the dictionary has attributes too: more facts, times in UTC",
     "LanceDataset.head": "`num_rows` has a default",
     "LanceDataset.insert": "keywords are those of `write_dataset`",
     "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
@@ -103,7 +103,9 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.sample": "no further keywords",
     "LanceDataset.take": "a negative position is a `RowOutOfRangeError`",
     "LanceDataset.validate": "`deep=True` reads every value and compares checksums",
-    "LanceDataset.versions": "a sequence that reads each version when it is looked at",
+    "LanceDataset.versions": (
+        "a sequence that reads each version when it is looked at; more attributes, as `get_version`"
+    ),
     "LanceDataset.update_field_metadata": "fields are named by path or id",
     "LanceFragment.create": "rows as in `write_dataset`",
     "LanceFragment.data_files": "`DataFile`s of lancekit's own, with the same attributes",
@@ -114,9 +116,9 @@ DIFFERENCES: dict[str, str] = {
     "MergeInsertBuilder.data_storage_version": (
         "another format than the dataset's is refused where formats are not mixed already"
     ),
-    "MergeInsertBuilder.execute": "a `MergeResult`, which answers to the dictionary's keys",
+    "MergeInsertBuilder.execute": "the dictionary is a `MergeResult`, which tells more",
     "MergeInsertBuilder.use_index": "a hint that changes nothing",
-    "LanceDataset.delete": "a `DeleteResult`, which answers to the dictionary's key",
+    "LanceDataset.delete": "the dictionary is a `DeleteResult`, which tells more",
     "LanceDataset.scanner": (
         "index, vector and text-search arguments are refused by name; a pyarrow expression "
         "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null"
