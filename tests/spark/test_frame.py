@@ -200,7 +200,7 @@ def test_two_versions_side_by_side(spark, tmp_path):
     text = "select id from now_ n join before_ b using (id) where n.v <> b.v"
     assert [row.id for row in spark.sql(text).collect()] == [2]
     assert spark.sql("select count(*) n from one_").first().n == 1
-    with pytest.raises(InvalidTypeError, match="name of the view is 3"):
+    with pytest.raises(InvalidTypeError, match="name is 3"):
         ds.create_temp_view(3)
     with pytest.raises(InvalidArgumentError, match="cannot be called 'no name!'"):
         ds.create_temp_view("no name!")
