@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from tests.support.releases import NEWEST, OLDEST_KEPT, RELEASES, Release, interpreter
+from tests.support.releases import NEWEST, OLDEST_KEPT, RELEASES, Release, ReleaseError, interpreter
 
 #: the same program for all: ``lance`` is the one whose turn it is
 STEPS = {
@@ -69,7 +69,12 @@ def _turns(version: str, names: list[str], seed: int, steps: int, path: Path) ->
             if who == "lancekit":
                 exec(source, {"lance": lk, "pa": pa, "arguments": step})
             else:
-                others[who]("program", source=source, arguments=step)
+                try:
+                    others[who]("program", source=source, arguments=step)
+                except ReleaseError:
+                    if who in {NEWEST, OLDEST_KEPT}:
+                        raise
+                    kind = "refused"  # old ones know few shapes of row ids; all stays as it was
             model = _expected(kind, model, step, lambda k, m=modulus, r=rest: k % m == r)
             table = lk.dataset(uri).to_table()
             found = dict(zip(table["k"].to_pylist(), table["v"].to_pylist(), strict=True))
