@@ -93,7 +93,11 @@ def test_a_table_that_many_releases_change(tmp_path: Path, whole: bool, version:
     names = [
         name
         for name, known in RELEASES.items()
-        if version in known and interpreter(name) and (whole or name in {NEWEST, OLDEST_KEPT})
+        # 0.16 takes stable row ids for addresses: it deletes and merges other rows
+        if name != "0.16.0"
+        and version in known
+        and interpreter(name)
+        and (whole or name in {NEWEST, OLDEST_KEPT})
     ]
     for number in range(20 if whole else 1):
         seed = secrets.randbelow(2**31) if whole else 1
