@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.checked import checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.format.manifest import BasePath
+from lancekit.format.paths import paths_by_id
 from lancekit.schema import LanceSchema
 
 __all__ = ["Facts"]
@@ -67,12 +71,44 @@ class Facts:
     @property
     def index_columns(self) -> dict[str, tuple[str, ...]]:
         """The columns of each index, by the index's name."""
-        names = {f.id: f.name for f in self._snapshot.manifest.schema.walk()}
         return {
-            index.name: tuple(names.get(id_, f"field {id_}") for id_ in index.fields)
+            index.name: tuple(self._paths(index.fields))
             for index in self._snapshot.indices
             if not index.is_system
         }
+
+    def list_indices(self) -> list[dict[str, Any]]:
+        """Describe the segments of the version's indices, which other libraries made.
+
+        Returns
+        -------
+        list of dict
+            ``name``, ``type``, ``uuid``, ``fields`` (paths of columns), ``version`` (that was
+            indexed), ``fragment_ids`` (those that were indexed, gone ones included) and
+            ``base_id``; by name.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> lk.write_dataset({"x": [1]}, "memory://indices-example").list_indices()
+        []
+        """
+        return [
+            {
+                "name": index.name,
+                "type": index.kind,
+                "uuid": str(index.uuid),
+                "fields": self._paths(index.fields),
+                "version": index.dataset_version,
+                "fragment_ids": BitMap(index.fragment_ids or ()),
+                "base_id": index.base_id,
+            }
+            for index in sorted(self._snapshot.indices, key=lambda index: index.name)
+        ]
+
+    def _paths(self, ids: Iterable[int]) -> list[str]:
+        paths = paths_by_id(self._snapshot.manifest.schema)
+        return [paths.get(id_, f"field {id_}") for id_ in ids]
 
     @property
     def has_stable_row_ids(self) -> bool:

@@ -88,11 +88,9 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "create_index",
                 "create_index_uncommitted",
                 "create_scalar_index",
-                "describe_indices",
                 "drop_index",
                 "get_ivf_model",
                 "index_statistics",
-                "list_indices",
                 "merge_existing_index_segments",
                 "merge_index_metadata",
                 "prewarm_index",
@@ -100,6 +98,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             ],
             _INDEX,
         ),
+        "describe_indices": "list_indices() tells names, types, columns and fragments",
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [

@@ -342,3 +342,37 @@ def test_a_version_is_pylances_dictionary(tmp_path: Path) -> None:
     assert ours.versions()[0]["timestamp"] < datetime.now()
     local = ours.get_version().timestamp.astimezone().replace(tzinfo=None)
     assert local == theirs.get_version()["timestamp"]
+
+
+# ---- indices
+
+
+def _indexed(path: Path) -> lance.LanceDataset:
+    values = pa.array([0.25, 0.5] * 512, pa.float32())
+    vectors = pa.FixedSizeListArray.from_arrays(values, 4)
+    rows = {"k": range(256), "t": ["a"] * 256, "s": [{"a.b": 1}] * 256}
+    rows |= dict.fromkeys(("pq", "hnsw", "rq"), vectors)
+    ds = lance.write_dataset(pa.table(rows), path, max_rows_per_file=128)
+    for column, kind in {"k": "BTREE", "t": "INVERTED", "s.`a.b`": "BITMAP"}.items():
+        ds.create_scalar_index(column, kind)
+    for column, kind in {"pq": "IVF_PQ", "hnsw": "IVF_HNSW_SQ", "rq": "IVF_FLAT"}.items():
+        settings = {"num_sub_vectors": 2, "num_bits": 4} if kind == "IVF_PQ" else {}
+        ds.create_index(column, kind, num_partitions=1, **settings)
+    return ds
+
+
+def test_indices_are_listed_as_pylance_lists_them(tmp_path: Path) -> None:
+    assert lk.write_dataset(ROWS, tmp_path / "none").list_indices() == []
+    theirs = _indexed(tmp_path / "some")
+    theirs.insert(theirs.take([0]))
+    theirs.optimize.optimize_indices(index_names=["k_idx"], num_indices_to_merge=0)
+    theirs.delete("k < 128")  # the first fragment goes
+    listed = lk.dataset(tmp_path / "some").list_indices()
+    with pytest.warns(DeprecationWarning, match="list_indices"):
+        expected = theirs.list_indices()
+    assert [{**one, "fragment_ids": set(one["fragment_ids"])} for one in listed] == [
+        {**one, "fragment_ids": set(one["fragment_ids"])} for one in expected
+    ]
+    kinds = {one["type"] for one in listed}
+    assert kinds >= {"BTree", "Inverted", "Bitmap", "IVF_PQ", "IVF_HNSW_SQ", "IVF_FLAT"}
+    assert lk.dataset(tmp_path / "some").index_columns["s.`a.b`_idx"] == ("s.`a.b`",)

@@ -128,6 +128,18 @@ class IndexMetadata(Part):
         """The kind of index; empty where old releases did not say."""
         return self.index_details.type_url if self.index_details else ""
 
+    @property
+    def kind(self) -> str:
+        """The kind in pylance's words, as ``"IVF_PQ"``; ``"Unknown"`` if none is said."""
+        kind = self.type_url.rpartition(".")[2].removesuffix("IndexDetails") or "Unknown"
+        if kind != "Vector" or self.index_details is None or not self.index_details.value:
+            return kind
+        where = f"details of index {self.name!r}"
+        details = parse(pb.VectorIndexDetails, self.index_details.value, where)
+        graph = "HNSW_" if details.HasField("hnsw") else ""
+        compression = details.WhichOneof("compression")
+        return f"IVF_{graph}{compression.upper()}" if compression else kind
+
 
 def index_from_pb(message: pb.IndexMetadata) -> IndexMetadata:
     """Decode one segment."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ __all__ = [
     "find_field",
     "parse_path",
     "path_field",
+    "paths_by_id",
     "pick",
     "pruned",
     "show_path",
@@ -57,6 +58,18 @@ def show_path(names: Sequence[str]) -> str:
         "`" + name.replace("`", "``") + "`" if "." in name or "`" in name else name
         for name in names
     )
+
+
+def paths_by_id(schema: LanceSchema) -> dict[int, str]:
+    """Return the path of every field, by the field's id."""
+
+    def below(fields: Iterable[LanceField], above: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+        for field in fields:
+            names = (*above, field.name)
+            yield field.id, show_path(names)
+            yield from below(field.children, names)
+
+    return dict(below(schema.fields, ()))
 
 
 def canonical(path: str) -> str:

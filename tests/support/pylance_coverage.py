@@ -96,6 +96,9 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.head": "`num_rows` has a default",
     "LanceDataset.insert": "keywords are those of `write_dataset`",
     "LanceDataset.lance_schema": "a `LanceSchema` with the same methods; other `repr`",
+    "LanceDataset.list_indices": (
+        "a segment that waits for a remap (`defer_index_remap`) names the fragments of before"
+    ),
     "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
     "LanceDataset.drop": "a branch's folder is refused",
     "LanceDataset.metadata": "read only, as in pylance",
