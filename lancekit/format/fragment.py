@@ -23,7 +23,13 @@ from lancekit.format.data_file import (
     deletion_from_pb,
     deletion_to_pb,
 )
-from lancekit.format.fragment_facts import FragmentFacts, Totals, facts_of, totals_of
+from lancekit.format.fragment_facts import (
+    FragmentFacts,
+    Totals,
+    facts_of,
+    parsed_fragment,
+    totals_of,
+)
 from lancekit.format.items import Items
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
@@ -360,7 +366,8 @@ class FragmentList(Sequence[Fragment]):
     def _at(self, place: int) -> Fragment:
         found = self._decoded.get(place)
         if found is None:
-            found = self._decoded[place] = Fragment.from_bytes(self._encoded[place])
+            message = parsed_fragment(self._encoded[place])
+            found = self._decoded[place] = fragment_from_pb(message)
         return found
 
     @overload

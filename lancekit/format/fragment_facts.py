@@ -5,7 +5,7 @@ No fragment is made for it: their messages are walked side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,7 +16,7 @@ from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.side_by_side import LENGTH, VARINT, damaged, inside, joined, walk
 from lancekit.format.wire import parse
 
-__all__ = ["FragmentFacts", "Totals", "facts_of", "totals_of"]
+__all__ = ["FragmentFacts", "Totals", "facts_of", "parsed_fragment", "totals_of"]
 
 Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -128,7 +128,7 @@ def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
 def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
     """Do the same in one pass, which a list of versions takes for each of them."""
     rows = deleted = files = deletion_files = size = 0
-    for fragment in _parsed(encoded):
+    for fragment in map(parsed_fragment, encoded):
         rows += fragment.physical_rows
         deleted += fragment.deletion_file.num_deleted_rows
         deletion_files += fragment.HasField("deletion_file")
@@ -141,19 +141,25 @@ def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
     )  # fmt: skip
 
 
-def _parsed(encoded: Sequence[bytes]) -> Iterator[pb.DataFragment]:
-    for data in encoded:
-        fragment = parse(pb.DataFragment, data, "a manifest's fragment")
-        rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
-        if fragment.id > _LAST_ID or rows > _MOST_ROWS or deleted > rows:
-            raise damaged()
-        yield fragment
+def parsed_fragment(data: bytes) -> pb.DataFragment:
+    """Parse the message of one fragment.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged, or claims more than a row address could name.
+    """
+    fragment = parse(pb.DataFragment, data, "a manifest's fragment")
+    rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
+    if fragment.id > _LAST_ID or rows > _MOST_ROWS or deleted > rows:
+        raise damaged()
+    return fragment
 
 
 def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
     rows = [
         (f.id, f.physical_rows, f.deletion_file.num_deleted_rows, f.HasField("deletion_file"))
-        for f in _parsed(encoded)
+        for f in map(parsed_fragment, encoded)
     ]
     columns = zip(*rows, strict=True) if rows else ((), (), (), ())
     kinds = (np.uint64, np.uint64, np.uint64, np.bool_)

@@ -58,6 +58,7 @@ RESERVED_NAMES = (
 
 #: the id of every part of a blob descriptor, which is no field of its own
 _NO_ID = -1
+_LAST_FIELD_ID = (1 << 31) - 1
 
 #: far more than anybody nests, and few enough for every walk over them
 _MOST_LEVELS = 100
@@ -144,15 +145,24 @@ class LanceSchema:
         UnsupportedTypeError
             Lance has no such type.
         InvalidArgumentError
-            Two fields of one struct share a name, or a name or a primary-key mark cannot be
-            used.
+            Two fields of one struct share a name, a name or a primary-key mark cannot be used, or
+            there are no ids left.
         """
-        counter = iter(range(first_id, 2**31))
+        counter = iter(range(first_id, _LAST_FIELD_ID + 1))
         schema = stored_schema(schema)
         _check_names(schema, "the schema")
         for name in schema.names:
             check_column_name(name)
-        fields = tuple(_from_arrow(f, -1, lambda: next(counter), f.name) for f in schema)
+
+        def next_id() -> int:
+            for number in counter:
+                return number
+            raise InvalidArgumentError(
+                f"There are no ids left for new fields: {_LAST_FIELD_ID} is taken.",
+                hint="Write the rows to a new dataset, whose ids begin anew.",
+            )
+
+        fields = tuple(_from_arrow(f, -1, next_id, f.name) for f in schema)
         return cls(fields, _decode(schema.metadata))
 
     def to_arrow(self) -> pa.Schema:

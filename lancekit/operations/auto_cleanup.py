@@ -198,7 +198,7 @@ def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
     text = config.get(PREFIX + key)
     if text is None:
         return None
-    if not re.fullmatch(r"\+?[0-9]+", text) or int(text) < least:
+    if not re.fullmatch(r"\+?0*[0-9]{1,19}", text) or int(text) < least:
         raise InvalidArgumentError(
             f"{PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
         )
@@ -217,5 +217,6 @@ def _duration(text: str) -> timedelta:
             f"{PREFIX}older_than is {text!r}.",
             hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
         )
-    seconds = sum(int(count) * _UNITS[unit] for count, unit in parts)
+    # a float, because a number of any length is one, be it infinite
+    seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
     return timedelta(seconds=min(seconds, timedelta.max.total_seconds() / 2))

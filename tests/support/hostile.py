@@ -165,6 +165,7 @@ COUNTS: dict[str, Alter] = {
     "2**60 row versions": _versions(1 << 60),
     "2**63 rows": _set_in_fragment("physical_rows", 1 << 63),
     "2**40 rows": _set_in_fragment("physical_rows", 1 << 40),
+    "2**32 rows": _set_in_fragment("physical_rows", 1 << 32),
     "no rows": _set_in_fragment("physical_rows", 0),
     "2**63 deleted rows": lambda message, fragment: fragment.deletion_file.MergeFrom(
         table_pb2.DeletionFile(num_deleted_rows=1 << 63)
