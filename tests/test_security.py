@@ -1,0 +1,73 @@
+"""Datasets made to do harm: whatever is called, nothing outside changes, nothing runs away."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.hostile_datasets import HOSTILE
+from tests.support.patience import WHOLE_SECONDS
+from tests.support.public_calls import CALLS, NEEDS_SPARK, public_names
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs/security.md"
+SHARES = 6
+
+
+def test_everything_that_a_dataset_offers_is_called() -> None:
+    assert public_names() <= set(CALLS) | set(NEEDS_SPARK)
+    classes = {name.partition(".")[0] for name in public_names()}
+    assert {name for name in CALLS if name.partition(".")[0] in classes} <= public_names()
+
+
+def run(root: Path, calls: list[str], names: list[str]) -> None:
+    """Try the calls on each hostile dataset, in a process of its own."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "tests.support.hostile_datasets",
+            str(root),
+            ",".join(calls),
+            *names,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=WHOLE_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    report = json.loads(done.stdout)
+    assert report["tried"] == len(names) * len(calls or CALLS)
+    assert report["found"] == {}
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("share", range(SHARES))
+def test_no_call_on_a_hostile_dataset_does_harm(tmp_path: Path, share: int, whole: bool) -> None:
+    """Whole: each call on each; otherwise each call and each dataset at least once."""
+    names = list(HOSTILE)[share::SHARES]
+    if whole:
+        run(tmp_path, [], names)
+        return
+    rng = random.Random(share)
+    rng.shuffle(names)
+    calls = list(CALLS)[share::SHARES]
+    # what writes, removes or looks at all of it, on every dataset
+    run(tmp_path / "telling", ["shown", "LanceDataset.insert"], names)
+    run(tmp_path / "all", calls, rng.sample(names, 5))
+
+
+def test_each_promise_of_the_page_has_its_tests() -> None:
+    tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE.read_text(encoding="utf-8"))
+    assert len(tests) >= 20
+    for path, name in tests:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        assert not name or f"def {name}(" in text, f"{path} has no {name}"
