@@ -53,6 +53,14 @@ def test_order(pair, column: str, ascending: bool, nulls_first: bool) -> None:
         np.testing.assert_equal(found, expected)
 
 
+def test_order_of_a_dictionary() -> None:
+    texts = pa.array(["b", None, "a", "b"])
+    ds = lk.write_dataset(pa.table({"d": texts.dictionary_encode()}), "memory://order-dictionary")
+    found = ds.scanner(order_by=["d"]).to_table()["d"]
+    assert found.type == ds.schema.field("d").type
+    assert found.to_pylist() == ["a", "b", "b", None]
+
+
 def test_order_by_a_column_that_is_not_asked_for(pair) -> None:
     ours, _ = pair
     ordering = lk.ColumnOrdering("i", ascending=False)

@@ -138,3 +138,18 @@ def test_the_error_names_the_value(ds: lk.LanceDataset, case: str) -> None:
         call(ds)
     assert lk.dataset(ds.uri).version == 1
     assert lance.dataset(ds.uri).to_table() == pa.table({"a": [1, 2], "b": [3, 4]})
+
+
+@pytest.mark.parametrize(
+    "name_a_column",
+    [
+        lambda d, name: d.add_columns({name: "a"}),
+        lambda d, name: d.alter_columns({"path": "a", "name": name}),
+        lambda d, name: lk.write_dataset({name: [1]}, "memory://halves"),
+        lambda d, name: lk.write_dataset([{name: 1}], "memory://halves"),
+    ],
+)
+def test_no_column_is_named_with_half_of_a_character(ds, name_a_column) -> None:
+    with pytest.raises(InvalidArgumentError, match="half of a character"):
+        name_a_column(ds, "a\ud800")
+    assert lk.dataset(ds.uri).version == 1

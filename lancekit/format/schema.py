@@ -284,6 +284,8 @@ def _name_problem(name: str) -> str:
         return "it is empty"
     if name in RESERVED_NAMES:
         return "it is the name of a hidden column"
+    if any("\ud800" <= sign <= "\udfff" for sign in name):
+        return "it holds half of a character"
     sign = next((sign for sign in ".`\0" if sign in name), "")
     return f"it holds {sign!r}" if sign else ""
 

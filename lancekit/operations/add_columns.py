@@ -12,7 +12,13 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
-from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.format.schema import (
+    LanceField,
+    LanceSchema,
+    check_column_name,
+    check_key_type,
+    column_not_found,
+)
 from lancekit.legible import shown
 from lancekit.operations.retry import RetryPolicy, retried
 from lancekit.operations.schema import (
@@ -257,6 +263,8 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
             f"The new columns are {shown(dict(given))}.",
             hint="Pass names and SQL expressions, such as {'double': 'x * 2'}.",
         )
+    for name in given:
+        check_column_name(name)
     arrow = blob_view(current.manifest.schema).to_arrow()
     expressions = tuple(compile_expression(sql, arrow) for sql in given.values())
     types = tuple(_type_of(expression, arrow) for expression in expressions)

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
+from lancekit.format.schema import check_column_name
 from lancekit.pipeline._value_casts import LossError
 from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.frames import frame_columns, series_array
@@ -173,6 +174,7 @@ def _from_columns(data: Mapping[str, Any], asked: _Asked) -> pa.RecordBatchReade
             raise InvalidTypeError(
                 f"a column is called {name!r:.60}.", hint="Pass the names of columns as text."
             )
+        check_column_name(name)
     arrays = {name: _column(name, data[name], asked.guide(name)) for name in data}
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:

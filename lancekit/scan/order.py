@@ -74,6 +74,8 @@ def sorted_table(table: pa.Table, orderings: Sequence[ColumnOrdering]) -> pa.Tab
 
     for ordering in orderings:
         values = table.column(ordering.column_name)
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)  # Arrow sorts no dictionaries
         # Arrow has one rule for the nulls of all columns, and puts NaN beside them
         key(values.is_null(), ascending=not ordering.nulls_first)
         if pa.types.is_floating(values.type):

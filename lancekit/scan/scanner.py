@@ -27,6 +27,7 @@ from lancekit.scan.predicate import Expr, Predicate, compile_expression
 from lancekit.scan.rebatch import combined, cut_at
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
+from lancekit.scan.widths import value_bytes
 
 __all__ = [
     "Output",
@@ -60,10 +61,6 @@ _THREADS = min(os.cpu_count() or 1, 8)
 _JOINT_ROWS = 1 << 18
 #: fewer rows than this are not worth a thread
 _THREAD_ROWS = 1 << 16
-#: assumed bytes of a value of variable length
-_VARIABLE_BYTES = 64
-#: assumed items of a list or map
-_ITEMS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,19 +293,7 @@ def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
     names = set[str]().union(*(output.inputs for output in request.outputs))
     if request.predicate is not None:
         names |= request.predicate.columns
-    return max(sum(_width(column_field(schema, name).type) for name in names), 1)
-
-
-def _width(kind: pa.DataType) -> int:
-    if pa.types.is_fixed_size_list(kind):
-        return _width(kind.value_type) * int(kind.list_size)
-    if pa.types.is_nested(kind):
-        items = 1 if pa.types.is_struct(kind) else _ITEMS
-        return items * sum(_width(kind.field(at).type) for at in range(kind.num_fields))
-    try:
-        return max(int(kind.bit_width) // 8, 1)
-    except ValueError:
-        return _VARIABLE_BYTES
+    return max(sum(value_bytes(column_field(schema, name).type) for name in names), 1)
 
 
 # ---- all fragments

@@ -145,6 +145,12 @@ def _nested(message: Message, fragment: Message) -> None:
         )
 
 
+def _huge_nulls(message: Message, fragment: Message) -> None:
+    """Give the schema a column that is in no file, of lists of 2**31 numbers."""
+    kind = "fixed_size_list:int64:2147483647"
+    message.fields.add(id=9, parent_id=-1, name="n", logical_type=kind, nullable=True)
+
+
 _SEGMENT = rowids_pb2.U64Segment
 _HUGE = {"start": 0, "end": 1 << 60}
 _HOLES = rowids_pb2.EncodedU64Array(
@@ -183,6 +189,7 @@ COUNTS: dict[str, Alter] = {
     "a year beyond time": lambda message, fragment: setattr(message.timestamp, "seconds", 1 << 60),
     "a list of 2**31 numbers": _set_in_field("logical_type", "fixed_size_list:int64:2147483647"),
     "20,000 structs deep": _nested,
+    "nulls of 16 GiB each": _huge_nulls,
     "an index section far away": _set("index_section", 1 << 62),
     "a transaction far away": _set("transaction_section", 1 << 62),
 }
