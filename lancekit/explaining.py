@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lancekit.arguments import check_count, check_place
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.frames import check_blob_mode, pandas_frame
 from lancekit.legible import shown
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.compact_plan import CompactionOptions, check_file_version
@@ -35,7 +36,6 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.schema import check_alterations
 from lancekit.operations.update import check_updates, check_where
 from lancekit.optimize import DatasetOptimizer
-from lancekit.scanner import check_blob_mode, pandas_frame
 from lancekit.storage.clients import check_options
 
 if TYPE_CHECKING:

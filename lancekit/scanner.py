@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from lancekit.arguments import check_count
-from lancekit.blobs import BlobFile
 from lancekit.checked import checked, checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.explained_scan import ExplainedScan
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
-from lancekit.format.marks import is_blob, texts
-from lancekit.legible import shown, warn
+from lancekit.frames import blob_columns, check_blob_mode, frame_with_blobs, pandas_frame
+from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
-from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
+from lancekit.scan.blobs import blob_view
 from lancekit.scan.order import parse_orderings, sorted_table
 from lancekit.scan.predicate import Predicate
 from lancekit.scan.rebatch import exact_batches, small_batches
-from lancekit.scan.rows import blob_places
-from lancekit.scan.scanner import Output, Scan, ScanRequest, default_batch_rows, plan_columns
+from lancekit.scan.scanner import Scan, ScanRequest, default_batch_rows, plan_columns
 from lancekit.scan.sources import FragmentSource, fragment_sources, sources_for
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LanceScanner", "ScannerBuilder", "check_blob_mode", "make_scan", "pandas_frame"]
+__all__ = ["LanceScanner", "ScannerBuilder", "make_scan"]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -89,73 +85,6 @@ def make_scan(
         offset=0 if offset is None else check_count("offset", offset),
     )
     return scan if report is None else WatchedScan(**vars(scan), report=report)
-
-
-def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
-    return [None if place is None else BlobFile(place) for place in places]
-
-
-#: what a blob becomes in pandas
-_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]] | None] = {
-    "lazy": _as_files,
-    "bytes": read_blobs,
-    "descriptions": None,
-}
-
-
-def check_blob_mode(mode: str) -> None:
-    """Raise ``InvalidArgumentError`` if blobs cannot become that in pandas."""
-    if mode not in _BLOB_MODES:
-        raise InvalidArgumentError(
-            f"blob_mode is {mode!r}.", hint="Choose " + ", ".join(map(repr, _BLOB_MODES)) + "."
-        )
-
-
-_OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
-
-
-def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
-    """Make a pandas frame of a table, whatever its maker says of pandas."""
-    if unknown := [name for name in options if name not in _OF_PANDAS]:
-        raise InvalidTypeError(
-            f"to_pandas() takes no argument {unknown[0]!r}.",
-            hint="Pass those of pyarrow.Table.to_pandas().",
-            argument=unknown[0],
-        )
-    if not _is_sound(table.schema):
-        warn("What the schema's metadata say of pandas cannot be used, and is left out.")
-        kept = {k: v for k, v in table.schema.metadata.items() if k != _PANDAS}
-        table = table.replace_schema_metadata(kept)
-    try:
-        frame: pd.DataFrame = table.to_pandas(**options)
-    except pa.ArrowException as error:
-        why = str(error).partition("\n")[0]
-        raise InvalidArgumentError(
-            f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
-        ) from error
-    return frame
-
-
-def _is_sound(schema: pa.Schema) -> bool:
-    """Tell whether pandas can do something with what is said of it, if anything is."""
-    if _PANDAS not in (schema.metadata or {}):
-        return True
-    said = {_PANDAS: schema.metadata[_PANDAS]}
-    try:
-        schema.with_metadata(said).empty_table().to_pandas()
-    except Exception:  # they are read by Arrow and by pandas, each with errors of its own
-        return False
-    return True
-
-
-_PANDAS = b"pandas"
-
-
-def _is_blob(output: Output) -> bool:
-    """Tell whether a column of the result describes blobs."""
-    marks = texts(output.field.metadata)
-    described = output.expression is None and pa.types.is_struct(output.field.type)
-    return bool(described and is_blob(marks))
 
 
 @checked_methods
@@ -250,25 +179,13 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
         check_blob_mode(blob_mode)
-        blobs = {
-            output.field.name: output for output in self._scan.request.outputs if _is_blob(output)
-        }
-        make = _BLOB_MODES[blob_mode]
-        if make is None or not blobs:
+        blobs = blob_columns(self._scan.request.outputs, self._dataset_schema)
+        if blob_mode == "descriptions" or not blobs:
             return pandas_frame(self.to_table(), kwargs)
-        table = self._with_addresses()
-        column = table.column("_rowaddr")
-        there = column.is_valid().to_numpy()  # a deleted row has no address
-        addresses = column.drop_null().to_numpy()
         names = self.projected_schema.names
-        frame = pandas_frame(table.select([name for name in names if name not in blobs]), kwargs)
-        for place, name in enumerate(names):
-            if name in blobs:
-                places = np.full(len(there), None)
-                found = blob_places(self._scan.sources, blobs[name].column, addresses)
-                places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike
-                frame.insert(place, name, make(places.tolist()))
-        return frame
+        return frame_with_blobs(
+            self._with_addresses(), names, blobs, self._scan.sources, blob_mode, kwargs
+        )
 
     def _with_addresses(self) -> pa.Table:
         request = self._scan.request

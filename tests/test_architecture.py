@@ -42,6 +42,7 @@ FLOORS = [
         "sql",
         "delta",
         "facts",
+        "frames",
         "vector",
         "reading",
         "spark_reading",

@@ -349,3 +349,42 @@ found = lance.dataset(arguments["uri"]).take_blobs("b", indices=[0, 3])
 result = [len(blob.readall()) for blob in found]
 """
     assert pylance4(program, uri=str(tmp_path / "d")) == [10, 100_000]
+
+
+def _nested(version: str, field: pa.Field) -> pa.Table:
+    inner = pa.struct([pa.field("n", pa.string()), field.with_name("a.b")])
+    outer = pa.struct([pa.field("i", inner), pa.field("m", pa.int64())])
+    blobs = pa.array([b"foo", None, b"", b"gone"], pa.large_binary())
+    if field is not LEGACY:
+        blobs = lk.blob_array(blobs.to_pylist())
+    null = pa.array([False, False, False, version != "2.0"])  # which knows no null structs
+    names = pa.array(["x", "y", "z", "w"])
+    struct = pa.StructArray.from_arrays([names, blobs], fields=list(inner), mask=null)
+    rows = pa.StructArray.from_arrays([struct, pa.array([1, 2, 3, 4])], fields=list(outer))
+    schema = pa.schema([pa.field("id", pa.int64()), pa.field("o", outer), pa.field("e", pa.int8())])
+    return pa.table([pa.array([1, 2, 3, 4]), rows, pa.array([None] * 4, pa.int8())], schema=schema)
+
+
+def _bytes_of(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _bytes_of(part) for name, part in value.items()}
+    return value.readall() if hasattr(value, "readall") else value
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [None, ["o", "id"], {"x": "o.i.`a.b`", "y": "o", "z": "id + 1"}, {"x": "o.i", "o": "id"}],
+    ids=str,
+)
+def test_blobs_in_structs_and_under_other_names_in_pandas(tmp_path: Path, kind, columns) -> None:
+    version, field = kind
+    lk.write_dataset(_nested(version, field), tmp_path, data_storage_version=version)
+    theirs, ours = both(tmp_path)
+    for settings in ({}, {"filter": "id > 1"}, {"blob_mode": "bytes"}):
+        wanted, found = (ds.to_pandas(columns=columns, **settings) for ds in (theirs, ours))
+        assert list(found.columns) == list(wanted.columns)
+        for name in found.columns:
+            read = [_bytes_of(value) for value in found[name].tolist()]
+            assert repr(read) == repr([_bytes_of(value) for value in wanted[name].tolist()])
+    whole = ours.to_pandas(columns=columns, blob_mode="descriptions")
+    assert whole.equals(ours.to_table(columns=columns).to_pandas())
