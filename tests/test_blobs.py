@@ -17,6 +17,7 @@ from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     RowOutOfRangeError,
+    UnsupportedTypeError,
     UntrustedBaseError,
 )
 
@@ -388,3 +389,30 @@ def test_blobs_in_structs_and_under_other_names_in_pandas(tmp_path: Path, kind, 
             assert repr(read) == repr([_bytes_of(value) for value in wanted[name].tolist()])
     whole = ours.to_pandas(columns=columns, blob_mode="descriptions")
     assert whole.equals(ours.to_table(columns=columns).to_pandas())
+
+
+@pytest.mark.parametrize("bare", [True, False], ids=["list", "list of structs"])
+@pytest.mark.parametrize("large", [True, False], ids=["large", "small"])
+def test_blobs_in_lists_of_the_reference_are_read(tmp_path: Path, bare: bool, large: bool) -> None:
+    values = [b"a", b"x" * 70_000, None, b"q", b""]
+    blob = lance.blob_field("b")
+    items = lance.blob_array(values)
+    if not bare:
+        fields = [blob, pa.field("n", pa.int64())]
+        items = pa.StructArray.from_arrays([items, pa.array(range(5))], fields=fields)
+    make = pa.LargeListArray if large else pa.ListArray
+    lists = make.from_arrays([0, 2, 3, None, 5], items)
+    table = pa.table({"id": range(4), "m": lists})
+    lance.write_dataset(table, tmp_path, data_storage_version="2.2", max_rows_per_file=3)
+    theirs, ours = both(tmp_path)
+    for settings in ({}, {"blob_handling": "all_binary"}, {"blob_handling": "all_descriptions"}):
+        for rows in ({}, {"filter": "id <> 1"}, {"offset": 1, "limit": 2}, {"columns": ["m"]}):
+            found = ours.to_table(**settings, **rows)
+            wanted = theirs.to_table(**settings, **rows)
+            assert found.schema.types == wanted.schema.types
+            assert found.to_pylist() == wanted.to_pylist()
+    assert ours.take([3, 0]).to_pylist() == theirs.take([3, 0]).to_pylist()
+    ours.validate(deep=True)
+    with pytest.raises(UnsupportedTypeError, match="blobs inside of lists cannot be written"):
+        ours.update({"id": "id + 1"})
+    assert lk.dataset(tmp_path).version == 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancekit.commit.snapshot import FileLocation
 from lancekit.errors import CorruptFileError, InvalidArgumentError
@@ -70,8 +71,6 @@ def _changed(field: LanceField, change: Any) -> LanceField:
     if is_blob(field):
         changed: LanceField = change(field)
         return changed
-    if field.logical_type != "struct":
-        return field
     return replace(field, children=tuple(_changed(child, change) for child in field.children))
 
 
@@ -106,8 +105,6 @@ def stored_blobs(field: LanceField) -> LanceField:
     """Return the field to read from a file in order to make ``field``."""
     if _is_resolved(field):
         return replace(descriptor_field(field), logical_type="struct")
-    if field.logical_type != "struct":
-        return field
     return replace(field, children=tuple(map(stored_blobs, field.children)))
 
 
@@ -131,11 +128,30 @@ def _resolved(
         return _logical(field, values, source, file_index)
     if field == stored_blobs(field):
         return values
+    if not pa.types.is_struct(values.type):
+        return _resolved_items(field, values, source, file_index)
     parts = [
         _resolved(child, values.field(child.name), source, file_index) for child in field.children
     ]
     fields = [child.to_arrow() for child in field.children]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+
+
+def _resolved_items(
+    field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
+) -> pa.Array:
+    """Do the same with what is in lists."""
+    kind = field.to_arrow().type
+    ends = values.offsets
+    first, last = ends[0].as_py(), ends[-1].as_py()
+    items = values.values.slice(first, last - first)
+    (child,) = field.children
+    return (pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray).from_arrays(
+        pc.subtract(ends, ends[0]),
+        _resolved(child, items, source, file_index),
+        type=kind,
+        mask=values.is_null(),
+    )
 
 
 def _logical(
