@@ -16,6 +16,7 @@ import lance
 import pyarrow as pa
 
 from tests.support.difference import REFUSED, Difference, tried
+from tests.support.file_differences import OF_FILES
 from tests.support.input_differences import OF_INPUTS
 
 __all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
@@ -337,6 +338,7 @@ DIFFERENCES = (
         2,
         REFUSED,
     ),
+    *OF_FILES,
 )
 
 _HEAD = """\

@@ -1,0 +1,157 @@
+"""Where files, blobs and commits by hand differ from pylance, on purpose."""
+
+from __future__ import annotations
+
+import importlib
+import uuid
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+
+from tests.support.difference import REFUSED, Difference, tried
+
+__all__ = ["OF_FILES"]
+
+
+def _blobs(library: ModuleType, values: list[Any], **thresholds: int) -> pa.Table:
+    schema = pa.schema([library.blob_field("b", **thresholds)])
+    return pa.table([library.blob_array(values)], schema=schema)
+
+
+def _blobs_in_lists(library: ModuleType, uri: str) -> Any:
+    lists = pa.ListArray.from_arrays([0, 2], library.blob_array([b"x", b"y"]))
+    table = pa.table({"m": lists})
+    made = tried(lambda: library.write_dataset(table, uri, data_storage_version="2.2"))
+    return REFUSED if made == REFUSED else made.count_rows()
+
+
+def _files_of_blobs(library: ModuleType, uri: str) -> Any:
+    table = _blobs(library, [b"x"], inline_size_threshold=0)
+    library.write_dataset(table, uri, data_storage_version="2.2")
+    return sum(1 for _ in Path(uri).rglob("*.blob"))
+
+
+def _other_thresholds(library: ModuleType, uri: str) -> Any:
+    first = _blobs(library, [b"x"], inline_size_threshold=10)
+    library.write_dataset(first, uri, data_storage_version="2.2")
+    more = _blobs(library, [b"y"], inline_size_threshold=20)
+    made = tried(lambda: library.write_dataset(more, uri, mode="append"))
+    return REFUSED if made == REFUSED else made.count_rows()
+
+
+def _blob_below_a_base(library: ModuleType, uri: str) -> Any:
+    base = Path(uri).with_suffix(".base")
+    base.mkdir()
+    (base / "outside").write_bytes(b"there")
+    bases = [library.DatasetBasePath(str(base), "base")]
+    table = _blobs(library, [(base / "outside").as_uri()])
+    settings = {"data_storage_version": "2.2", "initial_bases": bases}
+    made = tried(lambda: library.write_dataset(table, uri, **settings))
+    return REFUSED if made == REFUSED else made.read_blobs("b", indices=[0])[0][1]
+
+
+def _swapped_ids(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(pa.table({"a": [1], "b": [2]}), uri)
+    kind = importlib.import_module(f"{library.__name__}.schema").LanceSchema
+    swapped = kind.from_pyarrow(pa.schema({"b": pa.int64(), "a": pa.int64()}))
+    change = library.LanceOperation.Project(swapped)
+    made = tried(lambda: library.LanceDataset.commit(uri, change, read_version=1))
+    return REFUSED if made == REFUSED else made.to_table().to_pylist()
+
+
+def _files_of_no_bytes(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(pa.table({"x": range(9)}), uri, max_rows_per_file=3)
+    optimize = library.dataset(uri).optimize
+    done = tried(lambda: optimize.compact_files(max_bytes_per_file=0))
+    return REFUSED if done == REFUSED else (done.fragments_removed, done.fragments_added)
+
+
+def _memory_twice(library: ModuleType, uri: str) -> Any:
+    place = f"memory://{uuid.uuid4()}"
+    library.write_dataset(pa.table({"x": [1]}), place)
+    made = tried(lambda: library.write_dataset(pa.table({"x": [2]}), place))
+    return REFUSED if made == REFUSED else made.to_table()["x"].to_pylist()
+
+
+def _json_in_filters(library: ModuleType, uri: str) -> Any:
+    table = pa.table({"j": pa.array(['{"a": "x"}'], pa.json_())})
+    ds = library.write_dataset(table, uri, data_storage_version="2.2")
+    return tried(lambda: ds.count_rows("json_get_string(j, 'a') = 'x'"))
+
+
+OF_FILES = (
+    Difference(
+        "blobs inside of lists",
+        "are read; writing them, also anew by an update or a compaction, is an error",
+        "are written",
+        "a later release writes them",
+        _blobs_in_lists,
+        REFUSED,
+        1,
+    ),
+    Difference(
+        "thresholds of `blob_field`",
+        "are kept; all bytes go to the data file",
+        "say which blobs get files of their own, or share one",
+        "a fragment stays one file; blobs aside that pylance wrote are read",
+        _files_of_blobs,
+        0,
+        1,
+    ),
+    Difference(
+        "blobs appended with other thresholds than the table's",
+        "are written; the table's thresholds stay",
+        "an error",
+        "thresholds change nothing here",
+        _other_thresholds,
+        2,
+        REFUSED,
+    ),
+    Difference(
+        "a blob's URI below a base path of the table",
+        "an error, unless `allow_external_blob_outside_bases=True`; the whole URI is kept then",
+        "is kept as a path below the base",
+        "who writes says that bytes stay where no cleanup and no copy follows them",
+        _blob_below_a_base,
+        REFUSED,
+        b"there",
+    ),
+    Difference(
+        "`LanceOperation.Project` with a schema in which two columns have each other's ids",
+        "an error that names them",
+        "the columns have changed names",
+        "a schema made of Arrow's is numbered anew, and nobody meant to swap values",
+        _swapped_ids,
+        REFUSED,
+        [{"b": 1, "a": 2}],
+    ),
+    Difference(
+        "`max_bytes_per_file=0`",
+        "an error",
+        "a compaction replaces each fragment by one like it, again and again",
+        "no file has no bytes; 1 gives the smallest files",
+        _files_of_no_bytes,
+        REFUSED,
+        (3, 3),
+    ),
+    Difference(
+        "a place in `memory://` that is written twice",
+        "an error: the dataset is there, for the whole process",
+        "another dataset, which only its handle knows",
+        "a place is a place: `dataset(uri)` finds what was written to it",
+        _memory_twice,
+        REFUSED,
+        [2],
+    ),
+    Difference(
+        "functions of JSON in filters, such as `json_get_string`",
+        "an error that there is no such function",
+        "look into the values of a JSON column",
+        "a later release has them",
+        _json_in_filters,
+        REFUSED,
+        1,
+    ),
+)
