@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from lancekit.checked import is_whole
+from lancekit.checked import is_flag, is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.legible import shown
 
@@ -76,7 +76,7 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
 
 def check_flag(name: str, value: Any) -> bool:
     """Return whether something is wanted; ``InvalidTypeError`` if that is not said."""
-    if not isinstance(value, bool) and value not in (0, 1):
+    if not is_flag(value):
         raise InvalidTypeError(
             f"{name} is {shown(value)}.", hint="Pass True or False.", argument=name
         )

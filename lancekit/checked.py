@@ -23,7 +23,15 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.legible import clean, shown
 
-__all__ = ["checked", "checked_methods", "from_text", "is_whole", "is_writable"]
+__all__ = [
+    "NOT_SUCH",
+    "checked",
+    "checked_methods",
+    "from_text",
+    "is_flag",
+    "is_whole",
+    "is_writable",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -31,13 +39,16 @@ T = TypeVar("T")
 
 def is_whole(value: Any) -> bool:
     """Tell whether a value is a whole number, of Python or of NumPy; ``True`` is none."""
+    if type(value) is int:  # the usual case first, for long lists
+        return True
     if isinstance(value, int | np.integer):
         return not isinstance(value, bool)
     # arrays of one number would do, but whoever passes one means something else
     return hasattr(type(value), "__index__") and not isinstance(value, np.ndarray | np.bool_)
 
 
-def _is_flag(value: Any) -> bool:
+def is_flag(value: Any) -> bool:
+    """Tell whether a value says yes or no: a truth value, 0 or 1."""
     return isinstance(value, bool | np.bool_) or (is_whole(value) and value in (0, 1))
 
 
@@ -89,7 +100,7 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "None": (lambda value: value is None, "None"),
     "int": (is_whole, "a whole number"),
     "str": (_of(str), "text"),
-    "bool": (_is_flag, "True or False"),
+    "bool": (is_flag, "True or False"),
     "bytes": (_of(bytes, bytearray, memoryview), "bytes"),
     "bytearray": (_of(bytearray), "a bytearray"),
     "memoryview": (_of(memoryview), "a memoryview"),
@@ -116,7 +127,8 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 #: arguments that hold credentials, and so are never shown
 _SECRET = frozenset({"storage_options", "base_store_params"})
 _CONTAINER = re.compile(r"(?<=^dict)\[.*|(?<=^Mapping)\[.*")
-_NOT_SUCH = (
+#: what is raised where something is looked for in what is not of the expected form
+NOT_SUCH = (
     ValueError,
     KeyError,
     TypeError,
@@ -124,6 +136,7 @@ _NOT_SUCH = (
     IndexError,
     OverflowError,
     RecursionError,
+    pa.ArrowException,
 )
 Tests = list[tuple[Callable[[Any], bool], str]]
 
@@ -137,21 +150,25 @@ def _tests(annotation: Any) -> Tests:
     return [_KINDS[name] for name in plain] if all(n in _KINDS for n in plain) else []
 
 
+def _told(name: str, value: Any) -> str:
+    # only of what is refused: the repr of many rows, or of large bytes, takes its time
+    return f"a {type_name(value)}" if name in _SECRET else shown(value)
+
+
 def _check(name: str, value: Any, tests: Tests) -> None:
-    told = f"a {type_name(value)}" if name in _SECRET else shown(value)
     if not any(is_one(value) for is_one, _ in tests):
         wanted = [what for _, what in tests]
         if len(wanted) > 1:
             wanted[-2:] = [f"{wanted[-2]} or {wanted[-1]}"]
         raise InvalidTypeError(
-            f"{name} is {told}.", hint=f"Pass {', '.join(wanted)}.", argument=name
+            f"{name} is {_told(name, value)}.", hint=f"Pass {', '.join(wanted)}.", argument=name
         )
     if _PLACE in tests:
         return  # a disk has names that are no text
     for text in _texts_in(value):
         if not is_writable(text):
             raise InvalidArgumentError(
-                f"{name} is {told}, which holds half of a character.",
+                f"{name} is {_told(name, value)}, which holds half of a character.",
                 hint="Such text cannot be stored.",
                 argument=name,
             )
@@ -187,7 +204,7 @@ def from_text(kind: str, text: Any, parse: Callable[[Any], T]) -> T:
         return parse(json.loads(text) if isinstance(text, str | bytes) else text)
     except LancekitError:
         raise
-    except _NOT_SUCH as error:
+    except NOT_SUCH as error:
         why = clean(repr(error), 80)
         raise InvalidArgumentError(
             f"{shown(text)} is not the JSON of a {kind}: {why}.",
