@@ -192,6 +192,18 @@ def test_what_a_deletion_left_of_a_branch_goes(place: Path) -> None:
     assert ours.index("manifest") == len(ours) - ours.count("manifest")
 
 
+def test_what_a_crash_left_in_a_branch_with_a_name_of_parts_goes(place: Path) -> None:
+    ds = lk.dataset(place)
+    ds.create_branch("x/y", 2)
+    (place / "_refs/branches/x%2Fy.json").unlink()
+    for folder in ("_versions", "data"):
+        (place / f"tree/x/y/{folder}").mkdir(exist_ok=True)
+        (place / f"tree/x/y/{folder}/.tmp-0").write_text("half")
+    done = ds.cleanup_old_versions(NOW, **EVERYTHING)
+    assert done.left_alone == ()
+    assert not [path for path in (place / "tree/x").rglob("*") if path.is_file()]
+
+
 def test_a_branch_in_the_folder_of_another_one_stays(place: Path) -> None:
     """Also while it is being made, and not listed yet."""
     ds = lk.dataset(place)

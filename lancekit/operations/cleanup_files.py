@@ -126,6 +126,8 @@ def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
 def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
     if parts == [names.VERSIONS, names.HINT]:
         return "temporary"
+    if parts[0] not in _FOLDERS:  # a part of the branch's name
+        return None
     for _, kind, _ in _classified(replace(file, name="/".join(parts)), parts[0]):
         return "temporary_manifest" if kind == "manifest" else kind
     return None
