@@ -6,6 +6,7 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -53,7 +54,7 @@ class Version(Displayed, dict[str, Any]):
     total_bytes: int
 
     def __post_init__(self) -> None:
-        local = self.timestamp.astimezone().replace(tzinfo=None)
+        local = _local(self.timestamp)
         self.update(version=self.version, timestamp=local, metadata=self.metadata)
 
     @property
@@ -72,6 +73,13 @@ class Version(Displayed, dict[str, Any]):
 
     def _plain(self) -> str:
         return f"{self.branch}:{self.version} {self.operation or ''}".rstrip()
+
+
+def _local(moment: datetime) -> datetime:
+    """Return local time without a zone; UTC's where the zone leads beyond the last of all years."""
+    with suppress(OverflowError, ValueError, OSError):
+        moment = moment.astimezone()
+    return moment.replace(tzinfo=None)
 
 
 def describe_version(snapshot: Snapshot) -> Version:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +285,22 @@ def old_dataset(path: Path, count: int = 12) -> lk.LanceDataset:
     for _ in range(count - 1):
         lance.write_dataset(ROWS, path, mode="append")
     return lk.dataset(path)
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process cannot be set")
+@pytest.mark.parametrize("moment", [datetime.min, datetime.max])
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_no_time_zone_leads_out_of_the_calendar(monkeypatch, moment: datetime, zone: str) -> None:
+    ds = lk.write_dataset({"x": [1]}, "memory://years", mode="overwrite")
+    version = ds.versions()[0]
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        found = replace(version, timestamp=moment.replace(tzinfo=UTC))
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert abs(found["timestamp"] - moment) < timedelta(days=1)
 
 
 def test_migration(tmp_path, pylance4) -> None:
