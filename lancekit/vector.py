@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.checked import checked
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
+from lancekit.legible import shown
 
 __all__ = ["vec_to_table"]
 
 
+@checked
 def vec_to_table(
     data: Mapping[Any, Any] | Sequence[Any] | np.ndarray[Any, Any],
     names: str | Sequence[str] | None = None,
@@ -35,7 +38,7 @@ def vec_to_table(
     Raises
     ------
     InvalidArgumentError
-        The vectors differ in length, or a number of names does not fit.
+        The vectors differ in length, hold what is no number, or a number of names does not fit.
 
     Examples
     --------
@@ -50,10 +53,18 @@ def vec_to_table(
     wanted = ["id", "vector"] if keyed else ["vector"]
     titles = [names] if isinstance(names, str) else list(names or wanted)
     if len(titles) != len(wanted):
-        raise InvalidArgumentError(f"names is {names!r}; {wanted!r} are {len(wanted)}.")
+        raise InvalidArgumentError(f"names is {shown(names)}; {wanted!r} are {len(wanted)}.")
     vectors = list(data.values()) if isinstance(data, Mapping) else list(data)
-    column = _column(vectors, ndim, check=check_ndim)
-    ids = [pa.array(list(data))] if isinstance(data, Mapping) else []
+    try:
+        column = _column(vectors, ndim, check=check_ndim)
+        ids = [pa.array(list(data))] if isinstance(data, Mapping) else []
+    except LancekitError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{shown(data)} do not become vectors: {error}.",
+            hint="Pass vectors of numbers; ids of one type.",
+        ) from error
     return pa.table([*ids, column], names=titles)
 
 
@@ -64,10 +75,10 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
     other = next((v for v in vectors if check and len(v) != size), None)
     if other is not None:
         raise InvalidArgumentError(
-            f"Vectors have {size} values; one has {len(other)}: {other!r:.60}.",
+            f"Vectors have {size} values; one has {len(other)}: {shown(other)}.",
             hint="Give all of them the same length.",
         )
     values = np.concatenate([np.empty(0, np.float32), *(np.ravel(v) for v in vectors)])
-    if not size or len(values) % size:
+    if size < 1 or len(values) % size:
         raise InvalidArgumentError(f"{len(values)} values do not fill vectors of {size}.")
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)

@@ -294,6 +294,16 @@ def test_json_that_is_no_schema(given: Any) -> None:
         lk.json_to_schema(given)
 
 
+def test_json_of_schemas_that_no_arrow_has() -> None:
+    """What pylance refuses with errors of Python's own, or not at all."""
+    deep: dict[str, Any] = {"type": "int32"}
+    for _ in range(3000):
+        deep = {"type": "list", "fields": [{"name": "i", "type": deep, "nullable": True}]}
+    for kind in (deep, {"type": "fixed_size_binary", "length": 10**30}):
+        with pytest.raises(InvalidArgumentError, match="is no schema"):
+            lk.json_to_schema({"fields": [{"name": "a", "type": kind, "nullable": True}]})
+
+
 def test_schemas_that_json_cannot_hold() -> None:
     with pytest.raises(UnsupportedTypeError, match="'m': map"):
         lk.schema_to_json(pa.schema({"m": pa.map_(pa.string(), pa.int8())}))
@@ -318,6 +328,13 @@ def test_vectors_become_a_table() -> None:
     for arguments in (*wrong, (vectors, None, 3)):
         with pytest.raises(InvalidArgumentError):
             make(*arguments)
+    for data in ({"a": 1}, [["x", "y"]], [[[1], [2, 3]]], {1: [1.0], "b": [2.0]}):
+        with pytest.raises(InvalidArgumentError, match="do not become vectors"):
+            make(data)
+    with pytest.raises(InvalidArgumentError, match="vectors of -2"):
+        make(vectors, ndim=-2, check_ndim=False)
+    with pytest.raises(InvalidTypeError, match="names is 5"):
+        make(vectors, 5)  # type: ignore[arg-type]
     with pytest.raises(InvalidTypeError, match="data is int"):
         make(5)  # type: ignore[arg-type]
     assert len(make([], ndim=4)) == 0

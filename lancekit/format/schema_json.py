@@ -8,9 +8,11 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit.checked import NOT_SUCH
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTypeError, type_name
 from lancekit.format.extensions import resolved_schema, stored_schema
 from lancekit.format.logical_types import arrow_type, logical_type
+from lancekit.legible import shown
 
 __all__ = ["json_to_schema", "schema_to_json"]
 
@@ -56,10 +58,10 @@ def json_to_schema(schema_json: Mapping[str, Any]) -> pa.Schema:
         fields = [_parsed(field) for field in schema_json["fields"]]
         schema = pa.schema(fields, schema_json.get("metadata"))
         return resolved_schema(schema)
-    except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
+    except NOT_SUCH as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise InvalidArgumentError(
-            f"{schema_json!r:.80} is no schema: {reason}.",
+            f"{shown(schema_json)} is no schema: {reason}.",
             hint="Pass what schema_to_json() gives.",
         ) from error
 
