@@ -90,7 +90,7 @@ def _places(uri: str) -> tuple[str, ...]:
 def _folder(uri: str) -> int:
     """Return what tells a folder of a disk from one put there later; 0 where nothing does."""
     try:
-        return Path(uri).stat().st_ino
+        return 0 if "://" in uri else Path(uri).stat().st_ino
     except OSError:
         return 0
 

@@ -8,7 +8,6 @@ name are left out, with a warning, unless the rows' schema has a place for them.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import count
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.legible import warn
 from lancekit.pipeline.python_values import Guide, python_array, towards
 
 __all__ = ["frame_columns", "series_array"]
@@ -70,7 +70,7 @@ def _is_kept(index: Any, level: Any) -> bool:
     if level.name is not None or index.nlevels > 1 or level.dtype.kind not in "iu":
         return True
     if type(level).__name__ != "RangeIndex" and not _counts_rows(level):
-        warnings.warn(_LEFT_OUT, UserWarning, stacklevel=2)
+        warn(_LEFT_OUT)
     return False
 
 

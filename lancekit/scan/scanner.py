@@ -7,7 +7,6 @@ answers it for one fragment; `Scan` runs it over all, in order, and cuts limit a
 from __future__ import annotations
 
 import os
-import warnings
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,7 +20,7 @@ from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
 from lancekit.file.bits import flags_of
 from lancekit.format.paths import canonical, show_path
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import shown
+from lancekit.legible import shown, warn
 from lancekit.scan.fragment import FragmentReader, Offsets, column_field, rows_without_columns
 from lancekit.scan.predicate import Expr, Predicate, compile_expression
 from lancekit.scan.rebatch import combined, cut_at
@@ -108,11 +107,9 @@ def default_batch_rows() -> int:
         return BATCH_ROWS
     if text.isdecimal() and int(text) > 0:
         return int(text)
-    warnings.warn(
-        f"{_BATCH_VARIABLE} is {text!r}, which is no whole number above 0: batches have "
-        f"{BATCH_ROWS} rows.",
-        UserWarning,
-        stacklevel=2,
+    warn(
+        f"{_BATCH_VARIABLE} is {shown(text)}, which is no whole number above 0: batches have "
+        f"{BATCH_ROWS} rows."
     )
     return BATCH_ROWS
 
