@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_count, check_hints, check_names, check_place, refuse
+from lancekit.arguments import check_hints, check_names, check_place, refuse
 from lancekit.changing import Changing
 from lancekit.checked import checked, checked_methods
 from lancekit.commit.committers import ManifestStore
@@ -17,7 +17,7 @@ from lancekit.commit.line import check_same_place, open_line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.committing import Committing
 from lancekit.configuring import Configuring
-from lancekit.delta import DatasetDelta
+from lancekit.delta import Comparing
 from lancekit.dictionaries import AlterColumn, AutoCleanupConfig
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -38,13 +38,12 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.write import open_rows, write_rows
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
-from lancekit.reading import Reading
 from lancekit.references import Branches, Tags
 from lancekit.replacing import Replacing
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scanner import LanceScanner, ScannerBuilder
 from lancekit.times import snapshot_as_of
-from lancekit.versioned import Ref, Versioned
+from lancekit.versioned import Ref
 from lancekit.writing import write_settings
 
 __all__ = [
@@ -64,14 +63,13 @@ __all__ += ["ScannerBuilder", "Tags", "Transaction"]
 
 @checked_methods
 class LanceDataset(
-    Reading,
+    Comparing,
     Changing,
     Replacing,
     Merging,
     Committing,
     Configuring,
     Inventory,
-    Versioned,
     Displayed,
     PartOfPylance,
 ):
@@ -146,43 +144,6 @@ class LanceDataset(
 
     def _plain(self) -> str:
         return f"LanceDataset({self._uri!r}, {self._line.name}:{self.version})"
-
-    def delta(
-        self,
-        compared_against: int | None = None,
-        *,
-        begin_version: int | None = None,
-        end_version: int | None = None,
-    ) -> DatasetDelta:
-        """Compare two versions of a table with stable row ids.
-
-        Parameters
-        ----------
-        compared_against
-            The version to compare the handle's own with, either way round.
-        begin_version, end_version
-            Instead: changes after the one, up to and including the other.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Neither the one nor both of the others were given.
-        """
-        both = [v for v in (begin_version, end_version) if v is not None]
-        if compared_against is not None and both:
-            raise InvalidArgumentError(
-                "delta() got compared_against, and begin_version or end_version.",
-                hint="Pass the one, or both of the others.",
-            )
-        if compared_against is not None:
-            pair = sorted((check_count("compared_against", compared_against), self.version))
-            return DatasetDelta(self, *pair)
-        if begin_version is None or end_version is None:
-            raise InvalidArgumentError(
-                "delta() needs compared_against, or both begin_version and end_version."
-            )
-        begin = check_count("begin_version", begin_version)
-        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
 
     @property
     def explain(self) -> Explainer:

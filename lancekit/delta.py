@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.arguments import check_count
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
+from lancekit.reading import Reading
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import fragment_sources
+from lancekit.versioned import Versioned
 
-if TYPE_CHECKING:
-    from lancekit.dataset import LanceDataset
-
-__all__ = ["DatasetDelta"]
+__all__ = ["Comparing", "DatasetDelta"]
 
 _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
@@ -45,7 +44,7 @@ class DatasetDelta(Displayed):
     [2]
     """
 
-    def __init__(self, dataset: LanceDataset, begin_version: int, end_version: int) -> None:
+    def __init__(self, dataset: Comparing, begin_version: int, end_version: int) -> None:
         self._dataset = dataset
         self.begin_version = begin_version
         self.end_version = end_version
@@ -123,7 +122,7 @@ class DatasetDelta(Displayed):
         ]
         return np.concatenate(parts)
 
-    def _at(self, version: int) -> LanceDataset:
+    def _at(self, version: int) -> Comparing:
         at = self._dataset.checkout_version(version)
         if not at.has_stable_row_ids:
             raise InvalidArgumentError(
@@ -132,3 +131,45 @@ class DatasetDelta(Displayed):
                 version=version,
             )
         return at
+
+
+@checked_methods
+class Comparing(Reading, Versioned):
+    """The part of a handle that compares versions."""
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare the handle's own with, either way round.
+        begin_version, end_version
+            Instead: changes after the one, up to and including the other.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither the one nor both of the others were given.
+        """
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "delta() got compared_against, and begin_version or end_version.",
+                hint="Pass the one, or both of the others.",
+            )
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))

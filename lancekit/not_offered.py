@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from lancekit.errors import NotOfferedAttributeError
 
-__all__ = ["NOT_OFFERED", "PartOfPylance", "missing"]
+__all__ = ["NOT_OFFERED", "NamesOfPylance", "PartOfPylance", "missing"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
 _MEMWAL = "MemWAL comes with a later release"
@@ -117,6 +117,10 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "from_pydantic_model": _MODELS,
         "replace_schema": "pylance refuses it too; use update_schema_metadata()",
     },
+    "LanceOperation": dict.fromkeys(
+        ["DataOverlay", "DataOverlayFile", "DataOverlayGroup"],
+        "overlays of data files come with a later release; datasets that have them are refused",
+    ),
     "LanceScanner": {
         **dict.fromkeys(["from_batches", "from_dataset", "from_fragment", "take"], _NEVER),
         "scan_batches": "pylance's own always raises; use to_batches()",
@@ -171,3 +175,10 @@ class PartOfPylance:
 
     def __getattr__(self, name: str) -> object:
         raise missing(type(self).__name__, name)
+
+
+class NamesOfPylance(type):
+    """The kind of a class that only holds names, as one of pylance's does."""
+
+    def __getattr__(cls, name: str) -> object:
+        raise missing(cls.__name__, name)

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from lancekit.format import operations as ops
 from lancekit.format.index import IndexFile, IndexMetadata
 from lancekit.format.manifest import BasePath
+from lancekit.not_offered import NamesOfPylance
 
 __all__ = ["DatasetBasePath", "Index", "IndexFile", "LanceOperation"]
 
@@ -21,7 +22,7 @@ Index = IndexMetadata
 DatasetBasePath = BasePath
 
 
-class LanceOperation:
+class LanceOperation(metaclass=NamesOfPylance):
     """The operations, and their parts.
 
     Examples

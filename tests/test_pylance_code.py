@@ -19,6 +19,7 @@ from pyroaring import BitMap
 
 import lancekit as lk
 import lancekit.commit
+import lancekit.file
 import lancekit.fragment
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 
@@ -301,6 +302,22 @@ def test_mixed_file_versions_are_for_good(mixed: str) -> None:
     lk.LanceDataset.commit(mixed, lk.LanceOperation.Append([given]), read_version=ds.version)
     assert _formats(mixed) == [{"2.1"}, {"2.2"}]
     assert lance.dataset(mixed).count_rows() == 8
+
+
+def test_a_data_file_that_is_there_is_described_as_pylance_does(tmp_path: Path) -> None:
+    path = tmp_path / "d"
+    lk.write_dataset(pa.table({"a": [1, 2], "s": [{"x": 3}, {"x": 4}]}), path)
+    with lancekit.file.LanceFileWriter(str(path / "data/new.lance")) as writer:
+        writer.write_batch(pa.table({"s": [{"x": 7}, {"x": 8}]}))
+    # what pylance's DataFile.create is for: the coverage page says so
+    ours = lk.LanceFragment.create_from_file("new.lance", lk.dataset(path), 0).files[0]
+    theirs = lance.fragment.DataFile.create(lance.dataset(path), "new.lance")
+    for name in ("fields", "column_indices", "file_major_version", "file_minor_version"):
+        assert getattr(ours, name) == getattr(theirs, name)
+    operation = lk.LanceOperation
+    change = operation.DataReplacement([operation.DataReplacementGroup(0, ours)])
+    changed = lk.LanceDataset.commit(path, change, read_version=1)
+    assert changed.to_table()["s"].to_pylist() == [{"x": 7}, {"x": 8}]
 
 
 # ---- results

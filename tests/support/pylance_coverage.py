@@ -39,6 +39,7 @@ CLASSES: dict[str, tuple[type, type | None]] = {
     "DatasetDelta": (_dataset.DatasetDelta, lancekit.delta.DatasetDelta),
     "SqlQueryBuilder": (_dataset.SqlQueryBuilder, lancekit.sql.SqlQueryBuilder),
     "SqlQuery": (_dataset.SqlQuery, lancekit.sql.SqlQuery),
+    "LanceOperation": (_dataset.LanceOperation, lk.LanceOperation),
     "Compaction": (lance.optimize.Compaction, lk.optimize.Compaction),
 }
 
@@ -187,7 +188,8 @@ EVERYWHERE = (
     "What describes a table (fragments, files, operations, index segments) is frozen, and its "
     "lists are tuples that equal lists: change with `dataclasses.replace`.  Ids of operations and "
     "index segments are `UUID`s.",
-    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method.",
+    "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method, and "
+    "`DataFile.create(ds, path)` is `LanceFragment.create_from_file(path, ds, 0).files[0]`.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
     "given, and no fragments; `add_columns` writes a file for an expression that is null in every "
     "row.",
