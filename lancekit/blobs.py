@@ -160,7 +160,7 @@ def blob_field(
     Raises
     ------
     InvalidArgumentError, InvalidTypeError
-        A threshold is no whole number, or too small.
+        A threshold is no whole number, too small, or has more than 64 bits.
     """
     given = {
         "inline": ("inline_size_threshold", inline_size_threshold, 0),
@@ -168,11 +168,22 @@ def blob_field(
         "pack-file": ("pack_file_size_threshold", pack_file_size_threshold, 1),
     }
     metadata = {
-        _THRESHOLDS.format(kind): str(check_count(name, value, least=least))
+        _THRESHOLDS.format(kind): str(_threshold(name, value, least))
         for kind, (name, value, least) in given.items()
         if value is not None
     }
     return pa.field(name, BlobType(), nullable, metadata or None)
+
+
+def _threshold(name: str, value: int, least: int) -> int:
+    size = check_count(name, value, least=least)
+    if size >> 64:
+        raise InvalidArgumentError(
+            f"{name} is {size}, which readers of the table could not hold.",
+            hint=f"Pass at most {2**64 - 1}.",
+            argument=name,
+        )
+    return size
 
 
 # ---- to read

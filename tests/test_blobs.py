@@ -416,3 +416,14 @@ def test_blobs_in_lists_of_the_reference_are_read(tmp_path: Path, bare: bool, la
     with pytest.raises(UnsupportedTypeError, match="blobs inside of lists cannot be written"):
         ours.update({"id": "id + 1"})
     assert lk.dataset(tmp_path).version == 1
+
+
+@pytest.mark.parametrize("which", ["inline", "dedicated", "pack_file"])
+def test_thresholds_have_64_bits(which: str) -> None:
+    name = f"{which}_size_threshold"
+    most = {name: 2**64 - 1}
+    assert lk.blob_field("b", **most).metadata == lance.blob_field("b", **most).metadata
+    with pytest.raises(OverflowError):
+        lance.blob_field("b", **{name: 2**64})
+    with pytest.raises(InvalidArgumentError, match=f"{name} is {2**64}, which readers"):
+        lk.blob_field("b", **{name: 2**64})
