@@ -179,7 +179,7 @@ def _threshold(name: str, value: int, least: int) -> int:
     size = check_count(name, value, least=least)
     if size >> 64:
         raise InvalidArgumentError(
-            f"{name} is {size}, which readers of the table could not hold.",
+            f"{name} is {size}, which does not fit into 64 bits.",
             hint=f"Pass at most {2**64 - 1}.",
             argument=name,
         )
