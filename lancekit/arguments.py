@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from lancekit.checked import is_flag, is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
@@ -14,12 +14,16 @@ __all__ = [
     "check_count",
     "check_flag",
     "check_hints",
+    "check_items",
     "check_list",
     "check_mapping",
     "check_names",
     "check_place",
     "refuse",
+    "refuse_more",
 ]
+
+T = TypeVar("T")
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
@@ -53,6 +57,16 @@ def refuse(method: str, **arguments: Any) -> None:
                 method=method,
                 argument=name,
             )
+
+
+def refuse_more(
+    method: str, arguments: Iterable[str], hint: str = "Leave the argument out."
+) -> None:
+    """Raise ``InvalidArgumentError`` for arguments that a method only takes to do nothing."""
+    for name in arguments:
+        raise InvalidArgumentError(
+            f"{method}({name}=...) is not offered.", hint=hint, method=method, argument=name
+        )
 
 
 def check_count(name: str, value: Any, *, least: int = 0) -> int:
@@ -150,6 +164,17 @@ def check_list(name: str, value: Any, of: str) -> list[Any]:
             f"{name} is {shown(value)}.", hint=f"Pass a list of {of}.", argument=name
         )
     return list(value)
+
+
+def check_items(name: str, value: Any, kind: type[T], of: str) -> list[T]:
+    """Return a list of things of one class; ``InvalidTypeError`` if it is anything else."""
+    listed = check_list(name, value, of)
+    for item in listed:
+        if not isinstance(item, kind):
+            raise InvalidTypeError(
+                f"{name} holds {shown(item)}.", hint=f"Pass a list of {of}.", argument=name
+            )
+    return listed
 
 
 def check_names(argument: str, names: Any) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from lancekit.arguments import check_count, check_place
+from lancekit.arguments import check_count, check_place, refuse_more
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.frames import check_blob_mode, pandas_frame
@@ -93,12 +93,8 @@ def _insert(ds: LanceDataset, given: Arguments) -> Explanation:
         )
     kwargs = dict(given.get("kwargs", {}))
     schema = kwargs.pop("schema", None)
-    for name in kwargs:
-        raise InvalidArgumentError(
-            f"explain.insert({name}=...) is not offered.",
-            hint="It changes nothing of what can be told before the rows are written.",
-            argument=name,
-        )
+    why = "It changes nothing of what can be told before the rows are written."
+    refuse_more("explain.insert", kwargs, why)
     return explain_write(ds._snapshot, given["data"], mode, schema)
 
 
@@ -134,8 +130,7 @@ def _restore(ds: LanceDataset, _given: Arguments) -> Explanation:
 
 
 def _fork(ds: LanceDataset, given: Arguments, operation: str, note: str) -> Explanation:
-    for name in given.get("kwargs", {}):
-        raise InvalidArgumentError(f"{operation}({name}=...) is not offered.", argument=name)
+    refuse_more(operation, given.get("kwargs", {}))
     where = given["branch"] if "branch" in given else check_place(given["target_path"])
     reference = given["reference"]
     start = ds.version if reference is None else reference

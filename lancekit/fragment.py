@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.arguments import check_count, check_flag, check_hints, check_list, check_place, refuse
+from lancekit.arguments import (
+    check_count,
+    check_flag,
+    check_hints,
+    check_items,
+    check_list,
+    check_place,
+    refuse,
+)
 from lancekit.checked import checked_methods
 from lancekit.commit.evidence import listed
 from lancekit.commit.line import Line, check_same_place, open_line
@@ -323,15 +331,8 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
 
 def sources_of(fragments: Any) -> list[FragmentSource]:
     """Return where the rows of a dataset's fragments are; ``InvalidTypeError`` if they are none."""
-    chosen = check_list("fragments", fragments, "fragments of this dataset")
-    for fragment in chosen:
-        if not isinstance(fragment, LanceFragment):
-            raise InvalidTypeError(
-                f"fragments holds {shown(fragment)}.",
-                hint="Pass fragments of this dataset, of get_fragments().",
-                argument="fragments",
-            )
-    return [fragment.source for fragment in chosen]
+    of = "fragments of this dataset, of get_fragments()"
+    return [fragment.source for fragment in check_items("fragments", fragments, LanceFragment, of)]
 
 
 def write_fragments(

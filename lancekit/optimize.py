@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from lancekit.arguments import check_list
+from lancekit.arguments import check_items, refuse_more
 from lancekit.checked import checked_methods, from_text
 from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import UpdateConfig, UpdateMap
 from lancekit.legible import shown
@@ -158,13 +158,13 @@ class DatasetOptimizer(PartOfPylance):
         >>> [version.version for version in ds.versions()]
         [3, 4]
         """
-        _no_more("enable_auto_cleanup", kwargs)
+        refuse_more("enable_auto_cleanup", kwargs)
         settings = auto_cleanup_settings(auto_cleanup_config)
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
     def disable_auto_cleanup(self, **kwargs: Any) -> None:
         """Remove all settings of automatic cleanup from the table's config; the handle moves."""
-        _no_more("disable_auto_cleanup", kwargs)
+        refuse_more("disable_auto_cleanup", kwargs)
         settings = dict.fromkeys(SETTINGS)
         self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
 
@@ -313,13 +313,9 @@ class Compaction:
         InvalidArgumentError
             The tasks were planned on different versions.
         """
-        results = check_list("rewrites", rewrites, "results of tasks")
-        for result in results:
-            if not isinstance(result, RewriteResult):
-                raise InvalidTypeError(
-                    f"rewrites holds {shown(result)}.",
-                    hint="Pass what CompactionTask.execute gave.",
-                )
+        results = check_items(
+            "rewrites", rewrites, RewriteResult, "what CompactionTask.execute gave"
+        )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
             _parsed(snapshot, options)
@@ -328,14 +324,6 @@ class Compaction:
             return landed, measure(results, landed.version)
 
         return dataset._move(change)
-
-
-def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
-    """Refuse arguments that pylance takes and does nothing with."""
-    for name in kwargs:
-        raise InvalidArgumentError(
-            f"{method}({name}=...) is not offered.", hint="Leave it out.", argument=name
-        )
 
 
 def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapshot:

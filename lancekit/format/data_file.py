@@ -13,6 +13,7 @@ from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.legible import shown
 
 __all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]
 
@@ -152,7 +153,7 @@ class _RowSequence:
             The sequence lies in a file of its own, which no release writes.
         """
         if cls.key not in values:
-            raise InvalidArgumentError(f"A sequence of rows has to be inline, not {values!r:.80}.")
+            raise InvalidArgumentError(f"A sequence of rows has to be inline, not {shown(values)}.")
         return cls(bytes(values[cls.key]))
 
     def json(self) -> str:

@@ -30,6 +30,7 @@ from lancekit.format.logical_types import (
 from lancekit.format.marks import is_set
 from lancekit.format.pb import schema_pb2 as pb
 from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.legible import shown
 
 __all__ = [
     "PRIMARY_KEY",
@@ -263,7 +264,7 @@ def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
         return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"The metadata of a schema is text, not {error.object!r:.80}.",
+            f"The metadata of a schema is text, not {shown(error.object)}.",
             hint="Encode bytes as text first, with base64 for instance.",
         ) from error
 

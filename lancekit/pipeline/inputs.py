@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.format.extensions import stored_batch, stored_schema
 from lancekit.format.schema import check_column_name
+from lancekit.legible import shown
 from lancekit.pipeline._value_casts import LossError
 from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.frames import frame_columns, series_array
@@ -172,7 +173,7 @@ def _from_columns(data: Mapping[str, Any], asked: _Asked) -> pa.RecordBatchReade
     for name in data:
         if not isinstance(name, str):
             raise InvalidTypeError(
-                f"a column is called {name!r:.60}.", hint="Pass the names of columns as text."
+                f"a column is called {shown(name)}.", hint="Pass the names of columns as text."
             )
         check_column_name(name)
     arrays = {name: _column(name, data[name], asked.guide(name)) for name in data}
@@ -190,7 +191,7 @@ def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     except LossError as loss:
         raise SchemaMismatchError(
             f"the values of {name!r} do not make a column: "
-            f"{loss.value!r:.100} in row {loss.index} {loss.reason}.",
+            f"{shown(loss.value)} in row {loss.index} {loss.reason}.",
             hint="Bring the values of a column to one type.",
             column=name,
             row=loss.index,
@@ -207,7 +208,7 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     if isinstance(values, str | bytes):
-        raise TypeError(f"{values!r:.60} is one value")
+        raise TypeError(f"{shown(values)} is one value")
     if isinstance(values, _loaded_type("pandas", "Series")):
         return series_array(values, guide)
     if isinstance(values, np.ndarray):
@@ -327,7 +328,7 @@ def checked_schema(schema: Any) -> pa.Schema | None:
         return None
     if not isinstance(schema, pa.Schema):
         raise InvalidTypeError(
-            f"schema is {schema!r:.80}.", hint="Pass a pyarrow schema.", argument="schema"
+            f"schema is {shown(schema)}.", hint="Pass a pyarrow schema.", argument="schema"
         )
     repeated = [name for name, times in Counter(schema.names).items() if times > 1]
     if repeated:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.legible import shown
 from lancekit.pipeline._cast_rules import cast_array, find_rule
 from lancekit.pipeline._python_classes import MIXED, class_name, family_of
 from lancekit.pipeline._python_times import date_array, moment_array, span_array, time_array
@@ -128,7 +129,7 @@ def _mixed(values: Sequence[Any]) -> LossError:
     for at, value in enumerate(values):
         families |= set() if value is None else {_family(value)}
         if len(families) > 1 and frozenset(families) not in MIXED:
-            what = f"is of class {class_name(value)}, and {known!r:.60} of class"
+            what = f"is of class {class_name(value)}, and {shown(known)} of class"
             return LossError(at, value, f"{what} {class_name(known)}")
     raise AssertionError("the values are of one family")
 

@@ -330,7 +330,7 @@ class Scan:
         """
         schema = self.request.schema
         whole = self.request.predicate is None and not self.offset and self.limit is None
-        parts = [source.num_rows for source in self.sources]
+        parts = (source.num_rows for source in self.sources)
         most = min(self.request.batch_rows, _MOST_ROWS)
         for table in cut_at(self.tables(), parts) if whole else self.tables():
             for batch in combined(table).to_batches(max_chunksize=most):
