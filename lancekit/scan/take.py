@@ -84,7 +84,7 @@ def take_rows(
         outputs = plan_columns(schema, columns)
     else:
         names = column_names(columns)
-        schema = _narrowed(schema, list(dict.fromkeys(names)), sources)
+        schema = _narrowed(schema, list(dict.fromkeys(names)), _holding(sources, ends, positions))
         outputs = plan_columns(schema, list(dict.fromkeys(map(top_of, names))))
         found = _take(sources, ends, outputs, positions, schema)
         return _with_repeats(found, names)
@@ -103,7 +103,10 @@ def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:
 def _narrowed(
     schema: LanceSchema, paths: Sequence[str], sources: Sequence[FragmentSource]
 ) -> LanceSchema:
-    """Return a schema whose columns hold only what the paths lead to, unless a file packs them."""
+    """Return a schema whose columns hold only what the paths lead to, unless a file packs them.
+
+    ``sources`` are those that are read: a version may have very many more.
+    """
     below: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
         top, *rest = parse_path(path)
@@ -118,6 +121,16 @@ def _narrowed(
     return replace(schema, fields=tuple(map(narrowed, schema.fields)))
 
 
+def _holding(
+    sources: Sequence[FragmentSource],
+    ends: npt.NDArray[np.int64],
+    positions: npt.NDArray[np.int64],
+) -> list[FragmentSource]:
+    """Return the fragments that hold rows."""
+    owners = np.unique(np.searchsorted(ends, positions, side="right"))
+    return [sources[at] for at in owners.tolist()]
+
+
 def _take(
     sources: Sequence[FragmentSource],
     ends: npt.NDArray[np.int64],
@@ -129,8 +142,7 @@ def _take(
     if not outputs:
         return rows_without_columns(len(positions))
     wanted, inverse = np.unique(positions, return_inverse=True)
-    owners = np.searchsorted(ends, wanted, side="right")
-    found_in = [replace(sources[at], schema=seen_as) for at in np.unique(owners).tolist()]
+    found_in = [replace(source, schema=seen_as) for source in _holding(sources, ends, wanted)]
     parts = []
     for group in together(found_in, _MOST_ROWS):
         last = group[-1].first_row + group[-1].fragment.num_rows

@@ -111,6 +111,15 @@ def test_paths_that_lead_nowhere(both, path: str) -> None:
         both[1].to_table(columns=[path])
 
 
+def test_take_of_a_part_looks_at_no_other_fragment(tmp_path) -> None:
+    rows = [{"s": {"x": i, "y": str(i)}} for i in range(30)]
+    lk.write_dataset(rows, tmp_path, max_rows_per_file=1)
+    ds = lk.dataset(tmp_path)
+    assert ds.take([5, 7], columns=["s.x"]).to_pylist() == [{"s": {"x": 5}}, {"s": {"x": 7}}]
+    fragments: Any = ds._snapshot.manifest.fragments
+    assert set(fragments._decoded) == {5, 7}
+
+
 def test_mistakes_are_named(both) -> None:
     _, ours = both
     with pytest.raises(ColumnNotFoundError, match=r"Did you mean .s\.x."):
