@@ -223,7 +223,7 @@ def checked(function: F) -> F:
     Examples
     --------
     >>> @checked
-    ... def double(number: "int"): return 2 * number
+    ... def double(number: int): return 2 * number
     >>> double("4")
     Traceback (most recent call last):
     lancekit.errors.InvalidTypeError: number is '4'. Pass a whole number.

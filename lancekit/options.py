@@ -106,7 +106,7 @@ class Options:
         "URI prefixes of datasets whose own settings of automatic cleanup are followed.",
     )
     page_memory_bytes: int = _option(
-        1 << 28,
+        1 << 29,
         _count,
         "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
     )

@@ -340,8 +340,9 @@ def checked_schema(schema: Any) -> pa.Schema | None:
 
 def _in_stored_form(reader: pa.RecordBatchReader) -> pa.RecordBatchReader:
     """Replace extension types by their storage types, which is what the other rooms work on."""
-    schema = stored_schema(reader.schema)
-    if schema is reader.schema:
+    given = reader.schema  # each time another object
+    schema = stored_schema(given)
+    if schema is given:
         return reader
     batches = (stored_batch(batch, schema) for batch in reader)
     return pa.RecordBatchReader.from_batches(schema, batches)

@@ -32,7 +32,7 @@ from tests.support.patience import at_most
 __all__ = ["BOMBS", "READS", "Bomb", "file_of", "plant", "zstd_frame"]
 
 #: Address space beyond what the program has when it begins: a few pages of 256 MiB.
-EXTRA_BYTES = 3 << 29
+EXTRA_BYTES = 5 << 29
 SECONDS = 60
 HUGE = 1 << 40
 #: The most rows of a fragment.

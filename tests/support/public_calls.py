@@ -106,6 +106,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.index_columns": lambda ds, _: ds.index_columns,
     "LanceDataset.lance_schema": lambda ds, _: _shown(ds.lance_schema),
     "LanceDataset.latest_version": lambda ds, _: ds.latest_version,
+    "LanceDataset.list_indices": lambda ds, _: ds.list_indices(),
     "LanceDataset.max_field_id": lambda ds, _: ds.max_field_id,
     "LanceDataset.metadata": lambda ds, _: ds.metadata,
     "LanceDataset.read_transaction": lambda ds, _: _shown(ds.read_transaction(1)),
