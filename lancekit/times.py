@@ -54,4 +54,11 @@ def _aware(moment: Any) -> datetime:
             f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
             "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)"
         )
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # pandas' NaT, and hours before the year 1
+        raise InvalidArgumentError(
+            f"asof={shown(moment)} is no time of UTC's calendar.",
+            hint='Write it like "2026-03-01 12:00:00+00:00".',
+            asof=moment,
+        ) from error

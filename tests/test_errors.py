@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import lance
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -200,6 +201,14 @@ def test_pinned_handles_refuse_writes(tmp_path) -> None:
     ):
         with pytest.raises(errors.ReadOnlyError, match="pinned to version 1"):
             write()
+
+
+@pytest.mark.filterwarnings("ignore:asof=")
+@pytest.mark.parametrize("moment", [datetime(1, 1, 1, tzinfo=timezone(timedelta(hours=9))), pd.NaT])
+def test_a_time_of_no_calendar_is_refused(tmp_path, moment: datetime) -> None:
+    lk.write_dataset(ROWS, tmp_path / "d")
+    with pytest.raises(errors.InvalidArgumentError, match="asof="):
+        lk.dataset(tmp_path / "d", asof=moment)
 
 
 def test_a_naive_time_is_local_and_warns(tmp_path) -> None:

@@ -16,7 +16,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
 from lancekit.format.extensions import stored_batch, stored_schema
 from lancekit.format.schema import check_column_name
 from lancekit.legible import shown
@@ -158,6 +163,17 @@ def _of_one_schema(
         yield batch
 
 
+def _from_polars(frame: Any) -> pa.RecordBatchReader:
+    for name, kind in frame.schema.items():
+        if str(kind) == "Object":  # Arrow is given the addresses of the objects
+            raise UnsupportedTypeError(
+                f"column {name!r} of the Polars frame holds Python objects.",
+                hint="Cast it to one of Polars' own types, or pass frame.to_dicts().",
+                column=name,
+            )
+    return frame.to_arrow().to_reader()
+
+
 def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
     if data and all(isinstance(row, Mapping) for row in data):
         names = dict.fromkeys(name for row in data for name in row)
@@ -236,8 +252,8 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]
     yield (pa.Table,), lambda data, _: data.to_reader()
     yield (pa.RecordBatch,), lambda data, _: pa.Table.from_batches([data]).to_reader()
     yield _loaded_type("pandas", "DataFrame"), _from_pandas
-    yield _loaded_type("polars", "DataFrame"), lambda data, _: data.to_arrow().to_reader()
-    yield _loaded_type("polars", "LazyFrame"), lambda data, _: data.collect().to_arrow().to_reader()
+    yield _loaded_type("polars", "DataFrame"), lambda data, _: _from_polars(data)
+    yield _loaded_type("polars", "LazyFrame"), lambda data, _: _from_polars(data.collect())
     yield _loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
     yield _loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
     yield _loaded_type("lancekit.scanner", "LanceScanner"), _from_scanner

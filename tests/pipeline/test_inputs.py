@@ -10,7 +10,12 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 import pytest
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    SchemaMismatchError,
+    UnsupportedTypeError,
+)
 from lancekit.pipeline.inputs import as_reader, is_replayable, is_spark_dataframe, replayable
 
 TABLE = pa.table({"x": [1, 2, 3], "s": ["a", None, "c"]})
@@ -306,3 +311,18 @@ def test_importing_loads_no_frame_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_objects_of_polars_are_not_taken_for_their_addresses():
+    frame = pl.DataFrame({"a": pl.Series([object(), "text"], dtype=pl.Object)})
+    for rows in (frame, frame.lazy()):
+        with pytest.raises(
+            UnsupportedTypeError, match="'a' of the Polars frame holds Python objects"
+        ):
+            as_reader(rows)
+
+
+def test_a_reader_in_stored_form_stays_as_it_is():
+    json = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', None]))
+    stored = as_reader(pa.table({"j": json})).read_all()
+    assert as_reader(stored.to_reader()).read_all().equals(stored)
