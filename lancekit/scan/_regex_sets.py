@@ -102,6 +102,8 @@ def of_property(name: str) -> str | None:
                 return r"\p{Lu}\p{Ll}\p{Lt}"
             case "c" | "other":
                 return complement(_VISIBLE)
+            case "cs" | "surrogate":
+                return None  # no text has any, and the reference knows none
             case "cn" | "unassigned":
                 return complement(_ASSIGNED)
     if kind == "" and plain in ("any", "assigned", "ascii"):

@@ -254,6 +254,7 @@ def test_flags_are_as_in_the_reference(flags, reference):
         ("(?=a)", "look-around, which no engine of linear time has"),
         (r"(a)\1", "a back reference, which no engine of linear time has"),
         (r"\p{Emoji}", r"general categories \(Lu\) and scripts \(Greek\) are offered"),
+        (r"\p{Cs}", r"general categories \(Lu\) and scripts \(Greek\) are offered"),
         (r"\<a", "a half border of a word, which is not offered"),
         ("a{1001}", "more than 1000 repetitions"),
         ("(?:a{500}){3}", "is too large for the engine"),
