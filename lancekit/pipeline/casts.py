@@ -21,6 +21,7 @@ from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.marks import BLOB
 from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, LossError, cast_array, find_rule
+from lancekit.scan.widths import nulls_of
 
 __all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast", "with_new_blobs"]
 
@@ -144,7 +145,7 @@ class CastPlan:
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field, first_row: int) -> pa.Array:
         at = batch.schema.get_field_index(field.name)
-        values = pa.nulls(batch.num_rows, field.type) if at < 0 else batch.column(at)
+        values = nulls_of(field, batch.num_rows) if at < 0 else batch.column(at)
         if self.first is not None and at >= 0:
             values = self.first._cast(values, self.first.target.field(field.name), first_row)
         return self._cast(values, field, first_row)

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.columns import repacked
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceField
-from lancekit.options import options
-from lancekit.scan.widths import value_bytes
+from lancekit.scan.widths import nulls_of
 
 __all__ = ["as_stored", "columns_of_files", "joined", "stored_part"]
 
@@ -84,24 +83,10 @@ def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa
     """Return a field of which each part is in one file; what no file has is null."""
     kind = field.to_arrow().type
     if not parts:
-        return pa.chunked_array([_nulls(field, rows)])
+        return pa.chunked_array([nulls_of(field.to_arrow(), rows)])
     if len(parts) == 1 and parts[0].type.equals(kind):
         return parts[0]
     return pa.chunked_array([_join(field, [part.combine_chunks() for part in parts])], kind)
-
-
-def _nulls(field: LanceField, rows: int) -> pa.Array:
-    """Return what no file has; a schema can say of any field that its values are huge."""
-    kind = field.to_arrow().type
-    each = value_bytes(kind)
-    if rows and each > options.page_memory_bytes:
-        raise CorruptFileError(
-            f"One value of column {field.name!r} of {kind} takes {each} bytes; no file has any.",
-            hint="Read the other columns; if the column is known to be well, raise "
-            "lancekit.options.page_memory_bytes.",
-            column=field.name,
-        )
-    return pa.nulls(rows, kind)
 
 
 def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
@@ -115,7 +100,7 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         if held:
             children.append(_join(child, [part.field(child.name) for part in held]))
         else:
-            children.append(_nulls(child, len(parts[0])))
+            children.append(nulls_of(child.to_arrow(), len(parts[0])))
     fields = [child.to_arrow() for child in field.children]
     return pa.StructArray.from_arrays(children, fields=fields, mask=parts[0].is_null())
 

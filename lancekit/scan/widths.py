@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["value_bytes"]
+from lancekit.errors import CorruptFileError
+from lancekit.options import options
+
+__all__ = ["nulls_of", "value_bytes"]
 
 #: assumed bytes of a value of variable length
 _VARIABLE_BYTES = 64
@@ -29,3 +32,23 @@ def value_bytes(kind: pa.DataType) -> int:
         return max(int(kind.bit_width) // 8, 1)
     except ValueError:
         return _VARIABLE_BYTES
+
+
+def nulls_of(field: pa.Field, rows: int) -> pa.Array:
+    """Return the nulls of a column that nobody has values of.
+
+    Raises
+    ------
+    CorruptFileError
+        One of them would take more than a page may: a schema can say so of any field.
+    """
+    each = value_bytes(field.type)
+    if rows and each > options.page_memory_bytes:
+        raise CorruptFileError(
+            f"One value of column {field.name!r} of {field.type} takes {each} bytes, and there "
+            "are none.",
+            hint="Leave the column alone; if it is known to be well, raise "
+            "lancekit.options.page_memory_bytes.",
+            column=field.name,
+        )
+    return pa.nulls(rows, field.type)
