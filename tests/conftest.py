@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -36,6 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # A session costs seconds and most of a gigabyte: one worker runs all tests that need one.
     for item in items:
+        # `make torture` selects by the mark: a long form without it would never be run
+        asked = inspect.signature(item.function).parameters if hasattr(item, "function") else ()
+        if "whole" in asked and not item.get_closest_marker("torture"):
+            raise pytest.UsageError(
+                f"{item.nodeid} takes `whole`: mark it with pytest.mark.torture"
+            )
         if item.get_closest_marker("over_connect"):
             item.add_marker(pytest.mark.xdist_group("connect"))
         elif item.get_closest_marker("spark") or item.get_closest_marker("notebook"):

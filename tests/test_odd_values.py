@@ -112,6 +112,7 @@ def _try(place: Place, name: str, parameter: inspect.Parameter, odd: str) -> str
     return f"{name}({parameter.name}={odd}): {told}" if told else ""
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("name", NAMES)
 def test_what_leaves_is_lancekits_own(place: Place, name: str, whole: bool) -> None:
     with _closed(getattr(call := NAMES[name](place), "__self__", None)):

@@ -147,6 +147,7 @@ def test_one_query_has_one_time():
     assert wanted.now < again.now
 
 
+@pytest.mark.torture
 def test_random_conditions(whole):
     """Rows never differ; a refusal does where an answer would need a number too large for it."""
     for seed in range(1500 if whole else 12):

@@ -73,6 +73,7 @@ def answer(sql: str) -> object:
         return error.context.get("position")
 
 
+@pytest.mark.torture
 def test_lifted_or_parsed_it_is_the_same(monkeypatch, whole):
     random, found = Random(11), 0
     for _ in range(20_000 if whole else 700):

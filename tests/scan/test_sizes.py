@@ -113,6 +113,7 @@ FORMS = [
 ]
 
 
+@pytest.mark.torture
 def test_odd_values_get_an_answer_or_our_own_error(whole):
     random, forms = Random(7), list(FORMS)
     for name, function in FUNCTIONS.items():
