@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from lancekit.commit.clones import deep_clone, shallow_clone
@@ -11,6 +12,7 @@ from lancekit.commit.index_upkeep import retained
 from lancekit.commit.memwal import advanced
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
+from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceField, LanceSchema, with_field_metadata
 
 __all__ = [
@@ -93,7 +95,7 @@ def update_config(draft: Draft, operation: ops.UpdateConfig) -> Built:
     """Change config, table metadata, schema metadata and field metadata."""
     manifest, changes = draft.manifest, operation.normalised()
     config, table = changes.config_updates, changes.table_metadata_updates
-    schema = _with_field_metadata(manifest.schema, changes, has_rows=bool(manifest.fragments))
+    schema = _with_field_metadata(manifest.schema, changes, manifest.fragments)
     if changes.schema_metadata_updates is not None:
         schema = replace(schema, metadata=changes.schema_metadata_updates.apply(schema.metadata))
     return draft.built(
@@ -106,7 +108,7 @@ def update_config(draft: Draft, operation: ops.UpdateConfig) -> Built:
 
 
 def _with_field_metadata(
-    schema: LanceSchema, changes: ops.UpdateConfig, *, has_rows: bool
+    schema: LanceSchema, changes: ops.UpdateConfig, fragments: Iterable[Fragment]
 ) -> LanceSchema:
     updates = changes.field_metadata_updates
     known = {f.id for f in schema.walk()}
@@ -122,7 +124,7 @@ def _with_field_metadata(
         update = updates.get(field.id)
         if update is not None:
             marked = with_field_metadata(field, update.apply(field.metadata))
-            check_marks(field, marked, has_rows=has_rows)
+            check_marks(field, marked, fragments)
             field = marked
         return field if children == field.children else replace(field, children=children)
 

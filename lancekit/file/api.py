@@ -21,8 +21,10 @@ from lancekit.file.metadata import (
 )
 from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows, parse_rows
+from lancekit.file.writable import check_new_marks
 from lancekit.file.writer import PAGE_BYTES, STORAGE_VERSIONS, FileWriter
 from lancekit.format.paths import parse_path, pruned
+from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, without_secrets
 from lancekit.storage import Store, open_store
 
@@ -278,6 +280,7 @@ class LanceFileWriter:
             page = min((limit for limit in limits if limit), default=PAGE_BYTES)
             sink = self._store.create_over(self._name)
             try:
+                check_new_marks(LanceSchema.from_arrow(schema))
                 self._writer = FileWriter(sink, schema, version=version, max_page_bytes=page)
             except BaseException:
                 sink.abort()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -15,8 +15,10 @@ __all__ = [
     "FileColumn",
     "file_column",
     "file_columns",
+    "in_one_column",
     "owner_paths",
     "owning_fields",
+    "packed_where",
     "repacked",
     "settled",
 ]
@@ -59,15 +61,20 @@ def _shares_a_column(field: LanceField) -> bool:
     return is_blob(marks) or (field.logical_type == "struct" and is_packed(marks))
 
 
+def packed_where(schema: LanceSchema, packs: Callable[[Metadata], bool]) -> LanceSchema:
+    """Return a schema whose structs are marked as packed where ``packs`` says so."""
+    return replace(schema, fields=tuple(_settled(field, packs) for field in schema.fields))
+
+
 def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema:
     """Return a file's own schema with the marks of packed structs that its columns go by.
 
     Writers do not agree on what a mark must say; how many columns there are tells.
     """
     for packs in PACKINGS:
-        fields = tuple(_settled(field, packs) for field in schema.fields)
-        if columns == sum(1 for field in fields for _ in owning_fields(field, version)):
-            return replace(schema, fields=fields)
+        found = packed_where(schema, packs)
+        if columns == sum(1 for field in found.fields for _ in owning_fields(field, version)):
+            return found
     return schema
 
 
@@ -83,6 +90,12 @@ def repacked(field: LanceField, *, packed: bool) -> LanceField:
         return field
     plain = {key: value for key, value in marks.items() if key not in PACKED}
     return replace(field, metadata={**plain, PACKED[0]: "true"} if packed else plain)
+
+
+def in_one_column(field: LanceField, ids: Collection[int]) -> bool:
+    """Return whether a file that has columns for ``ids`` has a leaf, packed struct or blob."""
+    below = (part.id for child in field.children for part in child.walk())
+    return field.id in ids and all(part not in ids for part in below)
 
 
 def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileColumn, ...]:

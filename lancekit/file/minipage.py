@@ -12,7 +12,7 @@ from lancekit.file.chunks import Part, chunk_counts, interleave
 from lancekit.file.compression import compressor
 from lancekit.file.memory import Bytes, Ints, starts_of
 from lancekit.file.messages21 import flat, general
-from lancekit.format.marks import option
+from lancekit.format.marks import COMPRESSION_LEVEL, level, option
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = [
@@ -84,10 +84,9 @@ class Request:
     def scheme(self) -> tuple[str, int | None] | None:
         """The general compression that the column's metadata asks for, with its level."""
         name = self.option("compression")
-        level = self.option("compression-level")
         if name not in {"lz4", "zstd"}:
             return None
-        return name, int(level) if level else None
+        return name, level(self.options.get(COMPRESSION_LEVEL, ""))
 
 
 def chunk_size(

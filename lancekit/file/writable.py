@@ -15,11 +15,18 @@ from lancekit.file.leaves import is_whole
 from lancekit.file.plain import byte_width, is_variable, string_buffers
 from lancekit.file.raw import is_text
 from lancekit.format.logical_types import may_be_category
-from lancekit.format.marks import unclear_packing, unknown_choices
-from lancekit.format.schema import LanceField
+from lancekit.format.marks import COMPRESSION_LEVEL, level, unclear_packing, unknown_choices
+from lancekit.format.paths import show_path
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
 
-__all__ = ["check_field", "check_packed", "check_text", "too_many_categories"]
+__all__ = [
+    "check_field",
+    "check_new_marks",
+    "check_packed",
+    "check_text",
+    "too_many_categories",
+]
 
 #: The widest row of booleans of which eight still fit into a chunk of 2.1.
 _MAX_BOOLEANS = 8192
@@ -27,23 +34,24 @@ _MAX_BOOLEANS = 8192
 #: The longest row of a packed struct of which eight still fit into a chunk of 2.1.
 _MAX_PACKED = 4080
 
-_LEVEL = "lance-encoding:compression-level"
-
 _NEWER = "Use data_storage_version 2.2, or another type."
 
 
 def check_field(field: LanceField, version: str) -> None:
     """Raise unless columns of a field can be written in a version.
 
+    Marks that ask for an encoding that nobody knows are not looked at: a table that has them is
+    written on, without what they ask for.
+
     Raises
     ------
     UnsupportedTypeError
         No reader could read them.
     InvalidArgumentError
-        A mark has a value that is not known, or of which readers do not agree.
+        A struct is packed for some readers and not for others.
     """
-    for part in field.walk():
-        _check_marks(part)
+    if version != "2.0":  # whose readers all read structs packed that may be
+        _check_packing(field, (field.name,))
     for problem, hint in _problems(field, version, ()):
         raise UnsupportedTypeError(
             f"Column {field.name!r}: {problem} cannot be written to files of version {version}.",
@@ -54,20 +62,49 @@ def check_field(field: LanceField, version: str) -> None:
         )
 
 
-def _check_marks(field: LanceField) -> None:
-    for key, value, choice in unknown_choices(field.metadata):
-        _refuse_mark(field, key, value, "is not known", f"Choose {', '.join(choice.values)}.")
-    level = field.metadata.get(_LEVEL, "0")
-    if not level.removeprefix("-").isdecimal():
-        _refuse_mark(field, _LEVEL, level, "is not known", "Levels are numbers.")
+def _check_packing(field: LanceField, path: tuple[str, ...] | None) -> None:
+    """Raise if releases do not agree whether a struct is packed.
+
+    What is in a list has no ``path``, and goes by its id.
+    """
+    is_struct = field.logical_type == "struct"
     unclear = unclear_packing(field.metadata)
-    if field.logical_type == "struct" and unclear is not None:
-        problem = "means packed to some releases of the reference, and nothing to others"
-        _refuse_mark(field, *unclear, problem, "Write 'true', or leave out the mark.")
+    if is_struct and unclear is not None:
+        key, value = unclear
+        place = field.id if path is None else show_path(path)
+        packed, plain = (
+            f"ds.update_field_metadata({ {place: {key: mark}} })" for mark in ("true", None)
+        )
+        raise _refused_mark(
+            field,
+            key,
+            value,
+            "means packed to some releases of the reference, and nothing to others",
+            "Write 'true', or leave out the mark. In a dataset that has it, what its files hold "
+            f"decides: {packed} or {plain}; the wrong one of them is refused.",
+        )
+    for child in field.children:
+        _check_packing(child, (*path, child.name) if is_struct and path else None)
 
 
-def _refuse_mark(field: LanceField, key: str, value: str, problem: str, hint: str) -> None:
-    raise InvalidArgumentError(
+def check_new_marks(schema: LanceSchema) -> None:
+    """Raise ``InvalidArgumentError`` if marks of columns that are new have values nobody knows."""
+    for part in schema.walk():
+        for key, value, choice in unknown_choices(part.metadata):
+            hint = f"Choose {', '.join(choice.values)}, or leave out the mark."
+            raise _refused_mark(part, key, value, "is not known", hint)
+        number = part.metadata.get(COMPRESSION_LEVEL, "0")
+        if level(number) is None:
+            hint = "Levels are numbers."
+            raise _refused_mark(part, COMPRESSION_LEVEL, number, "is not known", hint)
+    for field in schema.fields:
+        _check_packing(field, (field.name,))
+
+
+def _refused_mark(
+    field: LanceField, key: str, value: str, problem: str, hint: str
+) -> InvalidArgumentError:
+    return InvalidArgumentError(
         f"Column {field.name!r} has {key}={shown(value)}, which {problem}.",
         hint=hint,
         column=field.name,

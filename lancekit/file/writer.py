@@ -15,7 +15,7 @@ from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file import blobs, encode20, encode21
 from lancekit.file.categories import Categories
 from lancekit.file.checksums import ChecksumWriter
-from lancekit.file.columns import owning_fields
+from lancekit.file.columns import owning_fields, packed_where
 from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
 from lancekit.file.leaves import (
     Leaf,
@@ -31,7 +31,7 @@ from lancekit.file.parallel import ahead
 from lancekit.file.pending import Pages, Waiting
 from lancekit.file.plain import Encoded
 from lancekit.file.writable import check_field, check_packed, check_text, too_many_categories
-from lancekit.format.marks import PACKED
+from lancekit.format.marks import PACKED, may_be_packed
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.storage.base import Sink
@@ -139,6 +139,8 @@ class FileWriter:
             raise InvalidArgumentError(f"max_page_bytes is {max_page_bytes}; it must be positive.")
         if isinstance(schema, pa.Schema):
             schema = LanceSchema.from_arrow(schema)
+        if version == "2.0":  # packed structs of 2.0 are read by all, by any word for yes
+            schema = packed_where(schema, may_be_packed)
         self._schema = schema
         self._arrow = schema.to_arrow()
         self._categories = Categories(self._arrow)

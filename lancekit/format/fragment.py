@@ -43,6 +43,7 @@ __all__ = [
     "Fragment",
     "FragmentList",
     "RowIdMeta",
+    "columns_of_files",
     "data_file_from_pb",
     "data_file_to_pb",
     "fragment_from_pb",
@@ -395,3 +396,15 @@ class FragmentList(Sequence[Fragment]):
 
     def __reduce__(self) -> tuple[object, ...]:
         return FragmentList, (self.encoded,)
+
+
+def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
+    """Return the physical columns of every file of a fragment, by the ids of their fields."""
+    return [
+        {
+            field_id: column
+            for field_id, column in zip(file.fields, file.column_indices, strict=False)
+            if column >= 0
+        }
+        for file in fragment.files
+    ]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "BLOB",
+    "COMPRESSION_LEVEL",
     "PACKED",
     "PACKINGS",
     "Choice",
@@ -18,6 +19,8 @@ __all__ = [
     "is_blob",
     "is_packed",
     "is_set",
+    "level",
+    "may_be_packed",
     "option",
     "texts",
     "unclear_packing",
@@ -31,6 +34,12 @@ PACKED = ("lance-encoding:packed", "packed")
 
 #: makes blobs of large binary values
 BLOB = "lance-encoding:blob"
+
+COMPRESSION_LEVEL = "lance-encoding:compression-level"
+
+#: no compression has levels beyond, and these fit into its arguments
+_LEVELS = 1 << 30
+_DIGITS = 12
 
 _SET = frozenset({"true", "1", "yes", "on", "y"})
 
@@ -81,11 +90,16 @@ def unclear_packing(metadata: Metadata) -> tuple[str, str] | None:
     return None if is_packed(metadata) else next(found, None)
 
 
+def may_be_packed(metadata: Metadata) -> bool:
+    """Return whether some release of the reference takes a struct for one column."""
+    return is_packed(metadata) or unclear_packing(metadata) is not None
+
+
 #: ways to tell which structs of a file are packed, the usual one first: some releases take more
 #: words for yes, some writers of 2.0 ask for the mark alone or look for none in capitals
 PACKINGS: tuple[Callable[[Metadata], bool], ...] = (
     is_packed,
-    lambda metadata: is_packed(metadata) or unclear_packing(metadata) is not None,
+    may_be_packed,
     lambda metadata: any(mark in metadata for mark in PACKED),
     lambda _: False,
 )
@@ -106,3 +120,17 @@ def unknown_choices(metadata: Metadata) -> Iterator[tuple[str, str, Choice]]:
     for key, choice in _CHOICES.items():
         if choice.strict and key in metadata and not option(metadata, key):
             yield key, metadata[key], choice
+
+
+def level(value: str) -> int | None:
+    """Return the level of a compression; ``None`` for what is no number, as in the reference.
+
+    Examples
+    --------
+    >>> level("9"), level("best")
+    (9, None)
+    """
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal()):
+        return None
+    return max(-_LEVELS, min(_LEVELS, int(value[:_DIGITS])))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import ColumnNotFoundError
-from lancekit.format.marks import is_blob, is_packed, unclear_packing
+from lancekit.format.marks import is_blob, may_be_packed
 from lancekit.format.schema import LanceField, LanceSchema, column_not_found
 
 __all__ = [
@@ -157,4 +157,4 @@ def pruned(field: LanceField, paths: Collection[Sequence[str]]) -> LanceField:
 def _is_whole(field: LanceField) -> bool:
     """Return whether a struct is, or may be, one column of a file, which is read as a whole."""
     marks = field.metadata
-    return is_blob(marks) or is_packed(marks) or unclear_packing(marks) is not None
+    return is_blob(marks) or may_be_packed(marks)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.file.writable import check_new_marks
 from lancekit.format.schema import (
     LanceField,
     LanceSchema,
@@ -205,6 +206,13 @@ def is_stream(given: Any) -> bool:
     return not (fields or isinstance(given, Mapping) or callable(given))
 
 
+def _new_fields(current: Snapshot, arrow: pa.Schema) -> LanceSchema:
+    free = current.manifest.max_field_id() + 1
+    new = LanceSchema.from_arrow(normalise_new_schema(arrow), free)
+    check_new_marks(new)
+    return new
+
+
 def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchema]:
     """Return the schema with new columns behind its own, and the new ones alone."""
     schema = current.manifest.schema
@@ -217,7 +225,7 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
                 hint="Choose another name; update() changes values.",
                 column=name,
             )
-    new = LanceSchema.from_arrow(normalise_new_schema(arrow), current.manifest.max_field_id() + 1)
+    new = _new_fields(current, arrow)
     stored = LanceSchema(new.fields)
     return replace(schema, fields=schema.fields + new.fields), stored
 
@@ -231,7 +239,7 @@ def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
                 column=field.name,
             )
     schema = current.manifest.schema
-    new = LanceSchema.from_arrow(normalise_new_schema(arrow), current.manifest.max_field_id() + 1)
+    new = _new_fields(current, arrow)
     fields = {f.name: f for f in schema.fields}
     for field in new.fields:
         fields[field.name] = _merged(fields.get(field.name), field, field.name)

@@ -21,6 +21,7 @@ from lancekit.errors import (
     InvalidArgumentError,
 )
 from lancekit.file import DEFAULT_VERSION
+from lancekit.file.writable import check_new_marks
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import ManifestNaming
@@ -230,6 +231,7 @@ def _current(line: Line) -> Snapshot | None:
 def _new_schema(rows: pa.Schema, key: Sequence[str], version: str) -> LanceSchema:
     new = normalise_new_schema(rows)
     schema = LanceSchema.from_arrow(with_new_blobs(new) if version == "2.2" else new)
+    check_new_marks(schema)
     for name in key:
         check_key_type(schema.field(name))
     if len(set(key)) != len(key):

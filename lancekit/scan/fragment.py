@@ -21,11 +21,12 @@ from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_rows import external_sequence
+from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, path_field, pick, pruned
 from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.scan.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
-from lancekit.scan.parts import as_stored, columns_of_files, joined, stored_part
+from lancekit.scan.parts import as_stored, joined, stored_part
 from lancekit.scan.rebatch import taken
 from lancekit.scan.sources import FragmentSource
 

@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
-from lancekit.file.columns import repacked
-from lancekit.format.fragment import Fragment
+from lancekit.file.columns import in_one_column, repacked
 from lancekit.format.schema import LanceField
 from lancekit.scan.widths import nulls_of
 
-__all__ = ["as_stored", "columns_of_files", "joined", "stored_part"]
+__all__ = ["as_stored", "joined", "stored_part"]
 
 
 def stored_part(
@@ -31,7 +30,7 @@ def stored_part(
     UnsupportedFeatureError
         A file holds a part of what is in a map.
     """
-    if _in_one_column(field, ids):
+    if in_one_column(field, ids):
         return None if field.id in taken else repacked(field, packed=True)
     children = [stored_part(child, ids, taken) for child in field.children]
     held = tuple(child for child in children if child is not None)
@@ -46,37 +45,16 @@ def stored_part(
     return repacked(replace(field, children=held), packed=False)
 
 
-def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
-    """Return the physical columns of every file of a fragment, by the ids of their fields."""
-    return [
-        {
-            field_id: column
-            for field_id, column in zip(file.fields, file.column_indices, strict=False)
-            if column >= 0
-        }
-        for file in fragment.files
-    ]
-
-
 def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField:
     """Return a field of which structs are marked as packed that are so in some of the files."""
     children = tuple(as_stored(child, files) for child in field.children)
-    packed = bool(children) and any(_in_one_column(field, ids) for ids in files)
+    packed = bool(children) and any(in_one_column(field, ids) for ids in files)
     field = replace(field, children=children)
     return repacked(field, packed=True) if packed else field
 
 
-def _in_one_column(field: LanceField, ids: Collection[int]) -> bool:
-    """Return whether a file that has columns for ``ids`` has a leaf, packed struct or blob."""
-    return field.id in ids and (not field.children or all(f.id not in ids for f in _below(field)))
-
-
 #: the types whose parts can be put together again
 _JOINED = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct"})
-
-
-def _below(field: LanceField) -> list[LanceField]:
-    return [below for child in field.children for below in child.walk()]
 
 
 def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:

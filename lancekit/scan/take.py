@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidTypeError, RowOutOfRangeError
+from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
 from lancekit.scan.fragment import rows_without_columns
-from lancekit.scan.parts import as_stored, columns_of_files
+from lancekit.scan.parts import as_stored
 from lancekit.scan.predicate import HIDDEN_COLUMNS
 from lancekit.scan.rebatch import taken
 from lancekit.scan.scanner import Output, column_names, plan_columns, project

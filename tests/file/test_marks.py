@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,124 @@ def test_a_mark_of_which_releases_do_not_agree_is_refused(tmp_path: Path, versio
     ds = lk.write_dataset(points({"packed": "True"}), uri, data_storage_version=version)
     with pytest.raises(lk.errors.InvalidArgumentError, match="as packed structs"):
         ds.update_field_metadata({"s": {"packed": "1"}})
+
+
+UNKNOWN = {
+    "w": {
+        "lance-encoding:compression": "ZSTD",
+        "lance-encoding:compression-level": "x",
+        "lance-encoding:dict-values-compression": "bogus",
+    },
+    "n": {"lance-encoding:structural-encoding": "bogus", "lance-encoding:bss": "bogus"},
+    "z": {"lance-encoding:compression": "zstd", "lance-encoding:compression-level": "high"},
+}
+
+
+def texts_of(rows: int, metadata: dict[str, dict[str, str]]) -> pa.Table:
+    words = pa.array([f"{n % 7} {'word' * 50}" for n in range(rows)])
+    columns = {"w": words, "n": pa.array(range(rows)), "z": words, "k": pa.array(range(rows))}
+    fields = [pa.field(n, c.type, metadata=metadata.get(n)) for n, c in columns.items()]
+    return pa.table([*columns.values()], schema=pa.schema(fields))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_table_with_marks_that_nobody_knows_is_written_on(tmp_path: Path, version: Any) -> None:
+    rows, uri = texts_of(3000, {}), str(tmp_path / "d")
+    lance.write_dataset(rows, uri, data_storage_version=version).update_field_metadata(UNKNOWN)
+    ds = lk.write_dataset(rows, uri, mode="append")
+    ds.update({"n": "n + 1"}, where="k < 10")
+    ds.merge_insert("k").when_matched_update_all().execute(rows.slice(20, 1))
+    ds.delete("k = 5")
+    ds.optimize.compact_files()
+    assert ds.schema.field("w").metadata[b"lance-encoding:compression"] == b"ZSTD"
+    theirs = lance.dataset(uri).to_table()
+    assert theirs.equals(ds.to_table())
+    want = sorted((n + (n < 10), n) for n in [*range(3000)] * 2 if n != 5)
+    assert sorted(zip(*theirs.select(["n", "k"]).to_pydict().values(), strict=True)) == want
+
+
+@pytest.mark.parametrize("word", UNCLEAR)
+def test_structs_of_20_that_may_be_packed_are(
+    tmp_path: Path, pylance4: Callable[..., Any], word: str
+) -> None:
+    uris, values = [], POINTS.to_pylist()
+    for number, marks in enumerate(packed((word,))):
+        uris.append(str(tmp_path / f"new{number}"))
+        lance.write_dataset(points(marks), uris[-1], data_storage_version="2.0")
+    for uri in uris:
+        ds = lk.write_dataset(points({}), uri, mode="append")
+        ds.update({"k": "k + 1"}, where="k = 7")
+        ds.optimize.compact_files()
+        assert ds.to_table(columns=["s.b"]).num_rows == 4
+        for read in (lk.dataset(uri).to_table(), lance.dataset(uri).to_table()):
+            assert sorted(read["s"].to_pylist(), key=str) == sorted(values * 2, key=str)
+            assert sorted(read["k"].to_pylist()) == [8, 8, 8, 8]
+    assert [len(found) for found in pylance4(READ, uris=uris)] == [4] * len(uris)
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("writer", ["14.0.2", "4.0.0"])
+def test_the_way_out_of_a_mark_of_which_releases_do_not_agree(
+    tmp_path: Path, pylance4: Callable[..., Any], version: Any, writer: str
+) -> None:
+    """No release reads both forms by it: the columns that the files have say which mark is right.
+
+    The older releases write such structs plain, the newer ones as one column.
+    """
+    uri = str(tmp_path / "0")
+    if writer == "14.0.2":
+        lance.write_dataset(points({"packed": "1"}), uri, data_storage_version=version)
+    else:
+        pylance4(
+            WRITE,
+            values=POINTS.to_pylist(),
+            metadata=[{"packed": "1"}],
+            version=version,
+            folder=str(tmp_path),
+        )
+    ds = lk.dataset(uri)
+    with pytest.raises(lk.errors.InvalidArgumentError, match="packed='1'") as refused:
+        lk.write_dataset(points({}), uri, mode="append")
+    lines = re.findall(r"ds\.update_field_metadata\(\{.*?\}\}\)", str(refused.value.hint))
+    one_column, plain = lines
+    right, wrong = (one_column, plain) if writer == "14.0.2" else (plain, one_column)
+    with pytest.raises(lk.errors.InvalidArgumentError, match=r"stored as packed structs; they"):
+        eval(wrong, {"ds": ds})
+    eval(right, {"ds": ds})
+    lk.write_dataset(points({}), uri, mode="append")
+    ds.checkout_latest()
+    ds.optimize.compact_files()
+    want = POINTS.to_pylist() * 2
+    assert ds.to_table()["s"].to_pylist() == want
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == want
+    assert pylance4(READ, uris=[uri]) == [want]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_a_packed_mark_that_no_file_follows_can_be_taken_off(tmp_path: Path, version: Any) -> None:
+    uri = str(tmp_path / "d")
+    theirs = lance.write_dataset(points({}), uri, data_storage_version=version)
+    theirs.update_field_metadata({"s": {"packed": "true"}})
+    ds = lk.dataset(uri)
+    ds.update_field_metadata({"s": {"packed": None}})
+    assert lance.dataset(uri).to_table()["s"].to_pylist() == POINTS.to_pylist()
+    with pytest.raises(lk.errors.InvalidArgumentError, match="not stored as packed structs; they"):
+        ds.update_field_metadata({"s": {"packed": "true"}})
+    with pytest.raises(lk.errors.InvalidArgumentError, match="packed='yes' says"):
+        ds.update_field_metadata({"s": {"packed": "yes"}})
+
+
+def test_a_mark_within_lists_is_found_by_its_id(tmp_path: Path) -> None:
+    item = points({"packed": "1"}).schema.field("s")
+    values = pa.array([[POINTS[0].as_py()]], pa.list_(item))
+    lance.write_dataset(pa.table({"l": values}), tmp_path / "d", data_storage_version="2.2")
+    ds = lk.dataset(tmp_path / "d")
+    with pytest.raises(lk.errors.InvalidArgumentError, match="packed='1'") as refused:
+        ds.insert(pa.table({"l": values}))
+    line, *_ = re.findall(r"ds\.update_field_metadata\(\{.*?\}\}\)", str(refused.value.hint))
+    eval(line, {"ds": ds})
+    ds.insert(pa.table({"l": values}))
+    assert ds.to_table()["l"].to_pylist() == values.to_pylist() * 2
 
 
 @pytest.mark.parametrize("version", VERSIONS)
