@@ -11,6 +11,7 @@ from lancekit.blobs import register_blob_type
 from lancekit.display import register_display
 from lancekit.pipeline.runner import Runner, register_spark
 from lancekit.progress import Show, register_bars
+from lancekit.spark.session import on_ready
 
 __all__ = ["connect"]
 
@@ -47,6 +48,12 @@ class _Spark:
         name_frame(table, name)
 
 
+def _ready(session: Any) -> None:
+    from lancekit.spark.datasource import register
+
+    register(session)
+
+
 def _text(value: object) -> str:
     from lancekit.notebook import show_text
 
@@ -66,8 +73,9 @@ def _bar(wanted: bool) -> Show | None:
 
 
 def connect() -> None:
-    """Register Spark, the cards, the progress bars and the type of blobs."""
+    """Register Spark, its data source, the cards, the progress bars and the type of blobs."""
     register_blob_type()
     register_spark(_Spark())
+    on_ready(_ready)
     register_display(_text, _html)
     register_bars(_bar)

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate, islice, pairwise
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,19 +18,15 @@ import pyarrow.compute as pc
 
 from lancekit.file import bits
 from lancekit.file.faults import Damaged, Unsupported, require
+from lancekit.file.leaf import Leaf
 from lancekit.file.levels import Items, Layers, Lists, Shape, unravel
 from lancekit.file.memory import Ints, numbers_of, starts_of
-from lancekit.file.page import Leaf
+from lancekit.file.nodes import Node, Path, is_list
 from lancekit.file.raw import with_validity
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-if TYPE_CHECKING:
-    from lancekit.file.nodes import Node
-
 __all__ = [
-    "Path",
     "aligned",
-    "is_list",
     "joined",
     "lists_over",
     "merge",
@@ -43,29 +37,6 @@ __all__ = [
 
 #: Fewer bytes than this are copied into one chunk.
 _SMALL = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """The types from a leaf outwards, and how many entries a list of fixed size takes in each."""
-
-    kinds: tuple[pa.DataType, ...]
-    sizes: tuple[int, ...]
-
-    @property
-    def group(self) -> int:
-        """How many entries of the column make one row, where there are no lists."""
-        return prod(self.sizes)
-
-    @property
-    def lists(self) -> int:
-        """How many of the types are lists of any length."""
-        return sum(map(is_list, self.kinds))
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Return whether values are lists of any length."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
 def nest(leaf: Leaf, path: Path, rows: int) -> pa.Array:

@@ -14,9 +14,10 @@ import pyarrow as pa
 
 from lancekit.file import bits
 from lancekit.file.faults import Unsupported, require
+from lancekit.file.leaf import Leaf, PageDecoder
 from lancekit.file.levels import Layers, Levels
 from lancekit.file.memory import numbers_of, starts_of
-from lancekit.file.page import Leaf, Page, PageDecoder
+from lancekit.file.page import Page
 from lancekit.file.raw import storage_type, with_validity
 from lancekit.file.selection import Selection
 from lancekit.format.marks import is_blob, texts

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from lancekit.file import raw
 from lancekit.file.bounds import claim, look_up, nulls
 from lancekit.file.faults import require
+from lancekit.file.leaf import Leaf
 from lancekit.file.levels import Layers, Levels, pick, rows_of
 from lancekit.file.memory import Bytes, Ints, arrow_of, starts_of, view
 from lancekit.file.packed import struct_array
-from lancekit.file.page import Leaf, Page
+from lancekit.file.page import Page
 from lancekit.file.pieces import decode_one
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb

@@ -18,19 +18,20 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError
-from lancekit.file.assemble import Path, aligned, lists_over, merge, nest, struct_of, wrap
+from lancekit.file.assemble import aligned, lists_over, merge, nest, struct_of, wrap
 from lancekit.file.blobpages import DESCRIPTOR, BlobPage
 from lancekit.file.bounds import allowance, width_of_null
 from lancekit.file.constant import ConstantPage
 from lancekit.file.container import Container, StoredPage
 from lancekit.file.faults import Damaged, Unsupported, located, require
 from lancekit.file.fullzip import FullZipPage
+from lancekit.file.leaf import PageDecoder
 from lancekit.file.levels import Layers, ranges
 from lancekit.file.memory import Ints, starts_of
 from lancekit.file.miniblock import MiniBlockPages
-from lancekit.file.nodes import Node, paths, tree
+from lancekit.file.nodes import Node, Path, paths, tree
 from lancekit.file.packed import struct_array
-from lancekit.file.page import Page, PageDecoder
+from lancekit.file.page import Page
 from lancekit.file.pages20 import ArrayPage
 from lancekit.file.parallel import Piece, divide
 from lancekit.file.runs import Run, runs_of

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.file.faults import require
+from lancekit.file.leaf import Leaf
 from lancekit.file.levels import Layers, Levels
 from lancekit.file.memory import Ints, gather
 from lancekit.file.packed import values_to_arrow
-from lancekit.file.page import Leaf, Page
+from lancekit.file.page import Page
 from lancekit.file.selection import Selection, Span
 from lancekit.file.zipped import EntryForm
 from lancekit.file.zipvalues import fixed_values, is_packed, packed_values, variable_values

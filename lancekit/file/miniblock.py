@@ -15,12 +15,13 @@ from lancekit.file import raw
 from lancekit.file.bounds import claim, look_up
 from lancekit.file.faults import Unsupported, require
 from lancekit.file.fsst import decode_by_page
+from lancekit.file.leaf import Leaf
 from lancekit.file.levels import Layers, Levels, pick, rows_of
 from lancekit.file.memory import Bytes, Ints, arrow_of, as_bytes, fetch, gather, starts_of, view
 from lancekit.file.minivalues import decode_values
 from lancekit.file.onechunk import decode_chunk
 from lancekit.file.packed import values_to_arrow
-from lancekit.file.page import Leaf, Page
+from lancekit.file.page import Page
 from lancekit.file.pieces import Pieces, decode_blocks, decode_one
 from lancekit.file.selection import Selection, Span
 from lancekit.format.pb import encodings_v21_pb2 as pb

@@ -9,14 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import pyarrow as pa
 
-from lancekit.file.assemble import Path, is_list
 from lancekit.file.raw import storage_type
 from lancekit.format.marks import is_blob, is_packed, texts
 
-__all__ = ["Node", "paths", "tree"]
+__all__ = ["Node", "Path", "is_list", "paths", "tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The types from a leaf outwards, and how many entries a list of fixed size takes in each."""
+
+    kinds: tuple[pa.DataType, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def group(self) -> int:
+        """How many entries of the column make one row, where there are no lists."""
+        return prod(self.sizes)
+
+    @property
+    def lists(self) -> int:
+        """How many of the types are lists of any length."""
+        return sum(map(is_list, self.kinds))
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Return whether values are lists of any length."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind))
 
 
 @dataclass(frozen=True, slots=True)

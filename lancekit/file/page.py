@@ -1,20 +1,16 @@
-"""One page of one column: where its buffers lie, and what a page decoder offers."""
+"""One page of one column: where its buffers lie."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
-import pyarrow as pa
 
 from lancekit.file.faults import require
-from lancekit.file.levels import Layers, Levels
 from lancekit.file.memory import Bytes, Ints, as_bytes, fetch
-from lancekit.file.selection import Selection
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Leaf", "Page", "PageDecoder"]
+__all__ = ["Page"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +39,3 @@ class Page:
         """Return ascending byte ranges of one buffer, and where each starts in the result."""
         require(len(stops) == 0 or stops.max() <= self.size(buffer), "a buffer is too short")
         return fetch(self.source, self.positions[buffer], starts, stops)
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """Decoded rows of a 2.1+ page before their levels become validity and lists.
-
-    `values` are those of the visible entries and have no nulls of their own, unless all are null.
-    """
-
-    values: pa.Array
-    layers: Layers
-    levels: Levels
-
-
-class PageDecoder(Protocol):
-    """Reads rows of one 2.1+ page; keeps what is needed again, such as the chunks' positions.
-
-    Where there are lists, rows are those of the outermost; else entries.
-    """
-
-    def leaf(self, rows: Selection) -> Leaf:
-        """Return the rows."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from lancekit.spark.connect import is_connect, remote_of
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Client", "State", "client_of"]
+__all__ = ["LOCAL_VARIABLE", "Client", "State", "client_of", "is_connect", "remote_of"]
+
+#: set where the server of a Connect session runs in this process
+LOCAL_VARIABLE = "SPARK_LOCAL_REMOTE"
 
 State: TypeAlias = Callable[[], tuple[int, int | None]]
 """Says how many tasks are done, and how many there are as far as that is known."""
@@ -166,3 +168,18 @@ def _quietly(work: Callable[[], None]) -> Callable[[], None]:
             work()
 
     return run
+
+
+def is_connect(session: Any) -> bool:
+    """Return whether a session is a Spark Connect client, without a Java process of its own."""
+    return ".connect." in type(session).__module__
+
+
+def remote_of(session: Any) -> str:
+    """Return where the server of a Connect session is, without what lets one in.
+
+    That is ``local`` for one that PySpark or lancekit started in this process.
+    """
+    if LOCAL_VARIABLE in os.environ:
+        return "local"
+    return f"sc://{session.client._builder.endpoint}"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lancekit.errors import InvalidArgumentError, SessionError
+from lancekit.spark.client import LOCAL_VARIABLE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,20 +27,17 @@ __all__ = [
     "SERVER_SETTINGS",
     "check_packages",
     "endpoint_of",
-    "is_connect",
     "join_local_server",
     "join_server",
     "leave_connect_mode",
     "parse_remote",
     "release",
-    "remote_of",
 ]
 
 DEFAULT_PORT = 15002
 REACH_SECONDS = 5
 
 MODE_VARIABLE = "SPARK_CONNECT_MODE_ENABLED"
-LOCAL_VARIABLE = "SPARK_LOCAL_REMOTE"
 
 #: the packages of `pyspark[connect]`, by the module that each brings
 PACKAGES = {
@@ -97,21 +95,6 @@ def endpoint_of(remote: str) -> tuple[str, int]:
     if not parts.hostname:
         raise ValueError(remote)
     return parts.hostname, parts.port or DEFAULT_PORT
-
-
-def is_connect(session: Any) -> bool:
-    """Return whether a session is a Spark Connect client, without a Java process of its own."""
-    return ".connect." in type(session).__module__
-
-
-def remote_of(session: Any) -> str:
-    """Return where the server of a Connect session is, without what lets one in.
-
-    That is ``local`` for one that PySpark or lancekit started in this process.
-    """
-    if LOCAL_VARIABLE in os.environ:
-        return "local"
-    return f"sc://{session.client._builder.endpoint}"
 
 
 def check_packages() -> None:

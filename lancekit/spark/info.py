@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lancekit.display import Displayed
-from lancekit.spark.connect import is_connect, remote_of
+from lancekit.spark.client import is_connect, remote_of
 from lancekit.spark.session import Owned, active_session, owned_session
 from lancekit.spark.settings import SETTINGS
 

@@ -8,24 +8,23 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
 from lancekit.legible import warn
+from lancekit.spark.client import is_connect, remote_of
 from lancekit.spark.connect import (
     SERVER_SETTINGS,
     check_packages,
     endpoint_of,
-    is_connect,
     join_local_server,
     join_server,
     leave_connect_mode,
     parse_remote,
     release,
-    remote_of,
 )
 from lancekit.spark.java import Java, find_java
 from lancekit.spark.jvm import (
@@ -47,6 +46,7 @@ __all__ = [
     "Owned",
     "active_session",
     "is_active",
+    "on_ready",
     "owned_session",
     "spark_session",
     "stop_spark",
@@ -76,6 +76,12 @@ class Owned:
 _lock = threading.RLock()
 _owned: list[Owned] = []
 """The session that lancekit started: one or none."""
+_hooks: list[Callable[[SparkSession], None]] = []
+
+
+def on_ready(hook: Callable[[SparkSession], None]) -> None:
+    """Have a function called with every session that `spark_session` returns."""
+    _hooks.append(hook)
 
 
 def spark_session(
@@ -122,8 +128,6 @@ def spark_session(
     """
     wanted = parse_config(master=master, memory=memory, config=config, remote=remote)
     # Said by every conversion from pandas; what lancekit uses of it works, and is tested.
-    from lancekit.spark.datasource import register  # loads PySpark
-
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     with _lock:
         session = active_session()
@@ -137,7 +141,8 @@ def spark_session(
         else:
             _check_kind(session, wanted)
             _apply(session, wanted)
-        register(session)
+        for hook in _hooks:
+            hook(session)
         return session
 
 

@@ -25,7 +25,7 @@ from lancekit.operations.write import WriteSettings, write_rows
 from lancekit.options import Options, options
 from lancekit.pipeline.inputs import is_spark_dataframe
 from lancekit.pipeline.merge import MergeClauses
-from lancekit.spark.connect import is_connect
+from lancekit.spark.client import is_connect
 from lancekit.spark.source import SparkSource
 
 __all__ = ["StreamSink"]

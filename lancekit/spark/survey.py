@@ -24,7 +24,7 @@ from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.merge import MergeClauses
 from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import key_columns, key_schema
-from lancekit.spark.connect import is_connect
+from lancekit.spark.client import is_connect
 from lancekit.spark.jobs import collect, map_batches, run_action
 from lancekit.spark.prepare import gathered, pick, restore
 

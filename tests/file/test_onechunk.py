@@ -13,8 +13,8 @@ import pytest
 from lancekit.file import onechunk
 from lancekit.file.container import StoredPage
 from lancekit.file.faults import Damaged, Unsupported
+from lancekit.file.leaf import Leaf
 from lancekit.file.miniblock import MiniBlockPages
-from lancekit.file.page import Leaf
 from lancekit.file.selection import Span
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import assert_same, columns, with_nulls

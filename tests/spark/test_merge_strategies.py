@@ -18,7 +18,7 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.pipeline import hashed_keys
 from lancekit.pipeline.merge import MergeClauses
 from lancekit.pipeline.source import open_source
-from lancekit.spark.session import is_connect
+from lancekit.spark.client import is_connect
 from tests.support.merge_model import Case, cases, expected, same_rows
 
 pytestmark = pytest.mark.spark
