@@ -36,7 +36,8 @@ from lancekit.progress import FragmentWriteProgress
 from lancekit.references import Branches, Tags
 from lancekit.scan.order import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
-from lancekit.scanner import LanceScanner, ScannerBuilder
+from lancekit.scanner import LanceScanner
+from lancekit.scanner_builder import ScannerBuilder
 from lancekit.schema import json_to_schema, schema_to_json
 from lancekit.spark import session_info, spark_session, stop_spark, warm_up
 from lancekit.streams import stream_sink

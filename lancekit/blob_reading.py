@@ -11,9 +11,9 @@ from lancekit.arguments import check_hints
 from lancekit.blobs import READ_AHEAD, BlobFile
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
-from lancekit.facts import Facts
 from lancekit.file.blobs import is_blob
 from lancekit.format.paths import find_field
+from lancekit.handle import Handle
 from lancekit.legible import shown
 from lancekit.scan.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.rows import Numbers, blob_places, row_addresses
@@ -23,7 +23,7 @@ __all__ = ["BlobReading"]
 
 
 @checked_methods
-class BlobReading(Facts):
+class BlobReading(Handle):
     """Blobs of chosen rows: as files, as bytes, or in parts."""
 
     def take_blobs(

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.arguments import check_hints, check_names, check_place, refuse
+from lancekit.blob_reading import BlobReading
 from lancekit.changing import Changing
 from lancekit.checked import checked, checked_methods
 from lancekit.commit.committers import ManifestStore
@@ -17,7 +18,6 @@ from lancekit.commit.line import check_same_place, open_line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.committing import Committing
 from lancekit.configuring import Configuring
-from lancekit.delta import Comparing
 from lancekit.dictionaries import AlterColumn, AutoCleanupConfig
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -37,13 +37,17 @@ from lancekit.operations.results import DeleteResult
 from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.write import open_rows, write_rows
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.positions import Positions
 from lancekit.progress import FragmentWriteProgress
+from lancekit.reading import Reading
 from lancekit.references import Branches, Tags
 from lancekit.replacing import Replacing
 from lancekit.scan.order import ColumnOrdering
-from lancekit.scanner import LanceScanner, ScannerBuilder
+from lancekit.scanner import LanceScanner
+from lancekit.scanner_builder import ScannerBuilder
+from lancekit.spark_reading import SparkReading
 from lancekit.times import snapshot_as_of
-from lancekit.versioned import Ref
+from lancekit.versioned import Ref, Versioned
 from lancekit.writing import write_settings
 
 __all__ = [
@@ -63,7 +67,11 @@ __all__ += ["ScannerBuilder", "Tags", "Transaction"]
 
 @checked_methods
 class LanceDataset(
-    Comparing,
+    Reading,
+    Positions,
+    SparkReading,
+    BlobReading,
+    Versioned,
     Changing,
     Replacing,
     Merging,

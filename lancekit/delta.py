@@ -8,17 +8,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.arguments import check_count
 from lancekit.checked import checked_methods
+from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.transaction import Transaction
-from lancekit.reading import Reading
+from lancekit.handle import Handle
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import fragment_sources
-from lancekit.versioned import Versioned
+from lancekit.scan_options import ScanOptions
+from lancekit.scanner import scan_of
 
-__all__ = ["Comparing", "DatasetDelta"]
+__all__ = ["DatasetDelta"]
 
 _CREATED = "_row_created_at_version"
 _UPDATED = "_row_last_updated_at_version"
@@ -44,7 +45,7 @@ class DatasetDelta(Displayed):
     [2]
     """
 
-    def __init__(self, dataset: Comparing, begin_version: int, end_version: int) -> None:
+    def __init__(self, dataset: Handle, begin_version: int, end_version: int) -> None:
         self._dataset = dataset
         self.begin_version = begin_version
         self.end_version = end_version
@@ -66,7 +67,9 @@ class DatasetDelta(Displayed):
         """
         numbers = range(self.begin_version + 1, self.end_version + 1)
         wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
-        return [(number, self._dataset.read_transaction(number)) for number in wanted]
+        return [
+            (number, load_snapshot(self._dataset._line, number).transaction) for number in wanted
+        ]
 
     def get_inserted_rows(self) -> pa.RecordBatchReader:
         """Return the rows created in between, with row ids and versions.
@@ -100,21 +103,21 @@ class DatasetDelta(Displayed):
 
     def _rows(self, condition: str) -> pa.RecordBatchReader:
         at = self._at(self.end_version)
-        columns = [*at._snapshot.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
-        return at._plain_scanner(columns=columns, filter=condition).to_reader()
+        columns = [*at.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
+        return scan_of(at, ScanOptions(columns=columns, filter=condition)).to_reader()
 
     def _fragments(self, version: int) -> dict[int, tuple[object, ...]]:
         """Return what tells which rows each fragment of a version has."""
         if version == 0:
             return {}
-        found = self._at(version)._snapshot.manifest.fragments
+        found = self._at(version).manifest.fragments
         return {f.id: (f.row_ids, f.deletion_file, f.physical_rows) for f in found}
 
     def _ids(self, version: int, fragments: Collection[int]) -> npt.NDArray[np.uint64]:
         """Return the ids of the rows in some fragments of a version."""
         if not fragments:
             return np.empty(0, np.uint64)
-        sources = fragment_sources(self._at(version)._snapshot)
+        sources = fragment_sources(self._at(version))
         readers = [FragmentReader(s) for s in sources if s.fragment.id in fragments]
         parts = [
             reader.row_ids(np.arange(reader.physical_rows) if reader.live is None else reader.live)
@@ -122,54 +125,13 @@ class DatasetDelta(Displayed):
         ]
         return np.concatenate(parts)
 
-    def _at(self, version: int) -> Comparing:
-        at = self._dataset.checkout_version(version)
-        if not at.has_stable_row_ids:
+    def _at(self, version: int) -> Snapshot:
+        at = load_snapshot(self._dataset._line, version)
+        if not at.manifest.has_stable_row_ids:
             raise InvalidArgumentError(
-                f"{at.uri} has no stable row ids, so it does not record when its rows changed.",
+                f"{self._dataset.uri} has no stable row ids, so it does not record when its rows "
+                "changed.",
                 hint="Create the dataset with enable_stable_row_ids=True.",
                 version=version,
             )
         return at
-
-
-@checked_methods
-class Comparing(Reading, Versioned):
-    """The part of a handle that compares versions."""
-
-    def delta(
-        self,
-        compared_against: int | None = None,
-        *,
-        begin_version: int | None = None,
-        end_version: int | None = None,
-    ) -> DatasetDelta:
-        """Compare two versions of a table with stable row ids.
-
-        Parameters
-        ----------
-        compared_against
-            The version to compare the handle's own with, either way round.
-        begin_version, end_version
-            Instead: changes after the one, up to and including the other.
-
-        Raises
-        ------
-        InvalidArgumentError
-            Neither the one nor both of the others were given.
-        """
-        both = [v for v in (begin_version, end_version) if v is not None]
-        if compared_against is not None and both:
-            raise InvalidArgumentError(
-                "delta() got compared_against, and begin_version or end_version.",
-                hint="Pass the one, or both of the others.",
-            )
-        if compared_against is not None:
-            pair = sorted((check_count("compared_against", compared_against), self.version))
-            return DatasetDelta(self, *pair)
-        if begin_version is None or end_version is None:
-            raise InvalidArgumentError(
-                "delta() needs compared_against, or both begin_version and end_version."
-            )
-        begin = check_count("begin_version", begin_version)
-        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))

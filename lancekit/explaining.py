@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from lancekit.arguments import check_count, check_place, refuse_more
+from lancekit.arguments import check_count, check_flag, check_place, refuse_more
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.frames import check_blob_mode, pandas_frame
+from lancekit.handle import Handle
 from lancekit.legible import shown
 from lancekit.operations.add_columns import NewColumns
+from lancekit.operations.cleanup import CleanupExplanation, explain_cleanup
+from lancekit.operations.cleanup_plan import cleanup_request
 from lancekit.operations.compact_plan import CompactionOptions, check_file_version
 from lancekit.operations.explain import (
     explain_add,
@@ -36,15 +39,14 @@ from lancekit.operations.retry import RetryPolicy
 from lancekit.operations.schema import check_alterations
 from lancekit.operations.update import check_updates, check_where
 from lancekit.optimize import DatasetOptimizer
+from lancekit.scan_options import ScanOptions
+from lancekit.scanner import LanceScanner, scan_of
 from lancekit.storage.clients import check_options
-
-if TYPE_CHECKING:
-    from lancekit.dataset import LanceDataset
 
 __all__ = ["Explainer"]
 
 Arguments = Mapping[str, Any]
-Explain = Callable[["LanceDataset", Arguments], Any]
+Explain = Callable[[Handle, Arguments], Any]
 
 
 def _at_least_one(name: str, value: Any) -> None:
@@ -59,33 +61,39 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
     "data_storage_version": check_file_version,
     "delete_concurrency": _at_least_one,
     "delete_rate_limit": _at_least_one,
+    "delete_unverified": check_flag,
+    "error_if_tagged_old_versions": check_flag,
     "retry_timeout": lambda _, timeout: RetryPolicy(timeout=timeout),
     "storage_options": lambda _, given: check_options(given),
 }
 
 
-def _scan(ds: LanceDataset, given: Arguments) -> Explanation:
+def _scan(ds: Handle, given: Arguments) -> Explanation:
     passed = {name: value for name, value in given.items() if name not in {"kwargs", "blob_mode"}}
     rows = passed.pop("num_rows", None)
     if rows is not None:
         passed["limit"] = rows
     kwargs = given.get("kwargs", {})
     if "blob_mode" not in given:
-        return ds._scanner({**passed, "kwargs": kwargs}).explain()
-    scanner = ds._scanner({**passed, "kwargs": {}})
+        return _scanner(ds, {**passed, **kwargs}).explain()
+    scanner = _scanner(ds, passed)
     pandas_frame(scanner.projected_schema.empty_table(), kwargs)
     return scanner.explain()
 
 
-def _count(ds: LanceDataset, given: Arguments) -> Explanation:
+def _scanner(ds: Handle, passed: Arguments) -> LanceScanner:
+    return scan_of(ds._snapshot, ScanOptions.of(passed).over(ds._scan_defaults))
+
+
+def _count(ds: Handle, given: Arguments) -> Explanation:
     kwargs = given.get("kwargs", {})
     if given["filter"] is None and not kwargs:
         return explain_count(ds._snapshot, None)
-    scanner = ds._plain_scanner(columns=[], filter=given["filter"], **kwargs)
-    return explain_count(ds._snapshot, scanner._scan)
+    options = ScanOptions.of({"columns": [], "filter": given["filter"], **kwargs})
+    return explain_count(ds._snapshot, scan_of(ds._snapshot, options)._scan)
 
 
-def _insert(ds: LanceDataset, given: Arguments) -> Explanation:
+def _insert(ds: Handle, given: Arguments) -> Explanation:
     mode = given["mode"]
     if mode not in ("append", "overwrite"):
         raise InvalidArgumentError(
@@ -107,29 +115,35 @@ def _new(given: Arguments) -> NewColumns:
     )
 
 
-def _add(ds: LanceDataset, given: Arguments) -> Explanation:
+def _add(ds: Handle, given: Arguments) -> Explanation:
     if given["on"] is not None:
         schema = given["reader_schema"]
         return explain_join(ds._snapshot, given["transforms"], given["on"], "add_columns", schema)
     return explain_add(ds._snapshot, _new(given))
 
 
-def _compact(ds: LanceDataset, given: Arguments) -> Explanation:
+def _compact(ds: Handle, given: Arguments) -> Explanation:
     options = CompactionOptions.parse(given, ds._snapshot.manifest.config)
     return explain_compaction(ds._snapshot, options)
 
 
-def _cleanup(ds: LanceDataset, given: Arguments) -> Any:
-    passed = {name: value for name, value in given.items() if name != "delete_concurrency"}
-    return ds.explain_cleanup_old_versions(**passed)
+def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
+    request = cleanup_request(
+        given["older_than"],
+        given["retain_versions"],
+        given["delete_unverified"],
+        given["error_if_tagged_old_versions"],
+        given["versions"],
+    )
+    return explain_cleanup(ds._snapshot, request, include_files=False, max_files=1000)
 
 
-def _restore(ds: LanceDataset, _given: Arguments) -> Explanation:
+def _restore(ds: Handle, _given: Arguments) -> Explanation:
     lost = f"the newest version becomes the same as version {ds.version}; none is lost"
     return explain_metadata(ds._snapshot, "restore", ["Restore"], [lost])
 
 
-def _fork(ds: LanceDataset, given: Arguments, operation: str, note: str) -> Explanation:
+def _fork(ds: Handle, given: Arguments, operation: str, note: str) -> Explanation:
     refuse_more(operation, given.get("kwargs", {}))
     where = given["branch"] if "branch" in given else check_place(given["target_path"])
     reference = given["reference"]
@@ -193,7 +207,7 @@ class Explainer:
 
     __slots__ = ("_dataset",)
 
-    def __init__(self, dataset: LanceDataset) -> None:
+    def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset
 
     def __getattr__(self, name: str) -> Callable[..., Any]:

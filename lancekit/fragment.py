@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -17,7 +17,6 @@ from lancekit.arguments import (
     check_count,
     check_flag,
     check_hints,
-    check_items,
     check_list,
     check_place,
     refuse,
@@ -46,11 +45,9 @@ from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.blobs import blob_view
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.predicate import Predicate
-from lancekit.scan.sources import FragmentSource
+from lancekit.scan.sources import FragmentSource, fragment_sources
+from lancekit.scanner import shown_schema
 from lancekit.writing import check_told, write_settings
-
-if TYPE_CHECKING:
-    from lancekit.reading import Reading
 
 __all__ = [
     "DataFile",
@@ -59,7 +56,6 @@ __all__ = [
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",
-    "sources_of",
     "write_fragments",
 ]
 
@@ -97,15 +93,18 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
 
     def __init__(
         self,
-        dataset: Reading,
+        dataset: Handle,
         fragment_id: int | None,
         *,
         fragment: LanceFragment | None = None,
     ) -> None:
         if fragment is None:
-            fragment = dataset.get_fragment(check_count("fragment_id", fragment_id))
+            number = check_count("fragment_id", fragment_id)
+            sources = fragment_sources(dataset._snapshot)
+            found = [source for source in sources if source.fragment.id == number]
+            fragment = LanceFragment._of(dataset, found[0]) if found else None
         if fragment is None:
-            known = [found.fragment_id for found in dataset.get_fragments()]
+            known = [source.fragment.id for source in sources]
             raise InvalidArgumentError(
                 f"There is no fragment {fragment_id}.",
                 hint=f"The version has the fragments {listed(known) or 'none'}.",
@@ -127,7 +126,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         self.source: FragmentSource = fragment.source
 
     @classmethod
-    def _of(cls, dataset: Reading, source: FragmentSource) -> LanceFragment:
+    def _of(cls, dataset: Handle, source: FragmentSource) -> LanceFragment:
         fragment = cls.__new__(cls)
         fragment._dataset, fragment.source = dataset, source
         return fragment
@@ -206,7 +205,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         return written[0] if fragment_id is None else replace(written[0], id=fragment_id)
 
     @staticmethod
-    def create_from_file(filename: str, dataset: Reading, fragment_id: int) -> Fragment:
+    def create_from_file(filename: str, dataset: Handle, fragment_id: int) -> Fragment:
         """Return a fragment made of a data file that is there already, in the folder ``data``.
 
         Raises
@@ -244,7 +243,7 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
     @property
     def schema(self) -> pa.Schema:
         """The dataset's schema."""
-        return self._dataset.schema
+        return shown_schema(self._dataset)
 
     @property
     def physical_rows(self) -> int:
@@ -327,12 +326,6 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
 
     def _deleted(self, rows: BitMap, before: BitMap) -> Fragment | None:
         return delete_in_fragment(self._dataset._snapshot.store, self.source, rows, before)
-
-
-def sources_of(fragments: Any) -> list[FragmentSource]:
-    """Return where the rows of a dataset's fragments are; ``InvalidTypeError`` if they are none."""
-    of = "fragments of this dataset, of get_fragments()"
-    return [fragment.source for fragment in check_items("fragments", fragments, LanceFragment, of)]
 
 
 def write_fragments(

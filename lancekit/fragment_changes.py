@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.checked import checked_methods
 from lancekit.format.fragment import Fragment
+from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, rows_like
 from lancekit.operations.fragment_changes import (
     add_to_fragment,
@@ -16,21 +17,17 @@ from lancekit.operations.fragment_changes import (
     update_in_fragment,
 )
 from lancekit.pipeline.inputs import as_reader
-from lancekit.scan.sources import FragmentSource
+from lancekit.scan_options import OneFragment
 from lancekit.schema import LanceSchema
-
-if TYPE_CHECKING:
-    from lancekit.reading import Reading
 
 __all__ = ["ChangingFragment"]
 
 
 @checked_methods
-class ChangingFragment:
+class ChangingFragment(OneFragment):
     """Writes files for a new state of the fragment, and returns that; nothing is committed."""
 
-    _dataset: Reading
-    source: FragmentSource
+    _dataset: Handle
 
     def merge_columns(
         self,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,23 +12,20 @@ import pyarrow as pa
 from lancekit.checked import checked_methods
 from lancekit.format.extensions import resolved
 from lancekit.format.fragment import Fragment
+from lancekit.handle import Handle
 from lancekit.scan.blobs import blob_view
-from lancekit.scan.sources import FragmentSource
 from lancekit.scan.take import parse_positions, take_rows
-from lancekit.scanner import Columns, LanceScanner
-
-if TYPE_CHECKING:
-    from lancekit.reading import Reading
+from lancekit.scan_options import Columns, OneFragment, ScanOptions
+from lancekit.scanner import LanceScanner, scan_of
 
 __all__ = ["ReadingFragment"]
 
 
 @checked_methods
-class ReadingFragment:
+class ReadingFragment(OneFragment):
     """Scans and positions over one fragment; the signatures are pylance's."""
 
-    _dataset: Reading
-    source: FragmentSource
+    _dataset: Handle
 
     @property
     def metadata(self) -> Fragment:
@@ -62,13 +59,29 @@ class ReadingFragment:
         strict_batch_size: bool | None = None,
     ) -> LanceScanner:
         """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
-        given = {name: value for name, value in locals().items() if name != "self"}
-        alone: list[Any] = [self]
-        return self._dataset._plain_scanner(fragments=alone, **given)
+        return self._scan(
+            ScanOptions(
+                columns=columns,
+                batch_size=batch_size,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_readahead=batch_readahead,
+                blob_handling=blob_handling,
+                order_by=order_by,
+                use_scalar_index=use_scalar_index,
+                io_buffer_size=io_buffer_size,
+                late_materialization=late_materialization,
+                include_deleted_rows=include_deleted_rows,
+                batch_size_bytes=batch_size_bytes,
+                strict_batch_size=strict_batch_size,
+            )
+        )
 
-    def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
-        """Set up a scan from a method's ``locals()``."""
-        return self.scanner(**{k: v for k, v in arguments.items() if k != "self"})
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan_of(self._dataset._snapshot, replace(options, fragments=[self]))
 
     def to_table(
         self,
@@ -88,7 +101,23 @@ class ReadingFragment:
         strict_batch_size: bool | None = None,
     ) -> pa.Table:
         """Read the fragment's rows into an Arrow table."""
-        return self._scanner(locals()).to_table()
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return self._scan(options).to_table()
 
     def to_batches(
         self,
@@ -111,7 +140,25 @@ class ReadingFragment:
         strict_batch_size: bool | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the fragment's rows batch by batch."""
-        return self._scanner(locals()).to_batches()
+        options = ScanOptions(
+            columns=columns,
+            batch_size=batch_size,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            batch_readahead=batch_readahead,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return self._scan(options).to_batches()
 
     def to_pandas(
         self,

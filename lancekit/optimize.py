@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lancekit.arguments import check_items, refuse_more
 from lancekit.checked import checked_methods, from_text
@@ -13,6 +13,7 @@ from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.handle import Handle
 from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
 from lancekit.operations import compact_plan
@@ -31,9 +32,6 @@ from lancekit.operations.config import update_settings
 from lancekit.operations.results import CompactionMetrics
 from lancekit.operations.retry import RetryPolicy
 
-if TYPE_CHECKING:
-    from lancekit.changing import Changing
-
 __all__ = [
     "Compaction",
     "CompactionMetrics",
@@ -50,7 +48,7 @@ __all__ = [
 class DatasetOptimizer(PartOfPylance):
     """Maintenance of a dataset's files; `LanceDataset.optimize`."""
 
-    def __init__(self, dataset: Changing) -> None:
+    def __init__(self, dataset: Handle) -> None:
         self._dataset = dataset
 
     def __repr__(self) -> str:
@@ -205,7 +203,7 @@ class CompactionTask:
         """
         return CompactionTask(from_text("CompactionTask", json, parsed_task))
 
-    def execute(self, dataset: Changing) -> RewriteResult:
+    def execute(self, dataset: Handle) -> RewriteResult:
         """Write the new files; `Compaction.commit` makes them part of the dataset."""
         (result,) = run_tasks(_at(dataset, self.read_version), [self.planned])
         return result
@@ -281,7 +279,7 @@ class Compaction:
     """
 
     @staticmethod
-    def plan(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionPlan:
+    def plan(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionPlan:
         """Plan the compaction of the version that the handle is at; nothing is written."""
         snapshot = dataset._snapshot
         parsed = _parsed(snapshot, options)
@@ -290,7 +288,7 @@ class Compaction:
         return CompactionPlan(plan.read_version, tasks, plan.left_to_indices, parsed)
 
     @staticmethod
-    def execute(dataset: Changing, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
+    def execute(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
         """Plan, rewrite and commit; the handle moves."""
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
@@ -300,7 +298,7 @@ class Compaction:
 
     @staticmethod
     def commit(
-        dataset: Changing,
+        dataset: Handle,
         rewrites: Iterable[RewriteResult],
         options: Mapping[str, Any] | None = None,
     ) -> CompactionMetrics:
@@ -338,7 +336,7 @@ def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> Compaction
     return CompactionOptions.parse(options or {}, snapshot.manifest.config)
 
 
-def _at(dataset: Changing, version: int) -> Snapshot:
+def _at(dataset: Handle, version: int) -> Snapshot:
     snapshot = dataset._snapshot
     if snapshot.version == version:
         return snapshot

@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.arguments import check_count, check_flag, check_hints, refuse
+from lancekit.arguments import check_count
 from lancekit.checked import checked_methods
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.extensions import resolved
-from lancekit.fragment import LanceFragment, sources_of
-from lancekit.legible import shown
-from lancekit.scan.blobs import blob_view
-from lancekit.scan.rows import row_positions
-from lancekit.scan.sources import FragmentSources, fragment_sources
+from lancekit.errors import InvalidArgumentError
+from lancekit.fragment import LanceFragment
+from lancekit.handle import Handle
+from lancekit.scan.sources import fragment_sources
 from lancekit.scan.statistics import ScanStatistics
-from lancekit.scan.take import parse_positions, take_rows
-from lancekit.scanner import Columns, LanceScanner, make_scan
-from lancekit.spark_reading import SparkReading
+from lancekit.scan_options import Columns, ScanOptions
+from lancekit.scanner import LanceScanner, scan_of, shown_schema
 from lancekit.sql import SqlQueryBuilder
 
 if TYPE_CHECKING:
@@ -30,42 +23,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Reading"]
 
-_NOT_PASSED = frozenset({"self", "kwargs", "blob_mode"})
-#: arguments of pylance's scanner that need an index; ``False`` asks for nothing
-_REFUSED = (
-    "nearest",
-    "index_segments",
-    "full_text_query",
-    "fast_search",
-    "row_addr_allowlist",
-    "row_addr_blocklist",
-)
-#: those that change no result
-_HINTS = frozenset(
-    {
-        "batch_readahead",
-        "fragment_readahead",
-        "scan_in_order",
-        "prefilter",
-        "use_stats",
-        "io_buffer_size",
-        "late_materialization",
-        "use_scalar_index",
-        "disable_scoring_autoprojection",
-    }
-)
-#: those that a scan is made of
-_ASKED = frozenset(inspect.signature(make_scan).parameters)
-
 
 @checked_methods
-class Reading(SparkReading):
+class Reading(Handle):
     """Scans, positions, samples and SQL over the handle's version."""
 
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema of this version, or of what `default_scan_options` show of it."""
-        return self.scanner().projected_schema if self._scan_defaults else super().schema
+        return shown_schema(self)
 
     def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
         """Return the fragments in row order."""
@@ -160,64 +126,42 @@ class Reading(SparkReading):
         NotOfferedError
             An argument that lancekit does not offer was passed.
         """
-        return self._scanner(locals())
-
-    def _plain_scanner(
-        self,
-        *,
-        order_by: list[Any] | None = None,
-        fragments: Iterable[LanceFragment] | None = None,
-        include_deleted_rows: bool | None = None,
-        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
-        strict_batch_size: bool | None = None,
-        batch_size_bytes: int | None = None,
-        **others: Any,
-    ) -> LanceScanner:
-        """Set up a scan without the handle's own defaults."""
-        refuse("scanner", **{name: _wanted(others.pop(name, None)) for name in _REFUSED})
-        for name in ("with_row_id", "with_row_address"):
-            check_flag(name, others.get(name) or False)
-        check_hints(**{name: others.pop(name, None) for name in _HINTS})
-        if unknown := [name for name in others if name not in _ASKED]:
-            raise InvalidTypeError(
-                f"A scan takes no argument {unknown[0]!r}.",
-                hint="Pass those of scanner().",
-                argument=unknown[0],
+        return self._scan(
+            ScanOptions(
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                nearest=nearest,
+                batch_size=batch_size,
+                batch_size_bytes=batch_size_bytes,
+                batch_readahead=batch_readahead,
+                fragment_readahead=fragment_readahead,
+                scan_in_order=scan_in_order,
+                fragments=fragments,
+                index_segments=index_segments,
+                full_text_query=full_text_query,
+                prefilter=prefilter,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                use_stats=use_stats,
+                fast_search=fast_search,
+                io_buffer_size=io_buffer_size,
+                late_materialization=late_materialization,
+                blob_handling=blob_handling,
+                use_scalar_index=use_scalar_index,
+                include_deleted_rows=include_deleted_rows,
+                scan_stats_callback=scan_stats_callback,
+                strict_batch_size=strict_batch_size,
+                order_by=order_by,
+                disable_scoring_autoprojection=disable_scoring_autoprojection,
+                row_addr_allowlist=row_addr_allowlist,
+                row_addr_blocklist=row_addr_blocklist,
             )
-        if strict_batch_size and batch_size_bytes is not None:
-            raise InvalidArgumentError(
-                "strict_batch_size and batch_size_bytes exclude each other.",
-                hint="A batch of exactly so many rows may have any number of bytes.",
-            )
-        if scan_stats_callback is not None and not callable(scan_stats_callback):
-            raise InvalidTypeError(
-                f"scan_stats_callback is {shown(scan_stats_callback)}.",
-                hint="Pass a function of a ScanStatistics.",
-                argument="scan_stats_callback",
-            )
-        scan = make_scan(
-            self._snapshot,
-            sources=None if fragments is None else sources_of(fragments),
-            with_deleted=check_flag("include_deleted_rows", include_deleted_rows or False),
-            report=scan_stats_callback,
-            **others,
-        )
-        return LanceScanner(
-            scan,
-            self._snapshot,
-            order_by,
-            strict_batch_size=check_flag("strict_batch_size", strict_batch_size or False),
-            batch_size_bytes=batch_size_bytes,
         )
 
-    def _scanner(self, arguments: dict[str, Any]) -> LanceScanner:
-        """Set up a scan from a method's ``locals()``: the signatures are pylance's, and long.
-
-        What is ``None`` there is left to the handle's `default_scan_options`.
-        """
-        given = {name: value for name, value in arguments.items() if name not in _NOT_PASSED}
-        chosen = {**self._scan_defaults, **_given(given), **arguments.get("kwargs", {})}
-        return self._plain_scanner(**chosen)
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan_of(self._snapshot, options.over(self._scan_defaults))
 
     def to_table(
         self,
@@ -255,7 +199,32 @@ class Reading(SparkReading):
         >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
         {'x': [2]}
         """
-        return self._scanner(locals()).to_table()
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options).to_table()
 
     def to_batches(
         self,
@@ -285,7 +254,31 @@ class Reading(SparkReading):
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch; arguments as in `scanner`."""
-        return self._scanner(locals()).to_batches()
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options.with_more(kwargs)).to_batches()
 
     def to_pandas(
         self,
@@ -318,91 +311,35 @@ class Reading(SparkReading):
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
-        arguments = {**locals(), "kwargs": {}}
-        return self._scanner(arguments).to_pandas(blob_mode=blob_mode, **kwargs)
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
         """Read the first rows; ``kwargs`` as in `scanner`."""
         rows = check_count("num_rows", num_rows)
-        return self._scanner({"kwargs": {**kwargs, "limit": rows}}).to_table()
-
-    def take(
-        self, indices: list[int] | pa.Array, columns: list[str] | dict[str, str] | None = None
-    ) -> pa.Table:
-        """Read the rows at given positions, in the order given.
-
-        Parameters
-        ----------
-        indices
-            Positions from 0; they may repeat.
-        columns
-            As in `scanner`; but a path ``s.x`` gives the column ``s``, with only ``x`` in it.
-            One of the rows' own, such as ``_rowid``, comes as often as it is named, others once.
-
-        Raises
-        ------
-        RowOutOfRangeError
-            A position is negative, or not below `count_rows`.
-
-        Examples
-        --------
-        >>> import lancekit as lk, pyarrow as pa
-        >>> ds = lk.write_dataset(pa.table({"x": [10, 20, 30]}), "memory://take-example")
-        >>> ds.take([2, 0])["x"].to_pylist()
-        [30, 10]
-        """
-        positions = parse_positions(indices, self._snapshot.manifest.num_rows)
-        return self._take(lambda _: positions, columns)
-
-    def _take_rows(
-        self,
-        row_ids: list[int] | pa.Array,
-        columns: list[str] | dict[str, str] | None = None,
-        *,
-        ignore_deletions: bool = False,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-    ) -> pa.Table:
-        """Read the rows with given row ids, in the order given; deleted rows are left out.
-
-        Parameters
-        ----------
-        row_ids
-            As ``_rowid`` shows them: stable ids, or addresses; they may repeat.
-        columns
-            As in `take`.
-        ignore_deletions
-            Does nothing: deletions are looked at only where a row was found.
-        with_row_id, with_row_address
-            Append ``_rowid`` or ``_rowaddr``.
-
-        Raises
-        ------
-        RowOutOfRangeError
-            Ids are addresses, and there never was a row at one.
-        """
-        check_hints(ignore_deletions=ignore_deletions)
-        hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
-        more = [name for name, wanted in hidden.items() if wanted]
-        if isinstance(columns, dict):
-            columns = {**columns, **{name: name for name in more}}
-        elif more:
-            known = self._snapshot.manifest.schema.names if columns is None else columns
-            columns = [*known, *more]
-        return self._take(lambda sources: row_positions(sources, row_ids), columns)
-
-    def _take(
-        self,
-        positions: Callable[[FragmentSources], npt.NDArray[np.int64]],
-        columns: list[str] | dict[str, str] | None,
-    ) -> pa.Table:
-        schema = blob_view(self._snapshot.manifest.schema)
-        sources = fragment_sources(self._snapshot, schema)
-        table = take_rows(sources, sources.ends, columns, positions(sources), schema)
-        if not table.num_columns:
-            return table
-        metadata = dict(self._snapshot.manifest.schema.metadata)
-        return resolved(table.replace_schema_metadata(metadata or None))
+        return self._scan(ScanOptions.of({**kwargs, "limit": rows})).to_table()
 
     def slice(
         self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
@@ -411,35 +348,12 @@ class Reading(SparkReading):
         first, stop = check_count("start", start), check_count("end", end)
         return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
 
-    def sample(
-        self,
-        num_rows: int,
-        columns: list[str] | dict[str, str] | None = None,
-        randomize_order: bool = True,
-        **kwargs: Any,
-    ) -> pa.Table:
-        """Read rows chosen at random, each at most once; in row order unless randomized."""
-        import numpy as np
-
-        rows = check_count("num_rows", num_rows)
-        if kwargs:
-            refused = next(iter(kwargs))
-            raise InvalidArgumentError(
-                f"sample({refused}=...) is not offered.", hint="Filter after taking the sample."
-            )
-        total = self.count_rows()
-        if rows > total:
-            raise InvalidArgumentError(
-                f"A sample of {rows} rows was asked for; the version has {total}."
-            )
-        chosen = np.random.default_rng().choice(total, rows, replace=False)
-        return self.take(chosen if randomize_order else np.sort(chosen), columns)
-
     def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
         """Count the rows, or those that a filter selects; without one nothing is read."""
         if filter is None and not kwargs:
             return self._snapshot.manifest.num_rows
-        return self._plain_scanner(columns=[], filter=filter, **kwargs).count_rows()
+        options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
+        return scan_of(self._snapshot, options).count_rows()
 
     def sql(self, sql: str) -> SqlQueryBuilder:
         """Set up an SQL query over this version, which it knows as ``dataset``.
@@ -454,12 +368,3 @@ class Reading(SparkReading):
         {'total': [6]}
         """
         return SqlQueryBuilder(self, sql)
-
-
-def _given(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _wanted(value: Any) -> Any:
-    """Return what asks for something: neither ``False`` nor an empty list does."""
-    return None if isinstance(value, bool | list | tuple | dict | bytes) and not value else value

@@ -21,12 +21,12 @@ R = TypeVar("R", Tag, Branch)
 Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 
-class Handle(Protocol):
-    """What is asked of a dataset's handle."""
+class OnLine(Protocol):
+    """What is asked of a handle or a history: a line, and a version of it."""
 
     @property
     def version(self) -> int:
-        """The version that it is at."""
+        """The version that a name is for unless another is said."""
 
     @property
     def _line(self) -> Line: ...
@@ -87,7 +87,7 @@ class Tags(Displayed):
     1
     """
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: OnLine) -> None:
         self._handle = handle  # asked anew each time: it may have moved
 
     def names(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ class Tags(Displayed):
 class Branches(Displayed):
     """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: OnLine) -> None:
         self._handle = handle
 
     def _line(self) -> Line:

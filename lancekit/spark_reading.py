@@ -5,24 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lancekit.blob_reading import BlobReading
 from lancekit.checked import checked_methods
 from lancekit.commit.refs import parse_reference, resolve
-from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidTypeError
 from lancekit.fragment import LanceFragment
-from lancekit.pipeline.inputs import is_spark_column
+from lancekit.handle import Handle
 from lancekit.pipeline.runner import spark_engine
-from lancekit.scanner import Columns, make_scan
+from lancekit.scan_options import Columns
+from lancekit.spark_frames import frame_of, frame_over
 
 __all__ = ["SparkReading"]
 
 
 @checked_methods
-class SparkReading(BlobReading):
+class SparkReading(Handle):
     """DataFrames and views over the handle's version."""
-
-    _scan_defaults: dict[str, Any]
 
     def to_spark(
         self,
@@ -90,11 +87,8 @@ class SparkReading(BlobReading):
             "with_row_address": with_row_address,
             "blob_handling": blob_handling,
         }
-        known = {name: self._scan_defaults[name] for name in given.keys() & self._scan_defaults}
-        asked = {**known, **{name: value for name, value in given.items() if value is not None}}
-        if fragments is not None:
-            asked["sources"] = [fragment.source for fragment in fragments]
-        return _frame(self._snapshot, **asked)
+        sources = None if fragments is None else [fragment.source for fragment in fragments]
+        return frame_over(self, given, sources)
 
     def create_temp_view(
         self,
@@ -132,7 +126,7 @@ class SparkReading(BlobReading):
         snapshot = self._snapshot
         if version is not None:
             snapshot = resolve(snapshot.line, parse_reference(version, snapshot.line))
-        frame = _frame(
+        frame = frame_of(
             snapshot,
             columns=columns,
             filter=filter,
@@ -140,8 +134,3 @@ class SparkReading(BlobReading):
             with_row_address=with_row_address,
         )
         spark_engine().name(frame, name)
-
-
-def _frame(snapshot: Snapshot, **asked: Any) -> Any:
-    condition = asked.pop("filter") if is_spark_column(asked.get("filter")) else None
-    return spark_engine().frame(make_scan(snapshot, **asked), condition)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from lancekit.arguments import check_count
 from lancekit.checked import checked_methods
 from lancekit.errors import NotOfferedError, PredicateError
+from lancekit.handle import Handle
 from lancekit.pipeline.runner import spark_engine
 from lancekit.scan.rebatch import small_batches
-
-if TYPE_CHECKING:
-    from lancekit.reading import Reading
+from lancekit.scan_options import ScanOptions
+from lancekit.scanner import scan_of
+from lancekit.spark_frames import frame_over
 
 __all__ = ["SqlQuery", "SqlQueryBuilder"]
 
@@ -26,7 +27,7 @@ _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNOR
 class SqlQueryBuilder:
     """A query that is being set up; every setter returns the builder."""
 
-    def __init__(self, dataset: Reading, sql: str) -> None:
+    def __init__(self, dataset: Handle, sql: str) -> None:
         self._dataset = dataset
         self._sql = sql
         self._table = "dataset"
@@ -80,7 +81,7 @@ class SqlQuery:
 
     def __init__(
         self,
-        dataset: Reading,
+        dataset: Handle,
         sql: str,
         table: str,
         hidden: list[str],
@@ -107,10 +108,8 @@ class SqlQuery:
         """
         session = _session(self._batch_rows)
         columns = self._columns()
-        scanner = self._dataset._plain_scanner(
-            columns=[*columns, *self._hidden], blob_handling=self._blobs
-        )
-        table = scanner.to_table()
+        options = ScanOptions(columns=[*columns, *self._hidden], blob_handling=self._blobs)
+        table = scan_of(self._dataset._snapshot, options).to_table()
         try:
             session.from_arrow(table, name=self._table)
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
@@ -143,7 +142,8 @@ class SqlQuery:
         >>> query.build().to_spark().show()  # doctest: +SKIP
         """
         columns = [*self._columns(), *self._hidden]
-        table = self._dataset.to_spark(columns, blob_handling=self._blobs)
+        given = {"columns": columns, "filter": None, "blob_handling": self._blobs}
+        table = frame_over(self._dataset, given)
         return spark_engine().query(self._sql, self._table, table)
 
     def _columns(self) -> list[str]:

@@ -15,6 +15,7 @@ from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
 from lancekit.commit.snapshot import load_snapshot
 from lancekit.commit.versions import latest_snapshot, list_versions
+from lancekit.delta import DatasetDelta
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
@@ -33,11 +34,6 @@ Ref = int | str | tuple[str | None, int | None]
 @checked_methods
 class Versioned(Handle):
     """Versions, tags, branches and clones."""
-
-    @property
-    def version(self) -> int:
-        """The version that the handle is at."""
-        return self._snapshot.version
 
     @property
     def latest_version(self) -> int:
@@ -149,6 +145,43 @@ class Versioned(Handle):
                 lambda number: number == self.version or number in there, wanted
             )
         ]
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare the handle's own with, either way round.
+        begin_version, end_version
+            Instead: changes after the one, up to and including the other.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither the one nor both of the others were given.
+        """
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "delta() got compared_against, and begin_version or end_version.",
+                hint="Pass the one, or both of the others.",
+            )
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
 
     # ---- tags, branches, clones
 
