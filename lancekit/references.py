@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
-from urllib.parse import unquote
 
 from lancekit.checked import checked_methods
-from lancekit.commit import refs
+from lancekit.commit import reference_files, refs
 from lancekit.commit.line import Line
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.names import BRANCHES, TAGS
 from lancekit.format.refs import Branch, Tag
 
 __all__ = ["Branches", "Tags"]
@@ -63,11 +61,6 @@ def _ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int])
     return sorted(found, key=lambda name: (sign * key(found[name]), name))
 
 
-def _names(line: Line, folder: str) -> tuple[str, ...]:
-    files = (name for name in line.root.list_names(folder) if name.endswith(".json"))
-    return tuple(sorted(unquote(name.removesuffix(".json")) for name in files))
-
-
 def _check_name(name: Any, what: str) -> str:
     if not isinstance(name, str):
         raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
@@ -92,21 +85,24 @@ class Tags(Displayed):
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return _names(self._line(), TAGS)
+        return reference_files.tag_names(self._line().root)
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each tag's branch (``None``: main), version, times and metadata, by name."""
-        return {name: _tag_dict(tag) for name, tag in refs.list_tags(self._line().root).items()}
+        return {
+            name: _tag_dict(tag)
+            for name, tag in reference_files.list_tags(self._line().root).items()
+        }
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
-        found = refs.list_tags(self._line().root)
+        found = reference_files.list_tags(self._line().root)
         names = _ordered(found, order, lambda tag: tag.version)
         return [(name, _tag_dict(found[name])) for name in names]
 
     def get_version(self, tag: str) -> int:
         """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
-        return refs.get_tag(self._line().root, _check_name(tag, "tag")).version
+        return reference_files.get_tag(self._line().root, _check_name(tag, "tag")).version
 
     def create(
         self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
@@ -167,16 +163,16 @@ class Branches(Displayed):
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return _names(self._line(), BRANCHES)
+        return reference_files.branch_names(self._line().root)
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each branch's parent, fork version, time of creation and metadata, by name."""
-        found = refs.list_branches(self._line().root)
+        found = reference_files.list_branches(self._line().root)
         return {name: _branch_dict(branch) for name, branch in found.items()}
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
-        found = refs.list_branches(self._line().root)
+        found = reference_files.list_branches(self._line().root)
         names = _ordered(found, order, lambda branch: branch.parent_version)
         return [(name, _branch_dict(found[name])) for name in names]
 

@@ -64,9 +64,11 @@ def test_a_tag_names_a_branch_of_its_own(place: Path, name: str) -> None:
     file = place / "_refs/tags/t.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"branch": name}))
     ds = lk.dataset(place)
-    for look in (lambda: ds.checkout_version("t"), ds.tags.list, lambda: ds.deep_clone("c", "t")):
+    for look in (lambda: ds.checkout_version("t"), lambda: ds.deep_clone("c", "t")):
         with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
             look()
+    with pytest.warns(UserWarning, match="'t' is left out.*cannot be a branch"):
+        assert ds.tags.list() == {}
 
 
 @pytest.mark.parametrize("name", EVIL)
@@ -74,8 +76,8 @@ def test_a_branch_descends_from_one_of_its_own(place: Path, name: str) -> None:
     file = place / "_refs/branches/b.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"parentBranch": name}))
     ds = lk.dataset(place)
-    with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
-        ds.branches.list()
+    with pytest.warns(UserWarning, match="'b' is left out.*cannot be a branch"):
+        assert ds.branches.list() == {}
     with pytest.raises(errors.CorruptFileError, match="cannot be a branch"):
         ds.create_branch("c", ("b", 1))
 
@@ -132,6 +134,24 @@ def test_a_trusted_base_is_not_left_by_dots(tmp_path, path: str) -> None:
     refused = pytest.raises((errors.UntrustedBaseError, errors.CorruptFileError))
     with lk.options(trusted_bases=[str(allowed)]), refused:
         lk.dataset(ds.uri).to_table()
+
+
+def test_dots_in_a_base_of_the_same_disk_lead_to_data_files_alone(place: Path) -> None:
+    """The reference writes such bases; what is read there says itself that it is a data file."""
+    home = place.parent / "home"
+    home.mkdir()
+    base = BasePath(id=4, path=f"{place}/../home", is_dataset_root=False)
+    change = with_file(base_id=4)
+    rewritten(place, lambda manifest: replace(change(manifest), base_paths=(base,)))
+    (file,) = (place / "data").iterdir()
+    file.rename(home / file.name)
+    before = outside(place)
+    assert lk.dataset(place).to_table() == lance.dataset(place).to_table() == ROWS.slice(0, 2)
+    lk.dataset(place).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    assert outside(place) == before
+    (home / file.name).write_text("a note of the user's, and nothing of a dataset\n" * 9)
+    with pytest.raises(errors.CorruptFileError, match="data file"):
+        lk.dataset(place).to_table()
 
 
 def test_the_files_of_an_index_lie_in_its_folder(place: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tags, branches and clones: reading and writing `_refs`, and what a reference points to."""
+"""Tags, branches and clones: making and deleting them, and what a reference points to."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TypeVar
-from urllib.parse import unquote
 
 from lancekit.commit.build import build_manifest
 from lancekit.commit.line import Line, open_line
 from lancekit.commit.protocol import Clock, put_first_manifest
+from lancekit.commit.reference_files import (
+    branch_names,
+    get_branch,
+    get_tag,
+    no_branch,
+    read_branches,
+    read_tags,
+    unknown_needs,
+)
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import dataset_exists, latest_snapshot
 from lancekit.errors import (
-    BranchNotFoundError,
     CorruptFileError,
     DatasetExistsError,
     DatasetNotFoundError,
@@ -25,14 +31,12 @@ from lancekit.errors import (
     InvalidTypeError,
     RefConflictError,
     StorageError,
-    TagNotFoundError,
     VersionNotFoundError,
 )
 from lancekit.format import names
 from lancekit.format import transaction as ops
 from lancekit.format.refs import (
     MAIN,
-    REFERENCE_BYTES,
     Branch,
     Tag,
     branch_file,
@@ -53,14 +57,10 @@ __all__ = [
     "delete_branch",
     "delete_tag",
     "holds_branch",
-    "list_branches",
-    "list_tags",
     "parse_reference",
     "resolve",
     "update_tag",
 ]
-
-R = TypeVar("R", Tag, Branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,73 +121,8 @@ def resolve(line: Line, reference: Reference) -> Snapshot:
         return load_snapshot(target, reference.version)
     except (DatasetNotFoundError, VersionNotFoundError):
         if reference.branch is not None and not dataset_exists(target):
-            raise _no_branch(line.root, reference.branch) from None
+            raise no_branch(line.root, reference.branch) from None
         raise
-
-
-# ---- reading
-
-
-def _list(root: Store, folder: str, kind: type[R]) -> dict[str, R]:
-    found = {}
-    for file in sorted(root.list_names(folder)):
-        if file.endswith(".json"):
-            path = f"{folder}/{file}"
-            try:
-                data = root.read(path, REFERENCE_BYTES)
-            except FileNotFoundError:  # deleted between listing and reading
-                continue
-            found[unquote(file.removesuffix(".json"))] = kind.from_json(data, path)
-    return found
-
-
-def list_tags(root: Store) -> dict[str, Tag]:
-    """Return every tag by name."""
-    return _list(root, names.TAGS, Tag)
-
-
-def list_branches(root: Store) -> dict[str, Branch]:
-    """Return every branch by name, without main."""
-    return _list(root, names.BRANCHES, Branch)
-
-
-def get_tag(root: Store, name: str) -> Tag:
-    """Return one tag; ``TagNotFoundError`` if there is none of that name."""
-    try:
-        check_tag_name(name)
-        return Tag.from_json(root.read(tag_file(name), REFERENCE_BYTES), tag_file(name))
-    except (FileNotFoundError, ValueError) as error:
-        if isinstance(error, ValueError) and root.exists(tag_file(name)):
-            raise
-        raise _no_tag(root, name) from None
-
-
-def get_branch(root: Store, name: str) -> Branch:
-    """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
-    try:
-        data = root.read(branch_file(name), REFERENCE_BYTES)
-        return Branch.from_json(data, branch_file(name))
-    except FileNotFoundError:
-        raise _no_branch(root, name) from None
-
-
-def _known(found: Mapping[str, object], what: str) -> str:
-    if not found:
-        return f"The dataset has no {what}."
-    listed = ", ".join(list(found)[:10]) + (", ..." if len(found) > 10 else "")
-    return f"The dataset's {what}: {listed}."
-
-
-def _no_tag(root: Store, name: str) -> TagNotFoundError:
-    return TagNotFoundError(
-        f"There is no tag {name!r}.", hint=_known(list_tags(root), "tags"), tag=name
-    )
-
-
-def _no_branch(root: Store, name: str) -> BranchNotFoundError:
-    return BranchNotFoundError(
-        f"There is no branch {name!r}.", hint=_known(list_branches(root), "branches"), branch=name
-    )
 
 
 # ---- tags
@@ -335,17 +270,19 @@ def delete_branch(line: Line, name: str) -> None:
         There is none of that name.
     RefConflictError
         Another branch descends from it, or a tag points to it.
+    CorruptFileError
+        Neither the file nor the versions of another branch can be read, so perhaps it descends.
     """
     if not name or name == MAIN:  # its folder would be the whole dataset
-        raise _no_branch(line.root, name)
+        raise no_branch(line.root, name)
     target = line.on(name)
-    is_listed = line.root.exists(branch_file(name))
+    is_listed = name in branch_names(line.root)  # a damaged one is no file, perhaps
     has_folder = holds_branch(target, or_damaged=is_listed)
     if not (is_listed or has_folder):
-        raise _no_branch(line.root, name)
-    branches = list_branches(line.root)
-    children = [other for other, b in branches.items() if b.parent_branch == name]
-    tags = [tag for tag, t in list_tags(line.root).items() if t.branch == name]
+        raise no_branch(line.root, name)
+    children = _children(line, name)
+    # a damaged tag points to nothing, so it holds nothing
+    tags = [tag for tag, t in read_tags(line.root).sound.items() if t.branch == name]
     for what, users in (("branches", children), ("tags", tags)):
         if users:
             raise RefConflictError(
@@ -363,10 +300,40 @@ def delete_branch(line: Line, name: str) -> None:
             if not leads_away(error):
                 raise
             why = error.message
-    elif line.root.list_tree(names.branch_folder(name)):
+    elif _holds_more(line.root, name):
         why = f"{target.uri} is left alone: it holds no versions of that branch."
     if why:
         warn(f"Branch {name!r} is no longer listed. {why}")
+
+
+def _holds_more(root: Store, name: str) -> bool:
+    """Tell whether there is more in a branch's folder than branches whose names begin with it."""
+    folder = names.branch_folder(name)
+    within = tuple(
+        f"{names.branch_folder(other)}/"
+        for other in branch_names(root)
+        if other.startswith(f"{name}/")
+    )
+    return any(not file.name.startswith(within) for file in root.list_tree(folder))
+
+
+def _children(line: Line, name: str) -> list[str]:
+    """Return the branches that descend from a branch, whatever became of their references."""
+    listed = read_branches(line.root)
+    found = [other for other, branch in listed.sound.items() if branch.parent_branch == name]
+    for other, damage in listed.damaged.items():
+        try:
+            bases = latest_snapshot(line.on(other)).manifest.base_paths if other != name else ()
+        except (DatasetNotFoundError, VersionNotFoundError):  # then it has nothing to lose
+            continue
+        except FormatError:
+            if name in listed.damaged:  # else nobody could get rid of two of them
+                continue
+            raise unknown_needs(other, damage) from None
+        folder = f"/{names.branch_folder(name)}"
+        if any(base.path.rstrip("/").endswith(folder) for base in bases):
+            found.append(other)
+    return sorted(found)
 
 
 def holds_branch(line: Line, *, or_damaged: bool = False) -> bool:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from lancekit.commit.line import Line
-from lancekit.commit.refs import list_branches, list_tags
+from lancekit.commit.reference_files import all_branches, all_tags
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions
 from lancekit.display import Displayed
@@ -128,8 +128,8 @@ def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     By new versions, tags and branches.
     """
     found = [v for v in list_versions(line).versions if v > plan.latest]
-    tags = [t.version for t in list_tags(line.root).values() if t.branch == line.branch]
-    forks = list_branches(line.root)
+    tags = [t.version for t in all_tags(line.root).values() if t.branch == line.branch]
+    forks = all_branches(line.root)
     parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
     again = sorted({*tags, *parents} & set(plan.versions))
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from lancekit.commit.line import Line
-from lancekit.commit.refs import holds_branch, list_branches
+from lancekit.commit.reference_files import all_branches
+from lancekit.commit.refs import holds_branch
 from lancekit.format import names
 from lancekit.storage import ObjectInfo, Store
 from lancekit.storage.base import TEMPORARY_PREFIX
@@ -101,7 +102,7 @@ def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
     by the age.  Its manifests are the first to come and the last to go: a folder without any that
     name the branch is something else.
     """
-    branches = [f"{names.branch_folder(name)}/" for name in list_branches(line.root)]
+    branches = [f"{names.branch_folder(name)}/" for name in all_branches(line.root)]
     are_branches: dict[str, bool] = {}
     for file in _regular(line.root, names.TREE, listed):
         # the longest, because a branch may lie in the folder of another one

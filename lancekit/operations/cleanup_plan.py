@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lancekit.commit.line import Line
-from lancekit.commit.refs import list_branches, list_tags
+from lancekit.commit.reference_files import all_branches, all_tags
 from lancekit.commit.snapshot import Snapshot, load_snapshot
 from lancekit.commit.versions import list_versions
 from lancekit.display import Displayed
@@ -203,7 +203,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     listing = list_versions(line)
     loaded = LocalRunner().map(lambda v: load_snapshot(line, v), listing.versions)
     old = {s.version for s in loaded if _is_old(s, snapshot, request, listing.versions, now)}
-    tags = {name: t.version for name, t in list_tags(line.root).items() if t.branch == line.branch}
+    tags = {name: t.version for name, t in all_tags(line.root).items() if t.branch == line.branch}
     tagged = {name: version for name, version in tags.items() if version in old}
     if tagged and request.error_if_tagged_old_versions:
         shown = ", ".join(f"{name!r} (version {v})" for name, v in sorted(tagged.items())[:5])
@@ -273,7 +273,7 @@ def _is_left_over(file: ObjectInfo, request: CleanupRequest, now: float) -> bool
 def _forks(line: Line, old: set[int]) -> list[CleanupBranch]:
     return [
         CleanupBranch(name=name, referenced_version=branch.parent_version)
-        for name, branch in sorted(list_branches(line.root).items())
+        for name, branch in sorted(all_branches(line.root).items())
         if branch.parent_branch == line.branch and branch.parent_version in old
     ]
 
@@ -283,7 +283,7 @@ def _unlisted_forks(line: Line) -> set[int]:
 
     A branch starts with the number of the version that it forked from.
     """
-    listed = set(list_branches(line.root))
+    listed = set(all_branches(line.root))
     first: dict[str, int] = {}
     for file in line.root.list_tree(names.TREE):
         folder, _, name = file.name.rpartition(f"/{names.VERSIONS}/")

@@ -1,0 +1,181 @@
+"""The files of tags and branches, and what becomes of the others where one is damaged.
+
+A damaged one is an error for who asks for it, and for who has to know all of them: what removes
+versions.  Who lists the others gets them, and a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+from urllib.parse import unquote
+
+from lancekit.errors import (
+    BranchNotFoundError,
+    CorruptFileError,
+    InvalidArgumentError,
+    TagNotFoundError,
+)
+from lancekit.format import names
+from lancekit.format.refs import (
+    REFERENCE_BYTES,
+    Branch,
+    Tag,
+    branch_file,
+    check_tag_name,
+    tag_file,
+)
+from lancekit.legible import warn
+from lancekit.storage import Store
+
+__all__ = [
+    "all_branches",
+    "all_tags",
+    "branch_names",
+    "get_branch",
+    "get_tag",
+    "list_branches",
+    "list_tags",
+    "no_branch",
+    "read_branches",
+    "read_tags",
+    "tag_names",
+    "unknown_needs",
+]
+
+R = TypeVar("R", Tag, Branch)
+
+
+@dataclass(frozen=True, slots=True)
+class References(Generic[R]):
+    """The references of a kind by name: those that can be read, and what is wrong with others."""
+
+    sound: dict[str, R]
+    damaged: dict[str, CorruptFileError]
+
+
+def read_tags(root: Store) -> References[Tag]:
+    """Read every tag."""
+    return _read(root, names.TAGS, Tag)
+
+
+def read_branches(root: Store) -> References[Branch]:
+    """Read every branch but main."""
+    return _read(root, names.BRANCHES, Branch)
+
+
+def list_tags(root: Store) -> dict[str, Tag]:
+    """Return the tags by name, with a warning for each that cannot be read."""
+    return _told(read_tags(root))
+
+
+def list_branches(root: Store) -> dict[str, Branch]:
+    """Return the branches by name, without main, with a warning for each that cannot be read."""
+    return _told(read_branches(root))
+
+
+def all_tags(root: Store) -> dict[str, Tag]:
+    """Return every tag by name, for what must know them all; ``CorruptFileError`` if it cannot."""
+    return _whole(read_tags(root))
+
+
+def all_branches(root: Store) -> dict[str, Branch]:
+    """Return every branch by name, without main, for what must know them all.
+
+    Raises
+    ------
+    CorruptFileError
+        One cannot be read.
+    """
+    return _whole(read_branches(root))
+
+
+def tag_names(root: Store) -> tuple[str, ...]:
+    """Return the names of the tags; no file is read."""
+    return tuple(_files(root, names.TAGS))
+
+
+def branch_names(root: Store) -> tuple[str, ...]:
+    """Return the names of the branches, without main; no file is read."""
+    return tuple(_files(root, names.BRANCHES))
+
+
+def get_tag(root: Store, name: str) -> Tag:
+    """Return one tag; ``TagNotFoundError`` if there is none of that name."""
+    path = tag_file(name)
+    try:
+        check_tag_name(name)
+        return Tag.from_json(root.read(path, REFERENCE_BYTES), path)
+    except InvalidArgumentError:
+        if root.exists(path):
+            raise
+    except FileNotFoundError:
+        pass
+    raise TagNotFoundError(
+        f"There is no tag {name!r}.", hint=_known(tag_names(root), "tags"), tag=name
+    )
+
+
+def get_branch(root: Store, name: str) -> Branch:
+    """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
+    try:
+        data = root.read(branch_file(name), REFERENCE_BYTES)
+        return Branch.from_json(data, branch_file(name))
+    except FileNotFoundError:
+        raise no_branch(root, name) from None
+
+
+def no_branch(root: Store, name: str) -> BranchNotFoundError:
+    """Return the error that there is no such branch."""
+    return BranchNotFoundError(
+        f"There is no branch {name!r}.", hint=_known(branch_names(root), "branches"), branch=name
+    )
+
+
+def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
+    """Return the error of what removes versions, where a reference cannot be read."""
+    place = "tags" if damage.context["file"].startswith(names.TAGS) else "branches"
+    return CorruptFileError(
+        f"{damage.message} So nobody can tell what it needs, and nothing is removed.",
+        hint=f"Put a sound copy of the file there, or give it up: ds.{place}.delete({name!r}).",
+        **damage.context,
+    )
+
+
+def _files(root: Store, folder: str) -> dict[str, str]:
+    files = sorted(file for file in root.list_names(folder) if file.endswith(".json"))
+    return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
+
+
+def _read(root: Store, folder: str, kind: type[R]) -> References[R]:
+    sound: dict[str, R] = {}
+    damaged: dict[str, CorruptFileError] = {}
+    for name, path in _files(root, folder).items():
+        try:
+            sound[name] = kind.from_json(root.read(path, REFERENCE_BYTES), path)
+        except FileNotFoundError:  # deleted between listing and reading
+            continue
+        except CorruptFileError as error:
+            error.context["file"] = path
+            damaged[name] = error
+    return References(sound, damaged)
+
+
+def _told(found: References[R]) -> dict[str, R]:
+    for name, damage in found.damaged.items():
+        warn(f"{name!r} is left out. {damage}")
+    return found.sound
+
+
+def _whole(found: References[R]) -> dict[str, R]:
+    for name, damage in found.damaged.items():
+        raise unknown_needs(name, damage)
+    return found.sound
+
+
+def _known(found: Sequence[str], what: str) -> str:
+    if not found:
+        return f"The dataset has no {what}."
+    listed = ", ".join(found[:10]) + (", ..." if len(found) > 10 else "")
+    return f"The dataset's {what}: {listed}."
