@@ -122,6 +122,8 @@ class Inventory(Handle):
     ) -> None:
         """Remove a dataset and whatever else is in its folder.
 
+        What is elsewhere stays, behind links and in base paths: a warning names these.
+
         Parameters
         ----------
         base_uri

@@ -138,6 +138,25 @@ def test_drop(uri: str, tmp_path: Path) -> None:
     assert cast(Any, lance).dataset(uri).version == 1
 
 
+def test_a_drop_says_what_it_left_alone(tmp_path: Path) -> None:
+    bases = [lk.DatasetBasePath(str(tmp_path / "big disk"), "big")]
+    place = tmp_path / "t"
+    lk.write_dataset({"x": [1]}, place, initial_bases=bases, target_bases=["big"])
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "mine.txt").write_text("mine")
+    (place / "_indices").symlink_to(tmp_path / "notes")
+    (kept,) = (tmp_path / "big disk").rglob("*.lance")
+    with pytest.warns(UserWarning, match="is removed, but not") as told:
+        lk.LanceDataset.drop(place)
+    said = sorted(str(one.message) for one in told)
+    assert len(said) == 2
+    assert said[0].endswith(f"is removed, but not its files in base paths: {tmp_path}/big disk.")
+    assert said[1].endswith("is removed, but not what is behind its links: _indices.")
+    assert not place.exists()
+    assert kept.exists()
+    assert (tmp_path / "notes" / "mine.txt").exists()
+
+
 def test_only_datasets_are_dropped(uri: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "file").write_text("mine")

@@ -21,7 +21,7 @@ from lancekit.errors import (
 )
 from lancekit.file.metadata import metadata_of
 from lancekit.format import names
-from lancekit.legible import shown
+from lancekit.legible import shown, warn
 from lancekit.pipeline.runner import choose_runner
 from lancekit.scan.fragment import FragmentReader
 from lancekit.scan.sources import FragmentSource, fragment_sources
@@ -164,7 +164,7 @@ def _field_sizes(source: FragmentSource) -> dict[int, int]:
 
 
 def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
-    """Remove a dataset's folder, whatever is in it.
+    """Remove a dataset's folder, whatever is in it; warns of what is left elsewhere.
 
     Manifests go last: a removal that is interrupted can be done again.
 
@@ -181,20 +181,31 @@ def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
             return
         raise DatasetNotFoundError(f"There is nothing at {line.uri} to drop.", uri=line.uri)
     try:
-        found = resolve(line, parse_reference(None, line)).line
+        found = resolve(line, parse_reference(None, line))
     except (DatasetNotFoundError, FormatError) as error:
         raise InvalidArgumentError(
             f"{line.uri} is not dropped: no version of a dataset can be read there.",
             hint="Pass the dataset's own folder; what else is there has to be removed by hand.",
             uri=line.uri,
         ) from error
-    if found.branch is not None:
+    branch = found.line.branch
+    if branch is not None:
         raise InvalidArgumentError(
-            f"{line.uri} is not dropped: it is the branch {found.branch!r} of a dataset.",
-            hint=f"Delete it from a handle on the dataset: ds.branches.delete({found.branch!r}).",
+            f"{line.uri} is not dropped: it is the branch {branch!r} of a dataset.",
+            hint=f"Delete it from a handle on the dataset: ds.branches.delete({branch!r}).",
             uri=line.uri,
         )
-    tops = {file.name.partition("/")[0] for file in store.list_tree() if "/" in file.name}
+    listed = list(store.list_tree())
+    tops = {file.name.partition("/")[0] for file in listed if "/" in file.name}
     for folder in sorted(tops - {names.VERSIONS}):
         store.delete_tree(folder)
     store.delete_tree("")
+    left = {
+        "what is behind its links": [file.name for file in listed if not file.regular],
+        "its files in base paths": [
+            b.path for b in found.manifest.base_paths if not b.is_dataset_root
+        ],
+    }
+    for what, places in left.items():
+        if places:
+            warn(f"{line.uri} is removed, but not {what}: {', '.join(sorted(places))}.")
