@@ -140,7 +140,8 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
     """Make a function of a kernel whose arguments behind the first are the same for all rows.
 
     Where they are columns, it is called once for each distinct set of them.  It gives null where
-    one is null.  Without a ``kind``, it gives the type of the first argument.
+    one is null, or the first argument is, whatever the others are.  Without a ``kind``, it gives
+    the type of the first argument.
     """
 
     def one(values: pa.Array, options: Sequence[Any], given: pa.DataType) -> pa.Array:
@@ -157,6 +158,11 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
                 return one(pa.array([value.as_py()], value.type), constants, given)[0]
             return one(value, constants, given)
         values = pa.repeat(value, len(columns[0])) if isinstance(value, pa.Scalar) else value
+        if values.null_count:  # a bad option beside a null is none
+            known = values.is_valid()
+            rest = [o if isinstance(o, pa.Scalar) else o.filter(known) for o in options]
+            found = call(values.filter(known), *rest)
+            return pc.replace_with_mask(pa.nulls(len(values), given), known, found)
         first, each = _groups(columns)
         order = np.argsort(each, kind="stable")
         rows = np.split(order, np.cumsum(np.bincount(each))[:-1]) if len(first) else []

@@ -232,6 +232,33 @@ def test_a_column_of_patterns_is_as_one_pattern(function):
     ]
 
 
+def test_a_bad_pattern_beside_a_null_is_none():
+    rows = pa.table(
+        {
+            "n": range(4),
+            "s": [None, "ab", None, "x"],
+            "p": ["(", "a", r"\q", None],
+            "w": ["?", "i", "zz", None],
+        }
+    )
+    reference = lance.write_dataset(rows, "memory://beside")
+    for form in (
+        *("regexp_like(s, p)", "regexp_match(s, p)", "regexp_like(s, p, 'i')"),
+        *("regexp_like(s, p, w)", "regexp_instr(s, p)", "regexp_replace(s, p, '<$0>')"),
+        *("regexp_replace(s, p, s, w)", "instr(s, p)", "replace(s, p, 'x')"),
+    ):
+        sql = f"{form} IS NULL"
+        expected = reference.to_table(filter=sql, columns=["n"])["n"].to_pylist()
+        assert pc.indices_nonzero(pa.array(mine(sql, rows))).to_pylist() == expected, form
+    assert mine("regexp_count(s, p)", rows) == [None, 1, None, None]  # an error in the reference
+    for sql, some in [
+        ("regexp_like(s, p)", pa.table({"s": [None, "a"], "p": ["a", "("]})),
+        ("regexp_like(s, '(')", rows.slice(0, 1)),
+    ]:
+        with pytest.raises(PredicateError, match="a group that is not closed"):
+            compile_expression(sql, some.schema).evaluate(some)
+
+
 @pytest.mark.parametrize("new", [r"<\1>", r"<\\1>", "${n}$1$n", "$1x", "${1}x", "$$1", "$", r"\&"])
 @pytest.mark.parametrize("flags", ["", ", 'g'", ", 'i'", ", 'gi'", ", null"])
 def test_new_texts_are_as_in_the_reference(new, flags, reference):
