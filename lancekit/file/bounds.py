@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.file.faults import Damaged
+from lancekit.file.widths import null_bytes
 from lancekit.options import options
 
-__all__ = ["MOST_TIMES", "allowance", "allowed", "claim", "look_up", "nulls", "width_of_null"]
+__all__ = ["MOST_TIMES", "allowance", "allowed", "claim", "look_up", "nulls"]
 
 #: A page may always take so many times its bytes.
 MOST_TIMES = 64
@@ -66,23 +67,10 @@ def claim(size: int, what: str) -> None:
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
     """Return an array of nulls, unless its rows are so wide that they must not be made."""
-    width = width_of_null(kind)
+    width = null_bytes(kind)
     if width > _WIDE:
         claim(width * count, f"{count:,} nulls of type {kind}")
     return pa.nulls(count, kind)
-
-
-def width_of_null(kind: pa.DataType) -> int:
-    """Return about how many bytes a null of a type takes."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return width_of_null(kind.storage_type)
-    if pa.types.is_fixed_size_list(kind):
-        return int(kind.list_size) * width_of_null(kind.value_type) or 1
-    if pa.types.is_struct(kind):
-        return sum(width_of_null(kind.field(place).type) for place in range(kind.num_fields)) or 1
-    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
-        return int(kind.byte_width) or 1
-    return 8
 
 
 def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
@@ -91,6 +79,6 @@ def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
         sizes = pc.binary_length(items)
         if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
             claim(pc.sum(sizes.take(index)).as_py() or 0, f"{len(index):,} rows of a few strings")
-    elif (width := width_of_null(items.type)) > _WIDE:
+    elif (width := null_bytes(items.type)) > _WIDE:
         claim(width * len(index), f"{len(index):,} rows of a few values")
     return items.take(index)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancekit.errors import FormatError
 from lancekit.file.assemble import aligned, lists_over, merge, nest, struct_of, wrap
 from lancekit.file.blobpages import DESCRIPTOR, BlobPage
-from lancekit.file.bounds import allowance, width_of_null
+from lancekit.file.bounds import allowance
 from lancekit.file.constant import ConstantPage
 from lancekit.file.container import Container, StoredPage
 from lancekit.file.faults import Damaged, Unsupported, located, require
@@ -36,6 +36,7 @@ from lancekit.file.pages20 import ArrayPage
 from lancekit.file.parallel import Piece, divide
 from lancekit.file.runs import Run, runs_of
 from lancekit.file.selection import Selection, Span, cut, grouped, split
+from lancekit.file.widths import null_bytes
 
 __all__ = ["FieldReader", "Plan"]
 
@@ -45,6 +46,9 @@ _UNIT_ROWS = 64
 
 #: About so many decoded bytes, where a few encoded ones stand for any number of rows.
 _UNIT_DECODED = 64 << 20
+
+#: What a row takes while it is decoded, however narrow its value is.
+_LEVELS_BYTES = 8
 
 #: Encoded bytes that are decoded sooner than a thread has been told to.
 _ALONE_BYTES = 1 << 14
@@ -374,7 +378,7 @@ class FieldReader:
     def units(self, rows: Selection) -> Iterator[Selection]:
         """Yield the rows in parts that take no more memory than a page of each column."""
         columns = self._reader.columns
-        most = max(_UNIT_ROWS, _UNIT_DECODED // width_of_null(self._field.type))
+        most = max(_UNIT_ROWS, _UNIT_DECODED // max(null_bytes(self._field.type), _LEVELS_BYTES))
         if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as a whole
             first = 0
             for _, part in split(rows, columns[0].firsts):

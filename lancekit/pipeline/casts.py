@@ -21,7 +21,7 @@ from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import EXTENSION_NAME
 from lancekit.format.marks import BLOB
 from lancekit.pipeline._cast_rules import BLOB_STRUCT, RULES, LossError, cast_array, find_rule
-from lancekit.scan.widths import nulls_of
+from lancekit.scan.absent import nulls_of
 
 __all__ = ["CastPlan", "document", "normalise_new_schema", "plan_cast", "with_new_blobs"]
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.columns import in_one_column, repacked
 from lancekit.format.schema import LanceField
-from lancekit.scan.widths import nulls_of
+from lancekit.scan.absent import nulls_of
 
 __all__ = ["as_stored", "joined", "stored_part"]
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
 from lancekit.file.bits import flags_of
+from lancekit.file.widths import value_bytes
 from lancekit.format.paths import canonical, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
@@ -26,7 +27,6 @@ from lancekit.scan.predicate import Expr, Predicate, compile_expression
 from lancekit.scan.rebatch import combined, cut_at
 from lancekit.scan.sources import FragmentSource
 from lancekit.scan.together import open_together, together
-from lancekit.scan.widths import value_bytes
 
 __all__ = [
     "Output",

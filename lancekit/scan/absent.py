@@ -1,0 +1,31 @@
+"""Columns that nobody has values of: nulls, unless one takes more memory than a page may."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lancekit.errors import CorruptFileError
+from lancekit.file.widths import null_bytes
+from lancekit.options import options
+
+__all__ = ["nulls_of"]
+
+
+def nulls_of(field: pa.Field, rows: int) -> pa.Array:
+    """Return the nulls of a column that nobody has values of.
+
+    Raises
+    ------
+    CorruptFileError
+        One of them would take more than a page may: a schema can say so of any field.
+    """
+    each = null_bytes(field.type)
+    if rows and each > options.page_memory_bytes:
+        raise CorruptFileError(
+            f"One value of column {field.name!r} of {field.type} takes {each} bytes, and there "
+            "are none.",
+            hint="Leave the column alone; if it is known to be well, raise "
+            "lancekit.options.page_memory_bytes.",
+            column=field.name,
+        )
+    return pa.nulls(rows, field.type)
