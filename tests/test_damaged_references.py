@@ -29,6 +29,16 @@ def folder(file: Path) -> None:
     file.mkdir()
 
 
+def circle(file: Path) -> None:
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def dangling(file: Path) -> None:
+    file.unlink()
+    file.symlink_to("nothing")
+
+
 #: what may become of a file that can be given up by its name
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda file: file.write_bytes(b""),
@@ -36,6 +46,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "another kind of JSON": lambda file: file.write_bytes(b"[1]"),
     "too large": lambda file: file.write_bytes(b" " * (1 << 21)),
     "a pipe": pipe,
+    "a link to itself": circle,
+    "a link to nothing": dangling,
 }
 ANY = {**DAMAGE, "a folder": folder}
 

@@ -60,7 +60,7 @@ def received(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.torture
 def test_nothing_hangs_or_fills_memory(received: Path, tmp_path: Path, whole: bool) -> None:
-    """Each special in the place of each file, in a process that has 512 MB and 30 s for each."""
+    """Each special in the place of each file, in a process of 512 MB, with 30 s of work each."""
     program = [sys.executable, "-m", "tests.support.hostile_files", str(received)]
     done = subprocess.run(
         [*program, str(tmp_path / "work"), *(["--whole"] if whole else [])],

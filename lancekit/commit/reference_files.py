@@ -7,8 +7,9 @@ versions.  Who lists the others gets them, and a warning.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import unquote
 
 from lancekit.errors import (
@@ -106,7 +107,7 @@ def get_tag(root: Store, name: str) -> Tag:
     path = tag_file(name)
     try:
         check_tag_name(name)
-        return Tag.from_json(root.read(path, REFERENCE_BYTES), path)
+        return Tag.from_json(_bytes(root, path), path)
     except InvalidArgumentError:
         if root.exists(path):
             raise
@@ -120,8 +121,7 @@ def get_tag(root: Store, name: str) -> Tag:
 def get_branch(root: Store, name: str) -> Branch:
     """Return one branch; ``BranchNotFoundError`` if there is none of that name."""
     try:
-        data = root.read(branch_file(name), REFERENCE_BYTES)
-        return Branch.from_json(data, branch_file(name))
+        return Branch.from_json(_bytes(root, branch_file(name)), branch_file(name))
     except FileNotFoundError:
         raise no_branch(root, name) from None
 
@@ -148,12 +148,24 @@ def _files(root: Store, folder: str) -> dict[str, str]:
     return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
 
+def _bytes(root: Store, path: str) -> Any:
+    folder, _, file = path.rpartition("/")
+    with suppress(FileNotFoundError):
+        return root.read(path, REFERENCE_BYTES)
+    if file not in root.list_names(folder):
+        raise FileNotFoundError(path)
+    try:  # it may have come since
+        return root.read(path, REFERENCE_BYTES)
+    except FileNotFoundError:
+        raise CorruptFileError(f"{path} is a link to nothing.", path=path) from None
+
+
 def _read(root: Store, folder: str, kind: type[R]) -> References[R]:
     sound: dict[str, R] = {}
     damaged: dict[str, CorruptFileError] = {}
     for name, path in _files(root, folder).items():
         try:
-            sound[name] = kind.from_json(root.read(path, REFERENCE_BYTES), path)
+            sound[name] = kind.from_json(_bytes(root, path), path)
         except FileNotFoundError:  # deleted between listing and reading
             continue
         except CorruptFileError as error:

@@ -45,6 +45,8 @@ def opened_file(path: str) -> Iterator[tuple[int, int]]:
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
             check_regular(path)
+        if error.errno == errno.ELOOP:
+            raise _refused(path, "a circle of symbolic links") from error
         raise
     try:
         status = os.fstat(descriptor)
@@ -62,11 +64,14 @@ def check_regular(path: str) -> None:
 def _check(status: os.stat_result, path: str) -> None:
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
-        what = _KINDS.get(kind, "no file")
-        raise CorruptFileError(
-            f"{path} is {what}, not a regular file.",
-            hint="Nothing that writes Lance datasets makes such a thing: do not trust its source. "
-            "It was not read.",
-            path=path,
-            what=what,
-        )
+        raise _refused(path, _KINDS.get(kind, "no file"))
+
+
+def _refused(path: str, what: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{path} is {what}, not a regular file.",
+        hint="Nothing that writes Lance datasets makes such a thing: do not trust its source. "
+        "It was not read.",
+        path=path,
+        what=what,
+    )

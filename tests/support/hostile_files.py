@@ -4,13 +4,12 @@
 the places in `FILES`; `OPERATIONS` is what somebody does with a dataset that he was given.
 
 Run as a program it puts specials into copies of a dataset, in a process whose memory is limited and
-which ends when an operation takes too long, and prints what each operation met.
+which ends when an operation works for too long, and prints what each operation met.
 """
 
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import io
 import json
 import os
@@ -31,6 +30,7 @@ import pyarrow as pa
 
 import lancekit as lk
 from lancekit.format.pb import table_pb2
+from tests.support.patience import at_most
 
 __all__ = [
     "FILES",
@@ -49,6 +49,7 @@ __all__ = [
 
 NOW = timedelta(0)
 SECONDS = 30
+"""Of the processor's time; a call takes some hundredths."""
 EXTRA_BYTES = 1 << 29
 ROWS = pa.table({"k": pa.array(range(4), pa.int64()), "s": ["a", "b", None, "d"]})
 
@@ -304,17 +305,17 @@ OPERATIONS: dict[str, Callable[[Any, Path], object]] = {
 
 
 def run(path: Path, name: str, out: Path) -> str:
-    """Do one thing with a dataset: returns the error that it met, empty for none.
+    """Do one thing with a dataset: returns the error or the warnings that it met, empty for none.
 
     Any other error than lancekit's passes.
     """
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as told, contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("always")
         try:
             OPERATIONS[name](lk.dataset(path), out)
         except lk.errors.LancekitError as error:
             return f"{type(error).__name__}: {error}"
-    return ""
+    return " ".join(str(one.message) for one in told)
 
 
 def run_specials(received: Path, work: Path, *, whole: bool) -> dict[str, str]:
@@ -328,12 +329,11 @@ def run_specials(received: Path, work: Path, *, whole: bool) -> dict[str, str]:
             replace_by(FILES[file](place), SPECIALS[special])
             case = f"{file}: {special}: {name}"
             print(case, file=sys.stderr)  # to be seen if it is the last
-            faulthandler.dump_traceback_later(SECONDS, exit=True)
             try:
-                found[case] = run(place, name, work / "out")
+                with at_most(SECONDS):
+                    found[case] = run(place, name, work / "out")
             except BaseException:
                 found[case] = traceback.format_exc()
-    faulthandler.cancel_dump_traceback_later()
     return found
 
 
