@@ -317,6 +317,15 @@ class UnsupportedFeatureError(FormatError, NotImplementedError):
     kind = "unsupported_feature"
 
 
+class MemoryLimitError(FormatError):
+    """A page or value that asks for more memory than ``options.page_memory_bytes`` allows.
+
+    It may be as large as it says, or made to do harm: the file alone does not tell.
+    """
+
+    kind = "memory_limit"
+
+
 # ---- the world outside
 
 

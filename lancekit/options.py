@@ -16,7 +16,10 @@ from typing import Any, TypeAlias
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown, without_secrets
 
-__all__ = ["Options", "options"]
+__all__ = ["DEFAULT_PAGE_MEMORY", "Options", "options"]
+
+#: what a page may take in memory, and what writers keep to whatever the option is set to
+DEFAULT_PAGE_MEMORY = 1 << 29
 
 Check = Callable[[str, Any], Any]
 Told: TypeAlias = bool | str | Callable[[Any], None]
@@ -106,7 +109,7 @@ class Options:
         "URI prefixes of datasets whose own settings of automatic cleanup are followed.",
     )
     page_memory_bytes: int = _option(
-        1 << 29,
+        DEFAULT_PAGE_MEMORY,
         _count,
         "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
     )

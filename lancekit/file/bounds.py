@@ -12,11 +12,20 @@ import threading
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.file.faults import Damaged
+from lancekit.file.faults import TooLarge
 from lancekit.file.widths import null_bytes
-from lancekit.options import options
+from lancekit.options import DEFAULT_PAGE_MEMORY, options
 
-__all__ = ["MOST_TIMES", "allowance", "allowed", "claim", "look_up", "nulls"]
+__all__ = [
+    "MOST_TIMES",
+    "allowance",
+    "allowed",
+    "claim",
+    "is_readable",
+    "look_up",
+    "nulls",
+    "written",
+]
 
 #: A page may always take so many times its bytes.
 MOST_TIMES = 64
@@ -36,33 +45,53 @@ class allowance:  # noqa: N801  # used as if it were a function
     Entered for every page that is read, so it costs nothing.
     """
 
-    __slots__ = ("_before", "_most")
+    __slots__ = ("_before", "_now")
 
     def __init__(self, encoded: int, floor: int) -> None:
-        self._most = max(encoded * MOST_TIMES, floor)
+        self._now = (max(encoded * MOST_TIMES, floor), floor)
 
     def __enter__(self) -> None:
-        self._before = getattr(_current, "most", None)
-        _current.most = self._most
+        self._before = getattr(_current, "limits", None)
+        _current.limits = self._now
 
     def __exit__(self, *error: object) -> None:
-        _current.most = self._before
+        _current.limits = self._before
+
+
+def _limits() -> tuple[int, int]:
+    """Return the bytes that this thread may claim at once, and what the option says of them."""
+    limits: tuple[int, int] | None = getattr(_current, "limits", None)
+    return limits or (options.page_memory_bytes, options.page_memory_bytes)
 
 
 def allowed() -> int:
     """Return the bytes that this thread may claim at once."""
-    most: int | None = getattr(_current, "most", None)
-    return options.page_memory_bytes if most is None else most
+    return _limits()[0]
 
 
 def claim(size: int, what: str) -> None:
-    """Raise `Damaged` if what is to be set aside is more than the page may ask for."""
-    most = allowed()
+    """Raise `TooLarge` if what is to be set aside is more than the page may ask for."""
+    most, option = _limits()
     if size > most:
-        raise Damaged(
-            f"{what} would take {size:,} bytes, and a page of its size may take {most:,}; "
-            "if it is known to be well, raise lancekit.options.page_memory_bytes"
+        raise TooLarge(
+            f"{what} would take {size:,} bytes, and a page of its size may take {most:,}: "
+            f"lancekit.options.page_memory_bytes is {option:,}",
+            size,
         )
+
+
+def written() -> int:
+    """Return what a page may expand to that is written: what is read without being asked to.
+
+    The option may be set higher here, but not where the file will be read.
+    """
+    limit: int = min(options.page_memory_bytes, DEFAULT_PAGE_MEMORY)
+    return limit
+
+
+def is_readable(size: int, encoded: int, most: int) -> bool:
+    """Return whether a page expands to no more than ``most``, or to what its bytes allow."""
+    return size <= max(encoded * MOST_TIMES, most)
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:

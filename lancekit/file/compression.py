@@ -60,15 +60,24 @@ def _decompress(scheme: str, data: Any, most: int | None = None) -> Bytes:
     view = memoryview(data)
     if len(view) == 0:
         return np.empty(0, np.uint8)
-    if scheme == "zstd" and view[:4] == ZSTD_MAGIC:  # a bare frame, of unknown size
+    size = _stated_size(scheme, view, prefix)
+    if size is None:
         return _frame(view, most)
-    require(len(view) >= prefix, "a compressed buffer is shorter than its header")
-    size = int.from_bytes(view[:prefix], "little")
-    require(size <= len(view) * _MAX_RATIO, f"a compressed buffer claims {size} bytes")
     _check_size(size, most)
     if size == 0:
         return np.empty(0, np.uint8)
     return as_bytes(pa.Codec(codec).decompress(view[prefix:], decompressed_size=size))
+
+
+def _stated_size(scheme: str, unit: Any, prefix: int) -> int | None:
+    """Return the size that a unit says it has; ``None`` for a bare frame of Zstd."""
+    view = memoryview(unit)
+    if scheme == "zstd" and view[:4] == ZSTD_MAGIC:
+        return None
+    require(len(view) >= prefix, "a compressed buffer is shorter than its header")
+    size = int.from_bytes(view[:prefix], "little")
+    require(size <= len(view) * _MAX_RATIO, f"a compressed buffer claims {size} bytes")
+    return size
 
 
 def _check_size(size: int, most: int | None) -> None:
@@ -138,8 +147,12 @@ def decompress_each(
 
     Those of unknown size must be no more together than the page may take.
     """
-    units, unknown = [], 0
-    for start, stop, most in places:
+    units, unknown, known = [], 0, list(places)
+    if scheme in _CODECS:  # so that an error says how much all of them need
+        free = (data[start:stop] for start, stop, most in known if most is None and start < stop)
+        sizes = (_stated_size(scheme, unit, _CODECS[scheme][1]) for unit in free)
+        claim(sum(size or 0 for size in sizes), _WHAT)
+    for start, stop, most in known:
         unit = decompress(scheme, data[start:stop], most)
         if most is None:
             unknown += unit.size

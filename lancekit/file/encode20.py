@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file import bits
+from lancekit.file.bounds import is_readable
 from lancekit.file.memory import starts_of
 from lancekit.file.plain import (
     Encoded,
@@ -21,6 +22,7 @@ from lancekit.file.plain import (
     validity_bits,
 )
 from lancekit.format.pb import encodings_v20_pb2 as pb
+from lancekit.options import DEFAULT_PAGE_MEMORY
 
 __all__ = ["encode_lists", "encode_page", "encode_structs"]
 
@@ -29,10 +31,13 @@ _DICTIONARY_ROWS = 100
 _DICTIONARY_ITEMS = 100
 
 
-def encode_page(array: pa.Array) -> Encoded:
-    """Encode rows of a leaf; extension types already unwrapped."""
+def encode_page(array: pa.Array, most: int = DEFAULT_PAGE_MEMORY) -> Encoded:
+    """Encode rows of a leaf; extension types already unwrapped.
+
+    ``most`` is what strings may expand to, if that is not 64 times the bytes of the page.
+    """
     buffers: list[Any] = []
-    return Encoded(len(array), _any(array, buffers), tuple(buffers))
+    return Encoded(len(array), _any(array, buffers, most), tuple(buffers))
 
 
 def encode_structs(array: pa.Array) -> Encoded:
@@ -53,7 +58,7 @@ def encode_lists(lengths: pa.Array) -> Encoded:
     return Encoded(len(lengths), pb.ArrayEncoding(list=lists), tuple(buffers))
 
 
-def _any(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
+def _any(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return _user_dictionary(array, buffers)
@@ -61,7 +66,7 @@ def _any(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
         return _packed(array, buffers)
     if not is_variable(kind):
         return _nullable(array, buffers)
-    return _few_strings(array, buffers) or _strings(array, buffers)
+    return _few_strings(array, buffers, most) or _strings(array, buffers)
 
 
 def _flat(bits_per_value: int, data: Any, buffers: list[Any]) -> pb.ArrayEncoding:
@@ -111,7 +116,7 @@ def _packed(array: pa.StructArray, buffers: list[Any]) -> pb.ArrayEncoding:
     return pb.ArrayEncoding(packed_struct=pb.PackedStruct(inner=inner, buffer=place))
 
 
-def _few_strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding | None:
+def _few_strings(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding | None:
     """Encode few distinct strings as codes from 1 on; 0 is null."""
     if not pa.types.is_string(array.type) or len(array) < _DICTIONARY_ROWS:
         return None
@@ -120,6 +125,8 @@ def _few_strings(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding | None
     coded = array.dictionary_encode()
     items = coded.dictionary
     if not 0 < len(items) < _DICTIONARY_ITEMS:
+        return None
+    if not is_readable(array.nbytes, items.nbytes + len(array), most):
         return None
     codes = fixed_bytes(coded.indices.fill_null(-1)).view(np.int32) + 1
     return _dictionary(codes.astype(np.uint8), items, buffers)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.file.bounds import is_readable
 from lancekit.file.chunks import ChunkOverflow, join_chunks
 from lancekit.file.constant21 import all_null_page, equal_page
 from lancekit.file.levels21 import (
@@ -28,6 +29,7 @@ from lancekit.file.values21 import long_values, mini_values
 from lancekit.file.zip21 import full_zip
 from lancekit.format.marks import option
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_PAGE_MEMORY
 
 __all__ = ["encode_page_of", "encode_pages", "mini_block"]
 
@@ -38,7 +40,12 @@ _NO_FIELDS = pa.struct([])
 
 
 def encode_pages(
-    array: pa.Array, depth: int, *, large: bool, options: Mapping[str, str]
+    array: pa.Array,
+    depth: int,
+    *,
+    large: bool,
+    options: Mapping[str, str],
+    most: int = DEFAULT_PAGE_MEMORY,
 ) -> Iterator[Encoded]:
     """Encode at least one row of a column, as one page where that can be.
 
@@ -50,17 +57,35 @@ def encode_pages(
         Version 2.2: 32-bit chunk sizes, constants.
     options
         The column's metadata.
+    most
+        Bytes that strings of a page may expand to, if these are not 64 times its own.
     """
     page = shred(array, depth)
     encoded = encode_page_of(page, large=large, options=options)
+    if encoded is not None and not _is_readable(page, encoded, most):
+        encoded = None
     if encoded is None and len(array) == 1:
         encoded = full_zip(page, options)
+        if not _is_readable(page, encoded, most):
+            encoded = full_zip(page, _PLAIN)
     if encoded is not None:
         yield encoded
         return
     half = len(array) // 2
     for part in (array.slice(0, half), array.slice(half)):
-        yield from encode_pages(part, depth, large=large, options=options)
+        yield from encode_pages(part, depth, large=large, options=options, most=most)
+
+
+#: metadata of a row that would shrink so far that readers take it for a bomb
+_PLAIN = {"lance-encoding:compression": "none"}
+
+
+def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
+    """Return whether readers take a page as it is: numbers expand to what their count says."""
+    if not is_variable(page.values.type):
+        return True
+    stored = sum(memoryview(buffer).nbytes for buffer in encoded.buffers)
+    return is_readable(page.values.nbytes, stored, most)
 
 
 def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -> Encoded | None:

@@ -12,14 +12,28 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf.message import DecodeError
 
-from lancekit.errors import CorruptFileError, FormatError, LancekitError, UnsupportedFeatureError
+from lancekit.errors import (
+    CorruptFileError,
+    FormatError,
+    LancekitError,
+    MemoryLimitError,
+    UnsupportedFeatureError,
+)
 from lancekit.legible import clean
 
-__all__ = ["Damaged", "Unsupported", "located", "require"]
+__all__ = ["Damaged", "TooLarge", "Unsupported", "located", "require"]
 
 
 class Damaged(Exception):  # noqa: N818  # never leaves this package
     """Bytes that contradict the format."""
+
+
+class TooLarge(Exception):  # noqa: N818  # never leaves this package
+    """Bytes that may be well, and stand for more than is set aside unasked."""
+
+    def __init__(self, problem: str, needed: int) -> None:
+        super().__init__(problem)
+        self.needed = needed
 
 
 class Unsupported(Exception):  # noqa: N818  # never leaves this package
@@ -79,6 +93,14 @@ class located:  # noqa: N801  # used as if it were a function
             return UnsupportedFeatureError(
                 f"{place}: {error} is not supported.",
                 hint="A newer release of lancekit may read it.",
+                **context,
+            )
+        if isinstance(error, TooLarge):
+            return MemoryLimitError(
+                f"{place}: {error}.",
+                hint="If you trust where the file is from, set "
+                f"lancekit.options.page_memory_bytes = {error.needed} or more.",
+                needed=error.needed,
                 **context,
             )
         if isinstance(error, Damaged | DecodeError | pa.ArrowException | _SLIPPED):

@@ -139,6 +139,7 @@ class _Leaf:
         self._column = _Column(container, node, column, rows, path.group)
         self._path = path
         self._decoders: dict[int, Callable[[Selection], pa.Array]] = {}
+        self._encoded: dict[int, int] = {}
 
     @property
     def columns(self) -> Sequence[_Column]:
@@ -177,7 +178,9 @@ class _Leaf:
 
     def _decode(self, key: int, pages: Sequence[StoredPage], rows: Selection) -> pa.Array:
         column, kind = self._column, self._path.kinds[-1]
-        encoded = sum(sum(stored.page.sizes) for stored in pages)
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            encoded = self._encoded[key] = Run(tuple(pages)).encoded_bytes
         with (
             located(column.file, column.name, pages[0].page.index),
             allowance(encoded, column.page_memory),

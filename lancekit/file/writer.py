@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
-from lancekit.file import blobs, encode20, encode21
+from lancekit.file import blobs, bounds, encode20, encode21
 from lancekit.file.categories import Categories
 from lancekit.file.checksums import ChecksumWriter
 from lancekit.file.columns import owning_fields, packed_where
@@ -395,7 +395,7 @@ def _encoded(column: _Column, array: pa.Array) -> tuple[_Column, list[Encoded]]:
 
 
 def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
-    encode: Callable[[pa.Array], Encoded] = encode20.encode_page
+    encode: Callable[[pa.Array], Encoded] = partial(encode20.encode_page, most=bounds.written())
     if owner.logical_type == "struct" and not is_whole(owner):
         encode = encode20.encode_structs
     elif owner.children and not is_whole(owner):
@@ -409,6 +409,7 @@ def _encoder_21(leaf: Leaf, known: _Format) -> Callable[[pa.Array], Iterable[Enc
         depth=len(leaf.path),
         large=known.name == "2.2",
         options=leaf.field.metadata,
+        most=bounds.written(),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import MemoryLimitError
 from lancekit.file.widths import null_bytes
 from lancekit.options import options
 
@@ -16,16 +16,17 @@ def nulls_of(field: pa.Field, rows: int) -> pa.Array:
 
     Raises
     ------
-    CorruptFileError
+    MemoryLimitError
         One of them would take more than a page may: a schema can say so of any field.
     """
     each = null_bytes(field.type)
     if rows and each > options.page_memory_bytes:
-        raise CorruptFileError(
-            f"One value of column {field.name!r} of {field.type} takes {each} bytes, and there "
-            "are none.",
-            hint="Leave the column alone; if it is known to be well, raise "
-            "lancekit.options.page_memory_bytes.",
+        raise MemoryLimitError(
+            f"One value of column {field.name!r} of {field.type} takes {each:,} bytes, and there "
+            f"are none: lancekit.options.page_memory_bytes is {options.page_memory_bytes:,}.",
+            hint="Leave the column alone; if you trust where the schema is from, set "
+            f"lancekit.options.page_memory_bytes = {each} or more.",
             column=field.name,
+            needed=each,
         )
     return pa.nulls(rows, field.type)

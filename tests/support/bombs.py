@@ -382,7 +382,7 @@ def outcomes(path: str) -> dict[str, str]:
     for name, read in READS.items():
         try:
             read(path)
-        except errors.CorruptFileError as error:
+        except (errors.CorruptFileError, errors.MemoryLimitError) as error:
             found[name] = str(error)
         else:
             found[name] = ""
