@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.arguments import check_hints
+from lancekit.arguments import check_count, check_hints
 from lancekit.blobs import READ_AHEAD, BlobFile
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
@@ -74,7 +74,7 @@ class BlobReading(Handle):
 
         The two further ones are hints that change no result.
         """
-        check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
+        _check_hints(io_buffer_size, preserve_order)
         rows = _chosen(ids=ids, addresses=addresses, indices=indices)
         found, places = self._places(blob_column, *rows)
         return list(zip(found.tolist(), read_blobs(places), strict=True))
@@ -99,7 +99,7 @@ class BlobReading(Handle):
         io_buffer_size, preserve_order
             Hints that change no result.
         """
-        check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
+        _check_hints(io_buffer_size, preserve_order)
         if selector not in ("ids", "addresses", "indices"):
             raise InvalidArgumentError(
                 f"selector is {shown(selector)}.", hint="Choose 'ids', 'addresses' or 'indices'."
@@ -123,6 +123,12 @@ class BlobReading(Handle):
         sources = fragment_sources(self._snapshot, blob_view(schema))
         addresses = row_addresses(sources, kind, rows)
         return addresses, blob_places(sources, path, addresses)
+
+
+def _check_hints(io_buffer_size: int | None, preserve_order: bool | None) -> None:
+    check_hints(io_buffer_size=io_buffer_size, preserve_order=preserve_order)
+    if io_buffer_size is not None:
+        check_count("io_buffer_size", io_buffer_size, least=1)  # a scan may have none
 
 
 def _chosen(**rows: Any) -> tuple[str, Any]:

@@ -83,7 +83,7 @@ class Positions(Handle):
         """
         check_hints(ignore_deletions=ignore_deletions)
         hidden = {"_rowid": with_row_id, "_rowaddr": with_row_address}
-        more = [name for name, wanted in hidden.items() if wanted]
+        more = [name for name, wanted in hidden.items() if wanted and name not in (columns or ())]
         if isinstance(columns, dict):
             columns = {**columns, **{name: name for name in more}}
         elif more:

@@ -427,3 +427,18 @@ def test_thresholds_have_64_bits(which: str) -> None:
         lance.blob_field("b", **{name: 2**64})
     with pytest.raises(InvalidArgumentError, match=f"{name} is {2**64}, which does not fit"):
         lk.blob_field("b", **{name: 2**64})
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_buffer_of_nothing_is_refused(tmp_path: Path, size: int) -> None:
+    """As in the reference."""
+    lk.write_dataset(pa.table({"b": lk.blob_array([b"abc"])}), tmp_path / "d")
+    theirs, ours = lance.dataset(str(tmp_path / "d")), lk.dataset(tmp_path / "d")
+    with pytest.raises((ValueError, OverflowError)):
+        theirs.read_blobs("b", indices=[0], io_buffer_size=size)
+    for read in (
+        lambda: ours.read_blobs("b", indices=[0], io_buffer_size=size),
+        lambda: ours.read_blob_ranges("b", [(0, 0, 1)], selector="indices", io_buffer_size=size),
+    ):
+        with pytest.raises(InvalidArgumentError, match=f"io_buffer_size is {size}"):
+            read()

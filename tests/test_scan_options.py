@@ -185,3 +185,42 @@ def test_a_column_taken_twice_is_taken_once(uri: str) -> None:
         for ds in (theirs, ours):
             with pytest.raises(ValueError, match=r"(?i)duplicate|twice"):
                 ds.to_table(columns=columns)
+
+
+HIDDEN_FLAGS = [{"with_row_id": True}, {"with_row_address": True}]
+HIDDEN_FLAGS += [{}, {"with_row_id": True, "with_row_address": True}]
+
+
+@pytest.mark.parametrize("flags", HIDDEN_FLAGS, ids=str)
+@pytest.mark.parametrize(
+    "columns",
+    [
+        None,
+        ["_rowid", "x"],
+        ["x", "_rowid", "y"],
+        ["_rowaddr", "x", "_rowid"],
+        ["_rowid"],
+        {"r": "_rowid", "x": "x"},
+        {"_rowid": "_rowid", "x": "x"},
+        {"_rowid": "x + 7", "_rowaddr": "y", "x": "x"},
+    ],
+    ids=str,
+)
+def test_hidden_columns_that_are_asked_for_come_last(
+    tmp_path: Path, columns: Any, flags: dict[str, bool]
+) -> None:
+    """Also those that are named: as in pylance."""
+    lk.write_dataset({"x": [1, 2], "y": [3, 4]}, tmp_path / "t")
+    ours, theirs = lk.dataset(tmp_path / "t"), cast(Any, lance).dataset(tmp_path / "t")
+    expected = theirs.to_table(columns=columns, **flags)
+    for found in (
+        ours.to_table(columns=columns, **flags),
+        ours.get_fragments()[0].to_table(columns=columns, **flags),
+    ):
+        assert found.column_names == expected.column_names
+        assert found.to_pylist() == expected.to_pylist()
+
+
+def test_a_row_id_that_is_named_is_not_appended_again(uri: str) -> None:
+    rows = lk.dataset(uri)._take_rows([2], columns=["_rowid", "x"], with_row_id=True)
+    assert rows.to_pylist() == [{"_rowid": 2, "x": 2}]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -20,9 +21,10 @@ from lancekit.format.refs import MAIN
 from lancekit.legible import shown
 from lancekit.storage import Store, open_base, open_store
 
-__all__ = ["Line", "check_same_place", "open_line"]
+__all__ = ["Line", "check_new_place", "check_same_place", "open_line"]
 
 _CONDITIONAL = ConditionalPut()
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,20 @@ def open_line(
         storage_options=dict(storage_options) if storage_options else None,
         committer=_committer(manifest_store, commit_lock),
     )
+
+
+def check_new_place(line: Line) -> None:
+    """Raise ``InvalidArgumentError`` if the reference could not open a dataset at a place.
+
+    Its paths have no control characters, whatever a disk allows.
+    """
+    found = _CONTROL.search(line.uri)
+    if found:
+        raise InvalidArgumentError(
+            f"{shown(line.uri)} has the character {found[0]!r}: no other Lance reader opens that.",
+            hint="Choose a place without control characters, such as line breaks and tabs.",
+            uri=line.uri,
+        )
 
 
 def check_same_place(

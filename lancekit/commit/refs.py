@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from lancekit.commit.build import build_manifest
-from lancekit.commit.line import Line, open_line
+from lancekit.commit.line import Line, check_new_place, open_line
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.reference_files import (
     branch_names,
@@ -380,7 +380,8 @@ def clone_line(
 
 
 def check_free(line: Line) -> None:
-    """Raise if there is a dataset already where a clone is to be."""
+    """Raise if there is a dataset already where a clone is to be, or if there cannot be one."""
+    check_new_place(line)
     if dataset_exists(line):
         raise DatasetExistsError(
             f"There is a dataset at {line.uri} already.",

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit.commit.build import build_manifest
-from lancekit.commit.line import Line, open_line
+from lancekit.commit.line import Line, check_new_place, open_line
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import Reference, resolve
@@ -96,6 +96,7 @@ def commit_operation(
                 hint="Create it first: commit the overwrite without `detached`.",
                 uri=line.uri,
             )
+        check_new_place(line)
         return _create(line, pending, settings)
     if isinstance(operation, ops.Clone):
         raise InvalidArgumentError(

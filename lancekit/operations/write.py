@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancekit.commit.line import Line
+from lancekit.commit.line import Line, check_new_place
 from lancekit.commit.once import Mark
 from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
@@ -218,6 +218,8 @@ def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettin
         check_writable(current)
         if settings.mode == "append":
             return _append(schema, current, settings)
+    else:
+        check_new_place(line)
     return _overwrite(schema, line, current, settings)
 
 

@@ -128,7 +128,7 @@ def plan_columns(
     columns
         Names and paths of nested fields, or SQL expressions by the names of their results.
     hidden
-        Hidden columns to append.
+        Hidden columns that come last, also if they are named among the columns.
 
     Raises
     ------
@@ -149,9 +149,10 @@ def plan_columns(
     else:
         names = schema.names if columns is None else _names(columns)
         outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
-    present = {output.field.name for output in outputs}
-    outputs += [Output(column_field(schema, name)) for name in hidden if name not in present]
-    return tuple(outputs)
+    first = [output for output in outputs if output.field.name not in hidden]
+    named = {output.field.name: output for output in outputs}
+    last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]
+    return (*first, *last)
 
 
 def _path(schema: LanceSchema, name: str) -> str:

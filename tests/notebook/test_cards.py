@@ -2,6 +2,7 @@
 
 import pickle
 import shutil
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -277,7 +278,9 @@ def test_the_reproduce_line_finds_any_place_from_anywhere(tmp_path, monkeypatch,
     here.mkdir()
     there.mkdir()
     monkeypatch.chdir(here)
-    made = lk.write_dataset(rows(1, 2), f"./{name}")
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    lk.write_dataset(rows(1, 2), "./sent")  # no dataset is made at some of these places
+    made = lk.dataset(f"./{Path('sent').rename(f'./{name}')}")
     branch = made.create_branch("trial", 1)
     branch.insert(rows(3))
     for folder in (here, there, tmp_path):

@@ -6,6 +6,7 @@ both libraries, another compares the page.
 
 from __future__ import annotations
 
+import uuid
 import warnings
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -135,6 +136,19 @@ def _delta_at_its_end(library: ModuleType, uri: str) -> Any:
     library.dataset(uri).delete("k = 3")
     feed = library.dataset(uri).delta(begin_version=1, end_version=2)
     return sorted(feed.get_inserted_rows().read_all()["k"].to_pylist())
+
+
+def _index_without_files(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=[1]), uri)
+    made: dict[str, Any] = {"name": "k_idx", "fields": [0], "dataset_version": 1}
+    index = library.Index(str(uuid.uuid4()), fragment_ids={0}, index_version=0, **made)
+    operation = library.LanceOperation.CreateIndex([index], [])
+    return tried(lambda: library.LanceDataset.commit(uri, operation, read_version=1).version)
+
+
+def _filtered_batches(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(_table(k=range(8)), uri, max_rows_per_file=2)
+    return [rows.num_rows for rows in library.dataset(uri).to_batches(filter="k % 2 = 0")]
 
 
 def _blob_outside(library: ModuleType, uri: str) -> Any:
@@ -337,6 +351,25 @@ DIFFERENCES = (
         _detached_on_old_names,
         2,
         REFUSED,
+    ),
+    Difference(
+        "a commit of an index whose files are not there",
+        "an error that names the index, and nothing is committed",
+        "is committed, and queries that use the index fail from then on",
+        "a version that cannot be read is no version",
+        _index_without_files,
+        REFUSED,
+        2,
+    ),
+    Difference(
+        "`to_batches` with a filter",
+        "batches are filled over the borders of files",
+        "each file has batches of its own, however few rows are left of it",
+        "a filter that leaves a row of each file would make as many batches as there are files; "
+        "without one, batches end with files in both",
+        _filtered_batches,
+        [4],
+        [1, 1, 1, 1],
     ),
     *OF_FILES,
 )
