@@ -7,7 +7,7 @@ on no rows, so that types are never derived twice.  Imported only when text has 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial, reduce
@@ -22,6 +22,7 @@ from lancekit.scan._calls import array, call_function
 from lancekit.scan._casts import DIGITS, cast, decimal, try_cast
 from lancekit.scan._columns import COLUMN_RULES
 from lancekit.scan._function import Function
+from lancekit.scan._gathered import chain, is_plain_name, items_of, plain_conditions
 from lancekit.scan._kernels import (
     COMPARISONS,
     Value,
@@ -34,11 +35,11 @@ from lancekit.scan._kernels import (
     multiply,
     subtract,
 )
-from lancekit.scan._literals import moment, natural, number
-from lancekit.scan._membership import among
-from lancekit.scan._scope import FAILURES, Node, Scope, constant
+from lancekit.scan._literals import moment, moments, natural, naturals, number
+from lancekit.scan._membership import Members, among
+from lancekit.scan._scope import FAILURES, Node, Scope, Unlike, constant
 from lancekit.scan._sizes import joined
-from lancekit.scan._sql import listed_in, parse
+from lancekit.scan._sql import gathered_in, listed_in, parse, slot_of
 from lancekit.scan._text_functions import like
 
 __all__ = ["compile_sql"]
@@ -47,7 +48,11 @@ __all__ = ["compile_sql"]
 # ---- literals
 
 
-def _literal(tree: exp.Literal, _scope: Scope) -> Node:
+def _literal(tree: exp.Literal, scope: Scope) -> Node:
+    if gathered := gathered_in(tree):
+        return chain(tree, gathered, scope)
+    if slot := slot_of(tree):
+        return scope.vary(naturals(slot.values), slot)
     if tree.is_string:
         value: Any = tree.this
     else:
@@ -56,6 +61,8 @@ def _literal(tree: exp.Literal, _scope: Scope) -> Node:
 
 
 def _hex(tree: exp.HexString, scope: Scope) -> Node:
+    if slot := slot_of(tree):
+        return scope.vary(naturals(slot.values), slot)
     try:
         value = bytes.fromhex(tree.this)
     except ValueError as error:
@@ -68,6 +75,9 @@ def _negate(tree: exp.Neg, scope: Scope) -> Node:
     if node.literal and isinstance(node.literal[0], int | Decimal):
         value = -node.literal[0]
         return constant(natural(value), value)
+    if node.many and isinstance(node.many.values[0], int | Decimal):
+        slot = replace(node.many, values=tuple(-value for value in node.many.values))
+        return scope.vary(naturals(slot.values), slot)
     return scope.call("-", pc.negate_checked, [node])
 
 
@@ -131,6 +141,8 @@ def _cast(tree: Any, scope: Scope) -> Node:
         return scope.call("TRY_CAST", lambda value: try_cast(value, kind), [node], tree)
     if node.literal and isinstance(node.literal[0], str):
         return constant(_read(tree, node.literal[0], kind, scope))
+    if node.many and isinstance(node.many.values[0], str):
+        return scope.vary(_read_all(tree, node.many.values, kind, scope))
     done = scope.call(f"CAST to {kind}", lambda value: cast(value, kind), [node], tree)
     return replace(done, cast_of=node)
 
@@ -148,6 +160,14 @@ def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
         raise scope.fail(tree, f"{text!r} is not a {name}.", hint if is_moment else "") from error
 
 
+def _read_all(tree: Any, texts: Sequence[str], kind: pa.DataType, scope: Scope) -> pa.Array:
+    try:
+        found = moments(texts, kind) if family(kind) == "moment" else cast(pa.array(texts), kind)
+    except FAILURES:
+        found = None
+    return scope.alike(_read(tree, t, kind, scope) for t in texts) if found is None else found
+
+
 # ---- operators
 
 
@@ -163,6 +183,9 @@ def _compare(scope: Scope, label: str, left: Node, right: Node, *, plain: bool =
                 )
         if {type(left.literal[0]), type(right.literal[0])} > {str}:
             left, right = _beside_text(scope, left, right), _beside_text(scope, right, left)
+    for one, other in ((left, right), (right, left)):
+        if one.many and (other.literal or other.many or other.cast_of):
+            raise Unlike
     left, right = _before_cast(left, right), _before_cast(right, left)
     if label in ("=", "<>"):
         left, right = _before_written(left, right)
@@ -231,8 +254,8 @@ def _comparison(label: str) -> Callable[[Any, Scope], Node]:
 
 def _is_fraction(node: Node, other: Node) -> bool:
     """Tell whether a fraction stands beside an integer: they compute as doubles."""
-    fraction = bool(node.literal) and isinstance(node.literal[0], Decimal)
-    return fraction and pt.is_integer(other.type)
+    written = node.many.values if node.many else node.literal
+    return bool(written) and isinstance(written[0], Decimal) and pt.is_integer(other.type)
 
 
 def _adds(node: Node) -> bool:
@@ -295,18 +318,20 @@ def _in(tree: exp.In, scope: Scope) -> Node:
     if not tree.expressions:
         raise scope.fail(tree, f"{tree.sql()!r}: IN takes a list of values in parentheses.")
     node = scope.compile(tree.this)
-    plain = id(tree) in scope.plain and isinstance(tree.this, exp.Column)
-    plain = plain and len(tree.this.parts) == 1
+    plain = id(tree) in scope.plain and is_plain_name(tree.this)
     listed = listed_in(tree)
-    if listed is not None and not node.literal:
-        return among(scope, node, listed.values, listed.places, tree, plain=plain)
-    items = [scope.compile(item) for item in tree.expressions]
     if listed is not None:
-        items = [constant(natural(value), value) for value in listed.values]
-    elif not node.literal and all(item.literal for item in items):
-        values, places = [item.literal[0] for item in items], [item.position for item in items]
-        return among(scope, node, values, places, tree, plain=plain)
-    parts = [_compare(scope, "=", node, item, plain=plain) for item in items]
+        members, others = Members(listed.values, listed.places), list[Node]()
+    else:
+        members, others = items_of(scope, tree)
+    parts = []
+    if (
+        node.literal or node.many or (node.cast_of and (others or members.folded))
+    ):  # literals matter one by one
+        parts = [_compare(scope, "=", node, item, plain=plain) for item in members.nodes()]
+    elif members:
+        parts = [among(scope, node, members, tree, plain=plain)]
+    parts += [_compare(scope, "=", node, item, plain=plain) for item in others]
     return scope.call("IN", lambda *found: reduce(pc.or_kleene, found), parts)
 
 
@@ -387,29 +412,8 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
 }
 
 
-def _was_compared(tree: Any) -> bool:
-    """Tell of NOT IN whether it stands for ``<>`` of each literal."""
-    listed = (
-        listed_in(tree.this) if isinstance(tree, exp.Not) and type(tree.this) is exp.In else None
-    )
-    return listed is not None and listed.compared
-
-
-def _plain(tree: Any) -> Iterator[int]:
-    """Yield the ids of conditions that only AND, OR and parentheses are around."""
-    waiting = [tree]
-    while waiting:
-        tree = waiting.pop()
-        if isinstance(tree, exp.And | exp.Or):
-            waiting += [tree.this, tree.expression]
-        elif isinstance(tree, exp.Paren) or _was_compared(tree):
-            waiting.append(tree.this)
-        else:
-            yield id(tree)
-
-
 def compile_sql(sql: str, schema: pa.Schema, now: int) -> Node:
     """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
     fields = {field.name: field.type for field in schema}
     tree = parse(sql)
-    return Scope(sql, fields, _RULES, frozenset(_plain(tree)), now).compile(tree)
+    return Scope(sql, fields, _RULES, plain_conditions(tree), now).compile(tree)

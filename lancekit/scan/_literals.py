@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -16,7 +16,7 @@ from lancekit.errors import PredicateError
 from lancekit.scan._casts import cast
 from lancekit.scan._kernels import family
 
-__all__ = ["as_type", "loosely", "moment", "natural", "number"]
+__all__ = ["as_type", "at_once", "loosely", "moment", "moments", "natural", "naturals", "number"]
 
 #: of the fraction of a second
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
@@ -47,6 +47,11 @@ def natural(value: Any) -> pa.Scalar:
     return pa.scalar(_double(value))
 
 
+def naturals(values: Sequence[Any]) -> pa.Array:
+    """Return literals of one sort, as far as numbers are those of a bigint or fractions."""
+    return pa.array(map(_double, values) if isinstance(values[0], Decimal) else values)
+
+
 def _double(value: int | Decimal) -> float:
     """Return the nearest double, which is infinite for what is beyond all of them."""
     try:
@@ -74,6 +79,24 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     if kind.tz:
         return pc.assume_timezone(naive, kind.tz, ambiguous="earliest", nonexistent="earliest")
     return naive
+
+
+_DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
+
+
+def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
+    """Parse texts as ``moment`` does, if all are written as most are."""
+    array, zone = pa.array(texts, pa.string()), None if pt.is_date(kind) else kind.tz
+    rest = ""
+    if not pt.is_date(kind):
+        digits = _DIGITS[kind.unit]
+        rest = _TIME % (rf"(\.\d{{1,{digits}}})?" if digits else "")
+    if not pc.all(pc.match_substring_regex(array, f"{_DAY}{rest}$")).as_py():
+        return None
+    if not zone:
+        return pc.cast(array, kind)
+    naive = pc.cast(array, pa.timestamp(kind.unit))
+    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
 
 
 def _is_midnight(rest: str) -> bool:
@@ -210,3 +233,63 @@ def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
         type=str(kind),
         value=value,
     )
+
+
+# ---- many literals
+
+
+def at_once(values: Sequence[Any], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
+    """Return what literals of a common sort are beside a common type, as if taken one by one."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    make = _AT_ONCE.get((kinds.pop(), _sort(beside), plain))
+    try:
+        return make(values, beside) if make is not None else None
+    except (pa.ArrowInvalid, OverflowError):
+        return None  # one of them does not fit: which, is told when each is looked at
+
+
+def _sort(kind: pa.DataType) -> str:
+    if pt.is_large_string(kind) or pt.is_decimal256(kind):
+        return ""
+    return _taker(kind)
+
+
+def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind)
+
+
+def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(list(map(float, values)), pa.float64()).cast(kind)
+
+
+def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
+    return pa.array(values, pa.int64())
+
+
+def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    exact = list(map(Decimal, values))
+    if max(-int(value.as_tuple().exponent) for value in exact) > kind.scale:
+        return None
+    return pa.array(exact, kind)
+
+
+# (type of the literals, sort beside them, whether they have to be of its type): how they are read
+_AT_ONCE: Mapping[
+    tuple[type, str, bool], Callable[[Sequence[Any], pa.DataType], pa.Array | None]
+] = {
+    (int, "integer", True): _as_given,
+    (int, "integer", False): _as_bigint,
+    (int, "floating", True): _as_doubles,
+    (int, "floating", False): _as_bigint,
+    (Decimal, "floating", True): _as_doubles,
+    (Decimal, "floating", False): lambda values, _kind: _as_doubles(values, pa.float64()),
+    (bytes, "bytes", True): _as_given,
+    (bytes, "bytes", False): lambda values, _kind: pa.array(values, pa.binary()),
+    **{
+        (kind, "decimal", plain): _as_decimals for kind in (int, Decimal) for plain in (True, False)
+    },
+    **{(str, "text", plain): _as_given for plain in (True, False)},
+    **{(str, "moment", plain): moments for plain in (True, False)},
+}

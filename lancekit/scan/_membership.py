@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from decimal import Decimal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
 
@@ -13,29 +13,56 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.scan._kernels import COMPARISONS, Value, align
+from lancekit.scan._literals import at_once, natural
 from lancekit.scan._scope import Node, Scope, constant
 
-__all__ = ["among"]
+__all__ = ["Members", "among"]
 
 
-def among(
-    scope: Scope,
-    node: Node,
-    values: Sequence[Any],
-    places: Sequence[int],
-    tree: Any,
-    *,
-    plain: bool,
-) -> Node:
-    """Tell where an expression is one of some literals, which have places in the text.
+@dataclass(slots=True)
+class Members:
+    """What is in a list: literals, which have places in the text, and values that are computed."""
+
+    values: list[Any] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    folded: list[pa.Array] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.folded)
+
+    def add(self, values: Iterable[Any], places: Iterable[int]) -> None:
+        self.values += values
+        self.places += places
+
+    def join(self, other: Members) -> None:
+        self.add(other.values, other.places)
+        self.folded += other.folded
+
+    @property
+    def has_null(self) -> bool:
+        return None in self.values or any(array.null_count for array in self.folded)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield each as a constant of its own."""
+        for value, place in zip(self.values, self.places, strict=True):
+            yield replace(constant(natural(value), value), position=place)
+        for array in self.folded:
+            yield from map(constant, array)
+
+
+def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool) -> Node:
+    """Tell where an expression is one of many.
 
     As ``=`` with each of them, joined by ``OR``, tells it.
     """
-    present = [value for value in values if value is not None]
-    sets = _sets(scope, node, values, places, plain=plain) if present else []
+    for array in members.folded:
+        scope.same_family("=", [node, constant(array[0])])
+    sets = [some for array in members.folded if len(some := array.drop_null())]
+    if any(value is not None for value in members.values):
+        sets += _sets(scope, node, members.values, members.places, plain=plain)
     for some in sets:
         scope.same_family("=", [node, constant(some[0])])
-    missing = pa.scalar(None if len(present) < len(values) else False, pa.bool_())
+    missing = pa.scalar(None if members.has_null else False, pa.bool_())
 
     def run(value: Value) -> Value:
         found: Value = reduce(pc.or_, [_is_in(value, some) for some in sets], pa.scalar(False))
@@ -50,11 +77,9 @@ def _sets(
     scope: Scope, node: Node, values: Sequence[Any], places: Sequence[int], *, plain: bool
 ) -> list[pa.Array]:
     """Return the literals as arrays, one for each type that they take beside the expression."""
-    kinds = set(map(type, values)) - {type(None)}
-    if len(kinds) == 1:
-        whole = _at_once(kinds.pop(), [v for v in values if v is not None], node.type, plain=plain)
-        if whole is not None:
-            return [whole]
+    whole = at_once([value for value in values if value is not None], node.type, plain=plain)
+    if whole is not None:
+        return [whole]
     by_type: dict[pa.DataType, list[pa.Scalar]] = {}
     for value, place in zip(values, places, strict=True):
         if value is not None:
@@ -66,45 +91,6 @@ def _sets(
 
 def _never(_rows: object) -> Value:
     raise AssertionError("the literals of a list are not computed one by one")
-
-
-def _at_once(kind: type, values: list[Any], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
-    """Return what literals are beside a type, for the common types; as if taken one by one."""
-    make = _AT_ONCE.get((kind, _family(beside), plain))
-    try:
-        return make(values, beside) if make is not None else None
-    except (pa.ArrowInvalid, OverflowError):
-        return None  # one of them does not fit: which, is told when each is looked at
-
-
-def _family(kind: pa.DataType) -> str:
-    tests = (pt.is_integer, "integer"), (pt.is_floating, "float"), (pt.is_string, "text")
-    return next((name for test, name in tests if test(kind)), "")
-
-
-def _as_given(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind)
-
-
-def _as_doubles(values: list[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(list(map(float, values)), pa.float64()).cast(kind)
-
-
-def _as_bigint(values: list[Any], _kind: pa.DataType) -> pa.Array:
-    return pa.array(values, pa.int64())
-
-
-# (type of the literals, family beside them, whether they have to be of its type): how they are read
-_AT_ONCE: dict[tuple[type, str, bool], Callable[[list[Any], pa.DataType], pa.Array]] = {
-    (int, "integer", True): _as_given,
-    (int, "integer", False): _as_bigint,
-    (int, "float", True): _as_doubles,
-    (int, "float", False): _as_bigint,
-    (Decimal, "float", True): _as_doubles,
-    (Decimal, "float", False): lambda values, _kind: _as_doubles(values, pa.float64()),
-    (str, "text", True): _as_given,
-    (str, "text", False): _as_given,
-}
 
 
 # ---- looking up
@@ -137,5 +123,9 @@ def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
         common = pa.decimal256(whole + scale, scale)
         return pc.cast(left, common), right.cast(common)
     if pt.is_string(kinds[1]) and pt.is_large_string(kinds[0]):
+        return left, right.cast(kinds[0])
+    if pt.is_timestamp(kinds[1]) and pt.is_date(kinds[0]):
+        return pc.cast(left, kinds[1]), right
+    if pt.is_date(kinds[1]) and pt.is_timestamp(kinds[0]):
         return left, right.cast(kinds[0])
     return left, right

@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from lancekit.scan._sql import listed_in, parse
+from lancekit.scan._sql import gathered_in, listed_in, parse, slot_of
 
 __all__ = ["row_points"]
 
@@ -42,11 +42,24 @@ def _is(tree: Any, column: str) -> bool:
 
 def _one_of(tree: Any, values: Sequence[Any], column: str) -> Points:
     """Return numbers that are written out, where ``tree`` is the column."""
-    written = [type(value) is exp.Literal and not value.is_string for value in values]
-    if not (_is(tree, column) and all(written) and all(value.this.isdigit() for value in values)):
+    if not _is(tree, column):
         return None
-    # a number of thousands of digits is none that a row has, nor one that Python reads
-    return frozenset(int(value.this) for value in values if len(value.this) < _LONGEST)
+    found: set[int] = set()
+    for value in values:
+        gathered = gathered_in(value)
+        slot = slot_of(gathered.tree if gathered is not None else value)
+        if slot is not None and type(slot.values[0]) is int:
+            found.update(slot.values)
+        elif gathered is None and slot is None and _is_number(value):
+            # a number of thousands of digits is none that a row has, nor one that Python reads
+            found.update([int(value.this)] if len(value.this) < _LONGEST else [])
+        else:
+            return None
+    return frozenset(found)
+
+
+def _is_number(tree: Any) -> bool:
+    return type(tree) is exp.Literal and not tree.is_string and tree.this.isdigit()
 
 
 def _in(tree: exp.In, column: str) -> Points:
@@ -75,8 +88,17 @@ def _either(tree: exp.Or, column: str) -> Points:
     return frozenset().union(*known) if len(known) == len(found) else None
 
 
+def _gathered(tree: exp.Literal, column: str) -> Points:
+    """Return what any of the members of a chain names: with ``OR``, rows have one of them."""
+    gathered = gathered_in(tree)
+    if gathered is None or gathered.alike.joint != "or":
+        return None
+    return _points(gathered.tree, column)
+
+
 _RULES: Mapping[type, Callable[[Any, str], Points]] = {
     exp.EQ: _equal,
+    exp.Literal: _gathered,
     exp.In: _in,
     exp.Paren: lambda tree, column: _points(tree.this, column),
     exp.And: _both,

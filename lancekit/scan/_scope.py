@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,13 +12,14 @@ from pyarrow import types as pt
 from sqlglot import exp
 
 from lancekit.errors import PredicateError
+from lancekit.scan._alike import Slot
 from lancekit.scan._function import Refused, TooLarge
 from lancekit.scan._kernels import Value, family
-from lancekit.scan._literals import as_type, loosely
+from lancekit.scan._literals import as_type, at_once, loosely, natural
 from lancekit.scan._places import TooLargeError, as_class, failure
 from lancekit.scan._sql import start_of
 
-__all__ = ["FAILURES", "Node", "Rows", "Scope", "constant"]
+__all__ = ["FAILURES", "Node", "Rows", "Scope", "Unlike", "constant"]
 
 Rows: TypeAlias = Callable[[str], pa.Array]  # column by name
 
@@ -36,13 +37,18 @@ _MORE_ARGUMENTS: Mapping[type, frozenset[str]] = {
 }
 
 
+class Unlike(Exception):  # noqa: N818  # no error: a way that cannot be gone
+    """What is compiled once for many members is not the same for all of them."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A compiled expression: what it reads, what it gives, how.
 
     ``example`` is what it gives for no rows, from which types are told; ``field`` the path of a
-    plain column; ``literal`` a one-tuple of a literal's value; ``cast_of`` what was cast to be it;
-    ``position`` its place in the text.
+    plain column; ``literal`` a one-tuple of a literal's value; ``many`` the values of a literal
+    that is another for each of some members; ``cast_of`` what was cast to be it; ``position`` its
+    place in the text.
     """
 
     run: Callable[[Rows], Value]
@@ -50,6 +56,7 @@ class Node:
     columns: frozenset[str] = frozenset()
     field: str = ""
     literal: tuple[Any, ...] = ()
+    many: Slot | None = None
     cast_of: Node | None = None
     position: int = 0
 
@@ -82,7 +89,8 @@ class Scope:
 
     ``plain`` holds the ids of the tree's conditions that are joined by nothing but ``AND`` and
     ``OR``: there a literal has to be of the type of the column beside it.  ``now`` is the time of
-    the query, in nanoseconds since 1970.
+    the query, in nanoseconds since 1970.  ``varied`` has what differs between members that are
+    compiled as one, by names that rows give one value of; ``met`` where their literals stand.
     """
 
     sql: str
@@ -90,6 +98,8 @@ class Scope:
     rules: Mapping[type, Callable[[Any, Scope], Node]]
     plain: frozenset[int]
     now: int
+    varied: dict[str, pa.Array] = field(default_factory=dict)
+    met: set[int] = field(default_factory=set)
 
     def fail(self, tree: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
         """Return the error of a piece of the text, given by its tree, node or position."""
@@ -170,7 +180,11 @@ class Scope:
         In a plain condition it has to be a value of the column's type; elsewhere numbers meet in
         a type that holds both.
         """
-        if not node.literal or other.literal:
+        if other.literal or other.many:
+            return node
+        if node.many:
+            return self._each_beside(node, node.many, other, plain=plain)
+        if not node.literal:
             return node
         value = node.literal[0]
         give = as_type if plain and other.field else loosely
@@ -179,6 +193,30 @@ class Scope:
         except PredicateError as error:
             raise self.fail(node, error.message, error.hint, **error.context) from error
         return replace(constant(scalar, value), position=node.position)
+
+    def _each_beside(self, node: Node, many: Slot, other: Node, *, plain: bool) -> Node:
+        array = at_once(many.values, other.type, plain=plain and bool(other.field))
+        if array is None:
+            one_by_one = (
+                self.beside(constant(natural(value), value), other, plain=plain).example
+                for value in many.values
+            )
+            array = self.alike(one_by_one)
+        return replace(self.vary(array), position=node.position)
+
+    def vary(self, array: pa.Array, many: Slot | None = None) -> Node:
+        """Make the node of what differs between members; ``many`` if it is literals."""
+        name = f"\0{len(self.varied)}"
+        self.varied[name] = array
+        self.met.update(many.places[:1] if many else ())
+        return Node(run=lambda rows: rows(name), example=array[0], many=many)
+
+    def alike(self, values: Iterable[pa.Scalar]) -> pa.Array:
+        """Make an array of what members have; they cannot be compiled as one if types differ."""
+        scalars = list(values)
+        if len({scalar.type for scalar in scalars}) > 1:
+            raise Unlike
+        return pa.array(scalars, scalars[0].type)
 
     def pair(self, left: Node, right: Node, *, plain: bool = False) -> tuple[Node, Node]:
         beside = partial(self.beside, plain=plain)

@@ -6,6 +6,8 @@ Imported only when text has to be parsed, because sqlglot takes a tenth of a sec
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
@@ -16,15 +18,25 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lancekit.errors import PredicateError
+from lancekit.scan._alike import Alike, Slot, gather
 from lancekit.scan._lists import Listed, lift
 from lancekit.scan._places import failure
 
-__all__ = ["listed_in", "parse", "start_of"]
+__all__ = ["Gathered", "gathered_in", "listed_in", "parse", "parse_part", "slot_of", "start_of"]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
-_LISTED, _START = "listed", "first"  # in what sqlglot keeps beside a node
+# in what sqlglot keeps beside a node
+_LISTED, _GATHERED, _SLOT, _START = "listed", "gathered", "slot", "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Members that are alike, and the tree of the first of them."""
+
+    alike: Alike
+    tree: Any
 
 
 def _refuse_case(parser: Any) -> None:
@@ -67,12 +79,16 @@ def start_of(tree: Any) -> int:
     return int(tree.meta.get(_START, 0))
 
 
-def _mark_starts(tree: Any) -> None:
+def _mark_starts(tree: Any, begin: int) -> None:
     """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
     for node in reversed(list(tree.walk())):
-        parts = (child.meta.get(_START) for child in node.iter_expressions())
-        own = node.meta.get("start")
-        known = [place for place in (own, *parts) if place is not None]
+        known = [
+            place
+            for child in node.iter_expressions()
+            if (place := child.meta.get(_START)) is not None
+        ]
+        if (own := node.meta.get("start")) is not None:
+            known.append(own + begin)
         if known:
             node.meta[_START] = min(known)
 
@@ -80,6 +96,23 @@ def _mark_starts(tree: Any) -> None:
 def listed_in(tree: exp.In) -> Listed | None:
     """Return the long list that stands behind an ``IN``, if it was lifted out of the text."""
     return tree.expressions[0].meta.get(_LISTED) if tree.expressions else None
+
+
+def gathered_in(tree: Any) -> Gathered | None:
+    """Return the members that a ``0`` in the text stands for, if it stands for some."""
+    found: Gathered | None = tree.meta.get(_GATHERED)
+    return found
+
+
+def slot_of(tree: Any) -> Slot | None:
+    """Return the literals that members have in the place of this one, if they differ there."""
+    found: Slot | None = tree.meta.get(_SLOT)
+    return found
+
+
+def parse_part(sql: str, span: tuple[int, int]) -> Any:
+    """Parse a part of a text, which is an expression of its own."""
+    return _tree(sql[slice(*span)], span[0])
 
 
 @lru_cache(maxsize=8)
@@ -103,17 +136,33 @@ def parse(sql: str) -> Any:
             alone.start(),
         )
     text, lists = lift(sql)
-    tree = _tree(text)
-    literals = tree.find_all(exp.Literal) if lists else ()
-    marked = [literal for literal in literals if literal.meta.get("start") in lists]
-    if len(marked) < len(lists):  # a list that the parser sees elsewhere, or not at all
+    text, sorts = gather(text, lists)
+    if not lists and not sorts:
         return _tree(sql)
-    for literal in marked:
-        literal.meta[_LISTED] = lists[literal.meta["start"]]
+    try:
+        gathered = {place: _gathered(sql, alike) for place, alike in sorts.items()}
+        tree = _tree(text)
+        _mark(tree, {_LISTED: lists, _GATHERED: gathered})
+    except (PredicateError, LookupError):  # what the parser sees elsewhere, or not at all
+        return _tree(sql)
     return tree
 
 
-def _tree(sql: str) -> Any:
+def _gathered(sql: str, alike: Alike) -> Gathered:
+    tree = parse_part(sql, alike.spans[0])
+    _mark(tree, {_SLOT: alike.slots})
+    return Gathered(alike, tree)
+
+
+def _mark(tree: Any, marks: Mapping[str, Mapping[int, Any]]) -> None:
+    """Put marks on the literals that have their places; ``LookupError`` if one has none."""
+    literals = {start_of(node): node for node in tree.find_all(exp.Literal, exp.HexString)}
+    for name, by_place in marks.items():
+        for place, mark in by_place.items():
+            literals[place].meta[name] = mark
+
+
+def _tree(sql: str, begin: int = 0) -> Any:
     try:
         trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
     except ParseError as error:
@@ -124,7 +173,7 @@ def _tree(sql: str) -> Any:
         ) from error
     for tree in trees:
         if tree is not None:
-            _mark_starts(tree)
+            _mark_starts(tree, begin)
     if len(trees) == 1 and trees[0] is not None:
         return trees[0]
     second = next((start_of(tree) for tree in trees[1:] if tree is not None), len(sql))
