@@ -346,3 +346,12 @@ def test_a_cast_of_a_column_alone_in_its_file_leaves_no_dead_file(
         assert [len(f.data_files()) for f in theirs.get_fragments()] == [2]
         theirs.validate()
         assert lk.dataset(uri).to_table().to_pylist() == [{"id": 1, "n": 2}, {"id": 2, "n": 3}]
+
+
+def test_a_type_that_cannot_be_stored_is_told_of_the_column_itself(tmp_path: Path) -> None:
+    when = pa.array([1, 2], pa.timestamp("us"))
+    ds = lk.write_dataset(pa.table({"when": when}), tmp_path / "d")
+    bad = pa.dictionary(pa.int8(), pa.timestamp("us"))
+    with pytest.raises(lk.errors.UnsupportedTypeError, match="Column 'when'") as refused:
+        ds.alter_columns({"path": "when", "data_type": bad})
+    assert "'cast'" not in str(refused.value)

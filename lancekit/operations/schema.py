@@ -312,7 +312,7 @@ def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceFiel
         new = old
         if alteration.data_type is not None:
             _check_cast(current, old, alteration)
-            cast = pa.schema([pa.field("cast", alteration.data_type)])
+            cast = pa.schema([pa.field(old.name, alteration.data_type)])
             new = replace(
                 LanceSchema.from_arrow(cast, free).fields[0],
                 parent_id=old.parent_id,

@@ -100,9 +100,13 @@ def _encode(values: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         indices = indices.cast(target.index_type)
     except pa.ArrowInvalid as error:
-        raise LossError(
-            0, None, f"{len(dictionary)} different values are too many for {target.index_type}"
-        ) from error
+        most = np.iinfo(target.index_type.to_pandas_dtype()).max
+        at = first(pc.greater(indices, most)) or 0
+        reason = (
+            f"has no number left: {len(dictionary)} different values are too many for "
+            f"{target.index_type}"
+        )
+        raise LossError(at, dictionary[indices[at].as_py()].as_py(), reason) from error
     return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=target.ordered)
 
 

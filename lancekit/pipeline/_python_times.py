@@ -116,18 +116,19 @@ def _of_numpy(value: Any, micros: str, units: set[str]) -> tuple[Any, int]:
 
 def _zone(moments: Sequence[Any], values: Sequence[Any]) -> str | None:
     """Return the zone of the first moment; all have one, or none has."""
-    known = [(at, moment) for at, moment in enumerate(moments) if moment is not None]
+    known = [moment for moment in moments if moment is not None]
     if not known:
         return None
-    aware = known[0][1].tzinfo is not None
-    for at, moment in known:
-        if (moment.tzinfo is not None) != aware:
-            has, others = ("a", "have none") if moment.tzinfo else ("no", "have one")
-            raise LossError(at, values[at], f"has {has} time zone, and others {others}")
+    aware = known[0].tzinfo is not None
+    if len({moment.tzinfo is None for moment in known}) > 1:
+        both = enumerate(moments)
+        at = next(at for at, m in both if m is not None and (m.tzinfo is not None) != aware)
+        has, others = ("no", "have one") if aware else ("a", "have none")
+        raise LossError(at, values[at], f"has {has} time zone, and others {others}")
     if not aware:
         return None
     try:
-        zone: str = pa.array([known[0][1].replace(tzinfo=known[0][1].tzinfo)]).type.tz
+        zone: str = pa.array([known[0].replace(tzinfo=known[0].tzinfo)]).type.tz
     except (pa.ArrowException, ValueError, TypeError):
         return "UTC"  # a zone without a name; the instants are the same
     return zone

@@ -426,9 +426,11 @@ _PYTHON = (
 )
 
 _MORE = """
-Python has but one width of floats: where `schema=` names a narrower one, floats in Python's rows
-are rounded to it. Without `schema=`, and of arrays that have a type, a float that would change is
-an error like any other value.
+Python has but one width of floats. Where the dataset or `schema=` has a narrower one, floats in
+Python's rows, and those in arrays within them, are rounded to it, in every call that takes rows and
+as SQL rounds them; what would become infinite is an error. A whole number among them must stay what
+it is. Columns that have a type, such as those of a frame, are cast by the table above: a float that
+would change is an error like any other value.
 
 ## The index of a pandas frame
 

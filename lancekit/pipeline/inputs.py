@@ -175,8 +175,8 @@ def _from_polars(frame: Any) -> pa.RecordBatchReader:
 
 
 def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
-    if data and all(isinstance(row, Mapping) for row in data):
-        names = dict.fromkeys(name for row in data for name in row)
+    if data and all(issubclass(cls, Mapping) for cls in set[Any](map(type, data))):
+        names = dict.fromkeys(chain.from_iterable(data))
         if asked.schema is not None:
             names |= dict.fromkeys(asked.schema.names)
         # Arrow alone would take the names from the first row and drop every later one.
@@ -208,7 +208,7 @@ def _column(name: str, values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         raise SchemaMismatchError(
             f"the values of {name!r} do not make a column: "
             f"{shown(loss.value)} in row {loss.index} {loss.reason}.",
-            hint="Bring the values of a column to one type.",
+            hint="Bring the values of a column to one type, or leave the row out.",
             column=name,
             row=loss.index,
             value=loss.value,

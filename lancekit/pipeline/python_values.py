@@ -38,8 +38,7 @@ class Guide:
     type
         The type that is wanted.
     given
-        Whether the caller named it: Python's floats, which have but one width, are then rounded
-        to a narrower one, and fields that no dict has are null.
+        Whether the caller named it: fields that no dict has are then null.
     nan_is_null
         Whether NaN stands for a missing value, as in pandas.
     """
@@ -216,22 +215,39 @@ def _integers(values: Sequence[Any], guide: Guide) -> pa.Array:
 def _floats(values: Sequence[Any], guide: Guide) -> pa.Array:
     if not _rounds(guide):
         return pa.array(values, None if _one_numpy_class(values) else pa.float64())
-    kind = guide.type
-    wide = pa.array(values, pa.float64())
-    narrow = wide.cast(kind, safe=False)
-    beyond = first(pc.and_(pc.is_inf(narrow.cast(pa.float64())), pc.is_finite(wide)))
-    if beyond is not None:
-        raise LossError(beyond, values[beyond], f"is beyond the range of {kind}")
-    return narrow
+    made = _rounded(pa.array(values, pa.float64()), guide.type)
+    for at, value in enumerate(values) if _classes(values) - _FLOATS else ():
+        if isinstance(value, _WHOLE) and made[at].as_py() != value:
+            raise LossError(at, value, f"does not fit {guide.type} exactly")
+    return made
+
+
+#: the classes that are rounded; whole numbers among them are not
+_FLOATS = {float, np.float16, np.float32, np.float64}
+_WHOLE = (int, np.integer)
 
 
 def _rounds(guide: Guide) -> bool:
-    return guide.given and _is(guide.type, pt.is_float16, pt.is_float32)
+    """Tell whether floats, of which Python has but one width, are rounded to a narrower one."""
+    return _is(guide.type, pt.is_float16, pt.is_float32)
+
+
+def _rounded(wide: pa.Array, kind: pa.DataType | None) -> pa.Array:
+    """Round floats to the nearest; what would be infinite then is a fault."""
+    narrow = wide.cast(kind, safe=False)
+    beyond = first(pc.and_(pc.is_inf(narrow.cast(pa.float64())), pc.is_finite(wide)))
+    if beyond is not None:
+        raise LossError(beyond, wide[beyond].as_py(), f"is beyond the range of {kind}")
+    return narrow
 
 
 def _decimals(values: Sequence[Any], _guide: Guide) -> pa.Array:
     if int in _classes(values):
         values = [Decimal(value) if isinstance(value, int) else value for value in values]
+    for at, value in enumerate(values):
+        if isinstance(value, Decimal) and not value.is_finite():
+            what = "infinite" if value.is_infinite() else "not a number"
+            raise LossError(at, value, f"cannot be stored: no decimal column holds what is {what}")
     return pa.array(values)
 
 
@@ -281,8 +297,10 @@ def _lists(values: Sequence[Any], guide: Guide) -> pa.Array:
     lists = [value for value in values if value is not None]
     lengths = [0 if value is None else len(value) for value in values]
     element = guide.of(getattr(kind, "value_type", None))
-    if _are_alike(lists) and not _rounds(element):
+    if _are_alike(lists):
         elements = pa.array(np.concatenate(lists), from_pandas=guide.nan_is_null)
+        if pt.is_floating(elements.type) and _rounds(element):
+            elements = _below(lambda: _rounded(elements, element.type), lengths)
     else:
         elements = _below(lambda: python_array([*chain.from_iterable(lists)], element), lengths)
     starts = _starts(lengths)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import lancekit as lk
 from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import stored_schema
 from lancekit.pipeline._value_casts import LossError
@@ -237,15 +238,50 @@ def test_what_a_type_would_change_is_refused(case):
         cast(as_reader([{"x": value} for value in values], like=schema), schema)
 
 
-def test_floats_are_rounded_where_a_schema_says_so_and_only_there():
+def test_floats_of_rows_are_rounded_whoever_says_what_the_columns_are():
     schema = pa.schema({"x": pa.float32(), "v": pa.list_(pa.float16(), 1)})
     row = {"x": 0.1, "v": [0.1]}
-    read = as_reader([row], schema).read_all()
-    assert read.to_pylist() == [{"x": float(np.float32(0.1)), "v": [float(np.float16(0.1))]}]
-    with pytest.raises(SchemaMismatchError, match=r"0.1 in row 0 does not fit float exactly"):
-        cast(as_reader([row], like=schema), schema)
-    with pytest.raises(SchemaMismatchError, match=r"0.1 in row 0 does not fit float exactly"):
-        as_reader({"x": np.array([0.1])}, pa.schema({"x": pa.float32()})).read_all()
+    want = [{"x": float(np.float32(0.1)), "v": [float(np.float16(0.1))]}]
+    for rows in ([row], [{"x": np.float64(0.1), "v": np.array([0.1])}]):
+        assert as_reader(rows, schema).read_all().to_pylist() == want
+        assert cast(as_reader(rows, like=schema), schema).to_pylist() == want
+    for known in ({"schema": schema}, {"like": schema}):
+        with pytest.raises(SchemaMismatchError, match=r"0.1 in row 0 does not fit float exactly"):
+            cast(as_reader({"x": np.array([0.1]), "v": [[0.5]]}, **known), schema)
+        with pytest.raises(SchemaMismatchError, match=r"16777217 in row 1 does not fit float"):
+            as_reader([row, {"x": 2**24 + 1, "v": None}], **known).read_all()
+        with pytest.raises(SchemaMismatchError, match=r"1e\+300 in row 0 is beyond the range"):
+            as_reader([{"x": None, "v": np.array([1e300])}], **known).read_all()
+
+
+def test_every_call_that_takes_rows_rounds_floats_alike():
+    schema = pa.schema({"k": pa.int64(), "x": pa.float32()})
+    near = float(np.float32(0.1))
+    ds = lk.write_dataset([{"k": 0, "x": 0.1}], "memory://rounded", schema=schema)
+    ds.insert([{"k": 1, "x": 0.1}])
+    ds = lk.write_dataset([{"k": 2, "x": 0.1}], ds, mode="append")
+    merge = ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
+    merge.execute([{"k": 2, "x": 0.1}, {"k": 3, "x": 0.1}])
+    ds.insert([{"k": 4, "x": 0.5}])
+    ds.update({"x": "0.1"}, where="k = 4")
+    assert ds.to_table()["x"].to_pylist() == [near] * 5
+    done = ds.merge_insert("x").when_matched_update_all().execute([{"k": 9, "x": 0.25}])
+    assert done["num_updated_rows"] == 0
+
+
+@pytest.mark.parametrize("word", ["NaN", "sNaN", "Infinity", "-Infinity"])
+def test_a_decimal_that_is_no_number(word):
+    values = [Decimal(1), Decimal(word)]
+    with pytest.raises(SchemaMismatchError, match=r"row 1 .* what is (not a number|infinite)\."):
+        as_reader({"x": values})
+
+
+def test_the_value_that_is_one_too_many_is_named():
+    words = [f"w{number}" for number in range(400)]
+    schema = pa.schema({"x": pa.dictionary(pa.int8(), pa.string())})
+    said = r"the value 'w128' in row 128 has no number left: 400 different values are too many"
+    with pytest.raises(SchemaMismatchError, match=said):
+        as_reader({"x": words}, schema).read_all()
 
 
 def test_fields_that_no_dict_has():
