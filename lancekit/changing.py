@@ -147,6 +147,10 @@ class Changing(Handle):
     ) -> None:
         """Add the columns of another table, found by a key, and move the handle.
 
+        Rows without a match get nulls; a null key matches nothing.  With a Spark DataFrame, or a
+        dataset of ``lk.options.spark_threshold_rows`` while a session is active, Spark joins and
+        writes.
+
         Parameters
         ----------
         data_obj
@@ -159,10 +163,6 @@ class Changing(Handle):
             numbers or of text for another: such keys are cast, without loss.
         schema
             The columns of the rows and their types, as in `write_dataset`.
-
-        Rows without a match get nulls; a null key matches nothing.  With a Spark DataFrame, or a
-        dataset of ``lk.options.spark_threshold_rows`` while a session is active, Spark joins and
-        writes.
 
         Raises
         ------
@@ -307,12 +307,12 @@ class Changing(Handle):
     ) -> CleanupExplanation:
         """Tell what `cleanup_old_versions` would remove; nothing is.
 
+        The other arguments are those of `cleanup_old_versions`.
+
         Parameters
         ----------
         include_files, max_files
             Whether to list files, and how many at most.
-
-        The others are those of `cleanup_old_versions`.
         """
         check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
         request = _cleanup(

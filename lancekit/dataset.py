@@ -18,6 +18,7 @@ from lancekit.commit.line import check_same_place, open_line
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.committing import Committing
 from lancekit.configuring import Configuring
+from lancekit.delta import DatasetDelta
 from lancekit.dictionaries import AlterColumn, AutoCleanupConfig
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -46,6 +47,7 @@ from lancekit.scan.order import ColumnOrdering
 from lancekit.scanner import LanceScanner
 from lancekit.scanner_builder import ScannerBuilder
 from lancekit.spark_reading import SparkReading
+from lancekit.sql import SqlQuery, SqlQueryBuilder
 from lancekit.times import snapshot_as_of
 from lancekit.versioned import Ref, Versioned
 from lancekit.writing import write_settings
@@ -60,9 +62,10 @@ __all__ = [
     "write_dataset",
 ]
 # pylance has these here too
-__all__ += ["Branches", "DataStatistics", "FieldStatistics", "FragmentMetadata", "Index"]
-__all__ += ["LanceFragment", "LanceOperation", "LanceScanner", "LanceStats", "MergeInsertBuilder"]
-__all__ += ["ScannerBuilder", "Tags", "Transaction"]
+__all__ += ["Branches", "DataStatistics", "DatasetDelta", "FieldStatistics", "FragmentMetadata"]
+__all__ += ["Index", "LanceFragment", "LanceOperation", "LanceScanner", "LanceStats"]
+__all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]
+__all__ += ["Transaction"]
 
 
 @checked_methods

@@ -78,6 +78,9 @@ class DatasetOptimizer(PartOfPylance):
 
         Order, row ids and the versions of rows stay.  The old files stay too, for older versions.
 
+        Sizes of groups, batches and buffers and the number of threads are hints that change no
+        result.  The table's config may hold defaults as ``lance.compaction.<option>``.
+
         Parameters
         ----------
         target_rows_per_fragment
@@ -96,9 +99,6 @@ class DatasetOptimizer(PartOfPylance):
         drop_index_coverage
             Rewrite fragments that an index covers too, and take them out of the index
             (``False``).
-
-        Sizes of groups, batches and buffers and the number of threads are hints that change no
-        result.  The table's config may hold defaults as ``lance.compaction.<option>``.
 
         Returns
         -------
@@ -127,19 +127,19 @@ class DatasetOptimizer(PartOfPylance):
     def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any], **kwargs: Any) -> None:
         """Let every so many versions remove old ones, whoever commits; the handle moves.
 
-        Parameters
-        ----------
-        auto_cleanup_config
-            ``interval``: after how many versions; ``older_than_seconds``: the age of what goes;
-            ``retain_versions`` (ours): the newest ones to keep, so many of them.  At least one of
-            the latter two.
-
         The version before the one that a commit makes always stays, as do tagged ones and those
         that branches forked from.  A cleanup that fails is a warning, and the commit stands.
 
         Settings made here are followed from then on, by this user's lancekit.  Those that came
         with a dataset, or that another library wrote, are followed once you agreed to them:
         ``lancekit.options.trusted_cleanup = [uri]``.
+
+        Parameters
+        ----------
+        auto_cleanup_config
+            ``interval``: after how many versions; ``older_than_seconds``: the age of what goes;
+            ``retain_versions`` (ours): the newest ones to keep, so many of them.  At least one of
+            the latter two.
 
         Raises
         ------

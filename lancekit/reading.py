@@ -81,6 +81,9 @@ class Reading(Handle):
     ) -> LanceScanner:
         """Set up a scan; nothing is read yet.
 
+        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
+        they are accepted and not used.
+
         Parameters
         ----------
         columns
@@ -115,9 +118,6 @@ class Reading(Handle):
         order_by
             Column names, or objects with ``column_name`` and ``ascending``; the whole result is
             sorted in memory.
-
-        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
-        they are accepted and not used.
 
         Raises
         ------

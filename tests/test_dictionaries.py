@@ -13,6 +13,8 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.format import logical_types
+from lancekit.operations import compact_categories
+from lancekit.scan.scanner import scan_fragment
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
 
@@ -102,6 +104,30 @@ def test_a_deletion_is_made_good_in_a_fragment_on_its_own(tmp_path: Path) -> Non
     ds.optimize.compact_files()
     same(uri, [category(B), category(left)], 2)
     assert sum(f.num_deletions for f in lk.dataset(uri).get_fragments()) == 0
+
+
+def test_no_fragment_is_read_twice_to_plan_a_compaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not where a run is cut, and not because an index makes two plans of it."""
+    uri = str(tmp_path / "d")
+    for number in range(5):
+        words = category([f"{number} {word}" for word in range(50)])
+        rows = pa.table({"c": words, "n": pa.array(range(50))})
+        lance.write_dataset(rows, uri, mode="append" if number else "create")
+    lance.dataset(uri).create_scalar_index("n", "BTREE")
+    lance.write_dataset(rows, uri, mode="append")
+    read: list[int] = []
+
+    def noted(source: Any, request: Any) -> Any:
+        read.append(source.fragment.id)
+        return scan_fragment(source, request)
+
+    monkeypatch.setattr(compact_categories, "scan_fragment", noted)
+    ds = lk.dataset(uri)
+    lk.optimize.Compaction.plan(ds)
+    assert sorted(read) == sorted(set(read))
+    assert len(read) >= 5
 
 
 def test_rows_that_no_array_holds_together_come_in_several(tmp_path: Path) -> None:

@@ -432,6 +432,15 @@ as SQL rounds them; what would become infinite is an error. A whole number among
 it is. Columns that have a type, such as those of a frame, are cast by the table above: a float that
 would change is an error like any other value.
 
+## Dictionaries
+
+Values of a dictionary are what the format has a plain name for: numbers, booleans, text and bytes.
+A new column of a dictionary of dates, times, timestamps, durations, decimals, `fixed_size_binary`
+or nested values is an error, in every version of data files, because no release could read it:
+cast the column to the type of the values. Where the dataset has that plain type already, or
+`schema=` names it, such a dictionary is stored as plain values, by the table above. Keys of 8 or 16
+bits must tell apart all values of a data file: more of them go to another file.
+
 ## The index of a pandas frame
 
 A level that has a name is a column of that name, behind the frame's own. One that has none, or the

@@ -81,7 +81,44 @@ def _json_in_filters(library: ModuleType, uri: str) -> Any:
     return tried(lambda: ds.count_rows("json_get_string(j, 'a') = 'x'"))
 
 
+def _crowded_categories(library: ModuleType, uri: str) -> Any:
+    for first in (0, 100):
+        words = pa.array([f"word {first + number}" for number in range(100)])
+        keys = pa.array(range(100), pa.int8())
+        table = pa.table({"c": pa.DictionaryArray.from_arrays(keys, words)})
+        library.write_dataset(table, uri, mode="append" if first else "create")
+    ds = library.dataset(uri)
+    ds.optimize.compact_files()
+    return tried(lambda: sum(batch.num_rows for batch in library.dataset(uri).to_batches()))
+
+
+def _dictionary_of_views(library: ModuleType, uri: str) -> Any:
+    views = pa.array(["x"], pa.string_view())
+    table = pa.table({"c": pa.DictionaryArray.from_arrays(pa.array([0, 0]), views)})
+    made = tried(lambda: library.write_dataset(table, uri))
+    return REFUSED if made == REFUSED else str(made.schema.field("c").type.value_type)
+
+
 OF_FILES = (
+    Difference(
+        "`compact_files` of dictionaries whose keys of 8 or 16 bits are too few for all values",
+        "leaves such fragments apart",
+        "makes one file, which cannot be read any more",
+        "rows are not lost; dictionaries of values without a plain name, such as timestamps, are "
+        "refused by both ([casts](casts.md))",
+        _crowded_categories,
+        200,
+        REFUSED,
+    ),
+    Difference(
+        "a dictionary of `string_view` or `binary_view`",
+        "becomes one of `string` or `binary`, as columns of views do",
+        "an error",
+        "it loses nothing",
+        _dictionary_of_views,
+        "string",
+        REFUSED,
+    ),
     Difference(
         "blobs inside of lists",
         "are read; writing them, also anew by an update or a compaction, is an error",
