@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import lancekit
 from tests.support import pylance4 as pylance4_process
@@ -22,10 +22,15 @@ QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK") == "connect"
 
 
-# A busy machine is no fault of the code; under CI hypothesis has a profile of its own that says so.
-settings.register_profile("patient", deadline=None, print_blob=True)
-if not os.environ.get("CI"):
-    settings.load_profile("patient")
+# A busy machine is no fault of the code, under CI either, where hypothesis has its own profile.
+settings.register_profile(
+    "patient",
+    settings.get_profile("ci" if os.environ.get("CI") else "default"),
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ import lancekit as lk
 from lancekit import progress
 from lancekit.errors import InvalidTypeError
 from lancekit.notebook.progress import make_bar
+from lancekit.pipeline import runner
 from lancekit.pipeline.compact import compact_rows
 from lancekit.pipeline.runner import LocalRunner
 from lancekit.progress import Progress, tracking, what_is
@@ -48,20 +51,28 @@ def test_the_inner_of_two_says_nothing() -> None:
     assert {p.total for p in told} == {2}
 
 
-def test_the_first_failure_ends_the_rest() -> None:
+def test_the_first_failure_ends_the_rest(monkeypatch) -> None:
     told: list[Progress] = []
     ran = []
+    ended = threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def __exit__(self, *error: Any) -> None:
+            ended.set()  # from here on it only waits for what has begun
+            super().__exit__(*error)
 
     def work(task: int) -> None:
         ran.append(task)
         if task == 1:
             raise ZeroDivisionError
-        time.sleep(0.01)
+        if task > 1:
+            assert ended.wait(HANG_SECONDS)
 
+    monkeypatch.setattr(runner, "ThreadPoolExecutor", Pool)
     with lk.options(progress=told.append), pytest.raises(ZeroDivisionError):
-        LocalRunner().map(work, range(500))
+        LocalRunner(threads=4).map(work, range(500))
     assert told[-1].finished
-    assert len(ran) < 500
+    assert len(ran) <= 2 + 4
 
 
 def test_a_function_that_fails_breaks_nothing() -> None:
@@ -78,6 +89,7 @@ def test_a_function_that_fails_breaks_nothing() -> None:
 @pytest.mark.parametrize("choice", ["auto", True, False])
 def test_what_is_short_shows_nothing(choice, monkeypatch) -> None:
     monkeypatch.setattr(sys, "stderr", shown := Terminal())
+    monkeypatch.setattr(progress, "PATIENCE_SECONDS", HANG_SECONDS)
     with lk.options(progress=choice):
         LocalRunner().map(abs, range(9))
     assert shown.getvalue() == ""
@@ -89,7 +101,7 @@ def work_a_while(monkeypatch, stream: io.StringIO, choice: object) -> str:
     with lk.options(progress=choice), tracking("merging", 1200) as tracker:
         tracker.set(7, 1200)
         tracker.draw()
-    return stream.getvalue()
+    return re.sub(r"\d+ s", "0 s", stream.getvalue())
 
 
 def test_a_line_on_a_terminal_is_wiped(monkeypatch) -> None:
@@ -118,13 +130,27 @@ def test_the_option_is_checked() -> None:
         lk.options(progress="always")
 
 
-NOTEBOOK = """
-import time
+NOTEBOOK = f"""
+import threading
 import lancekit as lk
+from lancekit import progress
 from lancekit.pipeline.runner import LocalRunner
 
+progress.PATIENCE_SECONDS = 0.0
+drawn = threading.Event()
+(make,) = progress._bars
+
+def watched(wanted):
+    show = make(wanted)
+    def tell(state):
+        show(state)
+        drawn.set()
+    return tell
+
+progress.register_bars(watched)
+
 def work(task):
-    time.sleep(0.8)
+    assert drawn.wait({HANG_SECONDS})
     return task
 
 LocalRunner().map(work, range(4))

@@ -21,6 +21,7 @@ from lancekit.format.fragment import FragmentList
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_ids_encode import encode_row_ids
+from tests.support.patience import HANG_SECONDS
 
 HIDDEN = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 COLUMNS = ["k", "v", "_rowaddr", *HIDDEN]
@@ -206,7 +207,7 @@ def test_retries_of_a_merge_keep_the_ids_of_moved_rows(tmp_path: Path) -> None:
     stale = lk.dataset(ds.uri)
     for handle, text in ((ds, "first"), (stale, "second")):
         merge = handle.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
-        merge.retry_timeout(timedelta(seconds=20)).execute(rows([5, 70, 6], text))
+        merge.retry_timeout(timedelta(seconds=HANG_SECONDS)).execute(rows([5, 70, 6], text))
     found = {row[0]: row[2:] for row in state(ds.uri)}
     assert (found[5], found[6]) == ((5, 1, 3), (6, 1, 3))
     assert found[70] == (20, 2, 3)

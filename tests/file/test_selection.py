@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
@@ -82,12 +82,7 @@ def _selections(draw: st.DrawFn) -> slice | np.ndarray:
     return np.array(sorted(draw(st.sets(st.integers(0, ROWS - 1), max_size=40))), np.int64)
 
 
-@settings(
-    max_examples=15,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=15, derandomize=True)
 @given(rows=_selections())
 def test_any_selection(reader: FileReader, table: pa.Table, rows: slice | np.ndarray) -> None:
     index = np.arange(ROWS)[rows]

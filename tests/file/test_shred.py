@@ -151,7 +151,7 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(data=st.data(), offset=st.integers(0, 2))
 def test_levels_say_what_the_rows_are(data: st.DataObject, offset: int) -> None:
     kind = data.draw(_KINDS)

@@ -143,7 +143,7 @@ def _fill(draw: Any, message: Any, field: FieldDescriptor) -> None:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_any_message_comes_back_as_it_was(arm: str, data: st.DataObject) -> None:
     message = data.draw(messages(Message.DESCRIPTOR, arm))

@@ -11,7 +11,7 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import PredicateError
@@ -160,9 +160,7 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(
-    max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=40, derandomize=True)
 @given(
     patterns=st.lists(
         st.recursive(st.sampled_from(ATOMS), grown, max_leaves=6), min_size=4, max_size=4

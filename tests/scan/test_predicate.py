@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidTypeError, PredicateError
@@ -417,9 +417,7 @@ def tables(draw):
     return pa.table({"n": pa.array(range(count)), **columns})
 
 
-@settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
+@settings(max_examples=120, derandomize=True)
 @given(rows=tables(), filters=st.lists(conditions(), min_size=4, max_size=4))
 def test_random_conditions_select_the_references_rows(rows, filters):
     dataset = lance.write_dataset(rows, "memory://rows")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lancekit as lk
@@ -38,7 +38,7 @@ def on_spark(ds, data, clauses, *, dry=False):
     return result, lk.dataset(ds.uri, version=landed.version)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(case=cases(), strategy=st.sampled_from(STRATEGIES), stable=st.booleans())
 def test_random_merges(spark, tmp_path, case: Case, strategy, stable):
     ds = lk.write_dataset(

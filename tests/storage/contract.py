@@ -160,9 +160,11 @@ class StoreContract:
     def test_times_are_seconds_since_the_epoch(self, store: Store) -> None:
         import time
 
+        before = time.time()
         store.put("a", b"")
         (info,) = store.list_tree()
-        assert abs(info.modified - time.time()) < 60
+        # stores count in seconds, or by a clock that ticks more slowly
+        assert before - 2 <= info.modified <= time.time() + 2
 
     def test_many_names(self, store: Store) -> None:
         names = [f"{number}.manifest" for number in range(150)]
