@@ -212,6 +212,29 @@ def from_text(kind: str, text: Any, parse: Callable[[Any], T]) -> T:
         ) from error
 
 
+def _binder(signature: inspect.Signature) -> Callable[[Any, Any], Mapping[str, Any]]:
+    """Return what gives the arguments of a call by their names; ``TypeError`` if they do not fit.
+
+    The signature's own way takes longer than many a call, and is left for what is out of order.
+    """
+    parameters = signature.parameters.values()
+    by_place = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    by_name = {p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)}
+    needed = {p.name for p in parameters if p.default is p.empty}
+    usual = len(by_name) == len(signature.parameters)
+
+    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        if usual and len(args) <= len(by_place) and kwargs.keys() <= by_name:
+            given = dict(zip(by_place, args, strict=False))
+            if given.keys().isdisjoint(kwargs):
+                given.update(kwargs)
+                if needed <= given.keys():
+                    return given
+        return signature.bind(*args, **kwargs).arguments
+
+    return bind
+
+
 def checked(function: F) -> F:
     """Return the function with its arguments checked.
 
@@ -232,10 +255,11 @@ def checked(function: F) -> F:
     tests = {name: _tests(p.annotation) for name, p in signature.parameters.items()}
     tests = {name: found for name, found in tests.items() if found}
     defaults = {name: signature.parameters[name].default for name in tests}
+    bind = _binder(signature)
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            given = bind(args, kwargs)
         except TypeError as error:
             name = function.__qualname__.removesuffix(".__init__")
             raise InvalidTypeError(f"{name}(): {error}.") from None

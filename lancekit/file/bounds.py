@@ -105,9 +105,11 @@ def nulls(count: int, kind: pa.DataType) -> pa.Array:
 def look_up(items: pa.Array, index: pa.Array) -> pa.Array:
     """Return items by their places, unless all rows together are more than the page may take."""
     if items.type.num_buffers == _STRING_BUFFERS:
-        sizes = pc.binary_length(items)
-        if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
-            claim(pc.sum(sizes.take(index)).as_py() or 0, f"{len(index):,} rows of a few strings")
+        if items.nbytes * len(index) > allowed():  # else none is that long
+            sizes = pc.binary_length(items)
+            if (pc.max(sizes).as_py() or 0) * len(index) > allowed():
+                size = pc.sum(sizes.take(index)).as_py() or 0
+                claim(size, f"{len(index):,} rows of a few strings")
     elif (width := null_bytes(items.type)) > _WIDE:
         claim(width * len(index), f"{len(index):,} rows of a few values")
     return items.take(index)

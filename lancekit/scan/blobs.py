@@ -71,6 +71,8 @@ def _changed(field: LanceField, change: Any) -> LanceField:
     if is_blob(field):
         changed: LanceField = change(field)
         return changed
+    if not field.children:
+        return field
     return replace(field, children=tuple(_changed(child, change) for child in field.children))
 
 
@@ -105,6 +107,8 @@ def stored_blobs(field: LanceField) -> LanceField:
     """Return the field to read from a file in order to make ``field``."""
     if _is_resolved(field):
         return replace(descriptor_field(field), logical_type="struct")
+    if not field.children:
+        return field
     return replace(field, children=tuple(map(stored_blobs, field.children)))
 
 

@@ -47,8 +47,10 @@ def stored_part(
 
 def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField:
     """Return a field of which structs are marked as packed that are so in some of the files."""
+    if not field.children:
+        return field
     children = tuple(as_stored(child, files) for child in field.children)
-    packed = bool(children) and any(in_one_column(field, ids) for ids in files)
+    packed = any(in_one_column(field, ids) for ids in files)
     field = replace(field, children=children)
     return repacked(field, packed=True) if packed else field
 
