@@ -81,6 +81,73 @@ def test_the_reference_is_not_a_dependency():
     assert not [name for name in PROJECT["dependencies"] if "lance" in name]
 
 
+# ---- the pages about the format
+
+
+FORMAT = ROOT / "docs/format"
+PAGES = sorted(FORMAT.glob("*.md"))
+CITED = re.compile(r"docs/format/([\w-]+\.md)((?:,? (?:and )?\d+(?:\.\d+)*)*)")
+
+
+def headings(page):
+    return re.findall(r"(?m)^#+ (.+)$", page.read_text())
+
+
+def sections(page):
+    """Return the numbers of a page's sections."""
+    numbers = (re.match(r"\d+(?:\.\d+)*", title) for title in headings(page))
+    return [number[0] for number in numbers if number]
+
+
+def anchors(page):
+    """Return what links can lead to in a page, as GitHub makes it of headings."""
+    slugs = (re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings(page))
+    return {*slugs, *re.findall(r'<a id="([^"]+)"', page.read_text())}
+
+
+def citations():
+    """Return (module, page, section) of every citation; the section is empty if none is named."""
+    for module in sorted((ROOT / "lancekit").rglob("*.py")):
+        for page, numbers in CITED.findall(module.read_text()):
+            for number in re.findall(r"\d+(?:\.\d+)*", numbers) or [""]:
+                yield str(module.relative_to(ROOT)), page, number
+
+
+def test_every_citation_of_the_format_names_a_section_that_is_there():
+    known = {page.name: sections(page) for page in PAGES}
+    found = list(citations())
+    assert [cited for cited in found if cited[2] not in known.get(cited[1], ())] == []
+    assert len(found) > 50
+
+
+def test_the_format_is_cited_in_one_form():
+    other = re.compile(r"\((?:file|table) format, |\(operations, \d|\bsections? \d")
+    modules = (ROOT / "lancekit").rglob("*.py")
+    assert [str(m) for m in modules if other.search(m.read_text())] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sections_of_the_format_are_numbered_once_and_in_order(page):
+    numbers = [tuple(map(int, number.split("."))) for number in sections(page)]
+    assert numbers == sorted(set(numbers))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_modules_in_pages_about_the_format_are_there(page):
+    text = page.read_text()
+    links = [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link]
+    assert links
+    lost = []
+    for link in links:
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.is_file() or (anchor and anchor not in anchors(target)):
+            lost.append(link)
+    named = re.findall(r"`((?:lancekit|tests)/[\w/]+\.\w+)`", text)
+    assert lost + [name for name in named if not (ROOT / name).is_file()] == []
+    assert max(map(len, text.splitlines())) <= 100
+
+
 # ---- the interpreter to build with
 
 

@@ -1,6 +1,6 @@
 """The next manifest: a builder per operation, then what all have in common.
 
-Sources: table format, 8.4 and 10; operations, 1 and 2.
+See docs/format/table.md, 8.4, and docs/format/operations.md, 1 and 2.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The next version after an operation on rows: one function per operation (operations, 2)."""
+"""The next version after an operation on rows: one function per operation.
+
+See docs/format/operations.md, 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The first version of a clone or a branch: a version of another dataset, taken over (7)."""
+"""The first version of a clone or a branch: a version of another dataset, taken over.
+
+See docs/format/table.md, 7.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """How an operation meets one that was committed since it read: a table of rules.
 
 `RULES[mine][theirs]` is a pure function over both operations; what it answers is in `evidence`.
-The page `docs/conflicts.md` is generated from this table (`conflict_docs`).  Sources: table format,
-8.3; operations, 3.
+The page `docs/conflicts.md` is generated from this table (`conflict_docs`).
+
+See docs/format/operations.md, 3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a commit does to the indices that other writers made (operations, 1; table format, 9).
+"""What a commit does to the indices that other writers made (docs/format/indices.md, 3).
 
 An index says which fragments it covers; a reader looks at all others itself.  So an index stays
 right if the fragments leave its cover in which an indexed value changed.  Ids of fragments that

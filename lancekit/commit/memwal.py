@@ -1,4 +1,4 @@
-"""Progress of write-ahead regions that are merged into the table (table format, 9.5)."""
+"""Progress of write-ahead regions that are merged into the table (docs/format/memwal.md, 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving the manifests of a folder the newer names (table format, 1)."""
+"""Giving the manifests of a folder the newer names (docs/format/table.md, 1)."""
 
 from __future__ import annotations
 

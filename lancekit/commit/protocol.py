@@ -1,4 +1,7 @@
-"""Putting a version in place: check, rebase, build, put if absent, retry (operations, 0.2)."""
+"""Putting a version in place: check, rebase, build, put if absent, retry.
+
+See docs/format/operations.md, 0.2.
+"""
 
 from __future__ import annotations
 

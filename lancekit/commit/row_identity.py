@@ -1,4 +1,6 @@
-"""Row ids and row versions of the fragments that a commit writes (table format, 5.3 and 5.4).
+"""Row ids and row versions of the fragments that a commit writes.
+
+See docs/format/table.md, 5.3 and 5.4.
 
 Ids are given out here, when a manifest is built, and never sooner: a commit that lost a race
 builds again, on a newer counter.

@@ -1,4 +1,4 @@
-"""Finding versions: one folder's line of versions, by listing (table format, 8.2).
+"""Finding versions: one folder's line of versions, by listing (docs/format/table.md, 8.2).
 
 Names alone decide.  The hint that some releases write beside the manifests is never followed, not
 even upwards from the version that it names: releases that write no hint, and a cleanup that keeps

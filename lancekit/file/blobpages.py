@@ -1,4 +1,6 @@
-"""Blobs: values stored somewhere in the file, described by their place (file format, section 10).
+"""Blobs: values stored somewhere in the file, described by their place.
+
+See docs/format/data-files.md, 10.
 
 A blob column of the first kind (``large_binary`` with metadata) is read as what is asked for: as
 bytes, or as descriptors if the field is of type `DESCRIPTOR`.  The second kind is a packed struct

@@ -1,4 +1,7 @@
-"""Writing blobs: values on their own in the file, descriptors in the column (section 10)."""
+"""Writing blobs: values on their own in the file, descriptors in the column.
+
+See docs/format/data-files.md, 10.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which physical columns of a file belong to which field (file format, section 3)."""
+"""Which physical columns of a file belong to which field (docs/format/data-files.md, 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""General compression: the framing of one compressed unit (file format, section 11.9)."""
+"""General compression: the framing of one compressed unit (docs/format/data-files.md, 11.9)."""
 
 from __future__ import annotations
 

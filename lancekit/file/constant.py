@@ -1,4 +1,4 @@
-"""Constant pages: all rows null, or all valid rows equal (file format, section 9)."""
+"""Constant pages: all rows null, or all valid rows equal (docs/format/data-files.md, 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of one value, or of nothing but nulls (file format, section 9)."""
+"""Pages of one value, or of nothing but nulls (docs/format/data-files.md, 9)."""
 
 from __future__ import annotations
 

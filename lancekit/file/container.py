@@ -1,4 +1,7 @@
-"""The container of a data file: footer, tables, column metadata (file format, sections 1 and 2)."""
+"""The container of a data file: footer, tables, column metadata.
+
+See docs/format/data-files.md, 1 and 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FSST: strings as codes of a table of up to 255 symbols (file format, section 11.7)."""
+"""FSST: strings as codes of a table of up to 255 symbols (docs/format/data-files.md, 11.7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Writing FSST: training a symbol table, and encoding strings with it (file format, section 11.7).
+"""Writing FSST: training a symbol table, and encoding strings with it.
+
+See docs/format/data-files.md, 11.7.
 
 Encoding is greedy: at every place the longest symbol that fits.  That is a chain of steps, each as
 far as the symbol before was long, so many lanes of the data take their steps together.

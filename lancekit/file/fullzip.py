@@ -1,4 +1,4 @@
-"""Full-zip pages: large values, each behind its own levels (file format, section 8)."""
+"""Full-zip pages: large values, each behind its own levels (docs/format/data-files.md, 8)."""
 
 from __future__ import annotations
 

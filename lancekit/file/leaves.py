@@ -1,4 +1,4 @@
-"""Which part of a batch goes to which physical column (file format, section 3).
+"""Which part of a batch goes to which physical column (docs/format/data-files.md, 3).
 
 From 2.1 on a column is a leaf, with everything above it: `pruned` takes a nested array down to one
 path.  In 2.0 structs and lists have columns of their own, and lists hand their items on:

@@ -1,4 +1,4 @@
-"""Repetition and definition levels to list offsets and validity (file format, section 6).
+"""Repetition and definition levels to list offsets and validity (docs/format/data-files.md, 6).
 
 A page of a nested column is a stream of entries.  Its *layers* are listed from the innermost, the
 values themselves, outwards; each is an item layer (values, structs, fixed-size lists) or a list

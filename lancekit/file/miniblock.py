@@ -1,4 +1,4 @@
-"""Mini-block pages: small values in chunks of a few KiB (file format, section 7)."""
+"""Mini-block pages: small values in chunks of a few KiB (docs/format/data-files.md, 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Packed structs: the fields of a row back to back, in one column (file format, 11.11)."""
+"""Packed structs: the fields of a row back to back, in one column.
+
+See docs/format/data-files.md, 11.11.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of 2.0 files (file format, section 5)."""
+"""Pages of 2.0 files (docs/format/data-files.md, 5)."""
 
 from __future__ import annotations
 

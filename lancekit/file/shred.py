@@ -1,4 +1,6 @@
-"""Building repetition and definition levels from nested Arrow arrays (file format, section 6).
+"""Building repetition and definition levels from nested Arrow arrays.
+
+See docs/format/data-files.md, 6.
 
 A column is an array with one path from its rows to its values: every struct in it has one child.
 It is worked through from the outside to the inside.  An *entry* is one place in the level streams;

@@ -1,4 +1,4 @@
-"""How values become the buffers of mini-block chunks (file format, section 11).
+"""How values become the buffers of mini-block chunks (docs/format/data-files.md, 11).
 
 Knows nothing of levels or pages: `encode21` says which values there are and how many a chunk may
 hold, and gets the buffers of all chunks at once.

@@ -1,6 +1,8 @@
 """What each version of the format cannot hold, found before anything is written.
 
-The limits are the readers': a file that none could read is refused (file format, sections 4, 16).
+The limits are the readers': a file that none could read is refused.
+
+See docs/format/data-files.md, 4 and 16.
 """
 
 from __future__ import annotations

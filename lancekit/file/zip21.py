@@ -1,4 +1,4 @@
-"""Full-zip pages: every value behind its levels (file format, section 8)."""
+"""Full-zip pages: every value behind its levels (docs/format/data-files.md, 8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of full-zip pages: where each begins, and its levels (file format, section 8).
+"""Entries of full-zip pages: where each begins, and its levels (docs/format/data-files.md, 8).
 
 An entry is a control word, ``repetition << bits_def | definition``, and then, if it has a value,
 the value's bytes: of fixed width for every visible entry, or behind their length for valid ones.

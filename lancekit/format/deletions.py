@@ -1,4 +1,4 @@
-"""Deletion files: the deleted row offsets of a fragment (table format, 2.4)."""
+"""Deletion files: the deleted row offsets of a fragment (docs/format/table.md, 2.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row ids and row versions that lie in a file beside the manifest (table format, 2.5).
+"""Row ids and row versions that lie in a file beside the manifest (docs/format/table.md, 2.5).
 
 No release writes such; those of another writer are read, and kept as they are by a commit.
 """

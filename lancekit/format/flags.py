@@ -1,4 +1,6 @@
-"""Feature flags of a manifest: which a release may read, which it may write (section 4).
+"""Feature flags of a manifest: which a release may read, which it may write.
+
+See docs/format/table.md, 4.
 
 The reader word gates reading, the writer word gates committing.  Both are computed from the
 content at every commit; a bit that is not in the table below is a feature of a newer release.

@@ -1,4 +1,7 @@
-"""Manifests: one file per version, the whole state of the dataset (table format, 2.1 and 3.2)."""
+"""Manifests: one file per version, the whole state of the dataset.
+
+See docs/format/table.md, 2.1 and 3.2.
+"""
 
 from __future__ import annotations
 

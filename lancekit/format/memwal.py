@@ -1,4 +1,7 @@
-"""Details of the `__lance_mem_wal` entry: what was merged of each write-ahead region (9.5)."""
+"""Details of the `__lance_mem_wal` entry: what was merged of each write-ahead region.
+
+See docs/format/memwal.md, 2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""File names inside a dataset's folder (table format, section 1)."""
+"""File names inside a dataset's folder (docs/format/table.md, 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The fifteen operations: what a commit does, one frozen dataclass each (table format, 3.4).
+"""The fifteen operations: what a commit does, one frozen dataclass each.
+
+See docs/format/table.md, 3.4.
 
 Arguments come in pylance's order and under its names, where it has the class.
 """

@@ -1,4 +1,4 @@
-"""Tags and branches: small JSON files below `_refs` of the main root (table format, 6)."""
+"""Tags and branches: small JSON files below `_refs` of the main root (docs/format/table.md, 6)."""
 
 from __future__ import annotations
 

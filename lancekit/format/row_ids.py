@@ -1,4 +1,4 @@
-"""Stable row ids and row versions of a fragment, read (table format, 5).
+"""Stable row ids and row versions of a fragment, read (docs/format/table.md, 5).
 
 A sequence is a list of segments: ranges, ranges with holes, bitmaps, arrays.  A segment tells how
 many values it has before any of them is computed, so that a few bytes which promise 2**60 ids are

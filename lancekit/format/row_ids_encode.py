@@ -1,4 +1,6 @@
-"""Stable row ids and row versions, written: the reference's choice of segments (table format, 5.2).
+"""Stable row ids and row versions, written: the reference's choice of segments.
+
+See docs/format/table.md, 5.2.
 
 What is written for a set of ids is what pylance writes for it, byte by byte.
 """

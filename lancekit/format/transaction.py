@@ -1,4 +1,4 @@
-"""Transactions: what each commit did, and on top of which version (table format, 3.4)."""
+"""Transactions: what each commit did, and on top of which version (docs/format/table.md, 3.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""New columns: nulls, SQL expressions, a function, a stream, a table (operations, 6.2)."""
+"""New columns: nulls, SQL expressions, a function, a stream, a table.
+
+See docs/format/operations.md, 6.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Cleanup: old versions go, and the files that no version needs any more (operations, 6.6)."""
+"""Cleanup: old versions go, and the files that no version needs any more.
+
+See docs/format/operations.md, 6.6.
+"""
 
 from __future__ import annotations
 

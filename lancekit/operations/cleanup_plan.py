@@ -1,4 +1,6 @@
-"""What a cleanup would remove: old versions, and files that no version needs (operations, 6.6).
+"""What a cleanup would remove: old versions, and files that no version needs.
+
+See docs/format/operations.md, 6.6.
 
 Files are listed before versions are read: a file of a commit that lands in between is seen with
 the version that refers to it, or not at all.

@@ -1,4 +1,4 @@
-"""Compaction: the same rows in fewer files, deleted rows gone (operations, 6.3)."""
+"""Compaction: the same rows in fewer files, deleted rows gone (docs/format/operations.md, 6.3)."""
 
 from __future__ import annotations
 

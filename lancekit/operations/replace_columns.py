@@ -1,7 +1,7 @@
 """Whole columns written anew: one new file for each fragment takes the place of the old values.
 
-The transaction is a DataReplacement (operations, 6.7): no row moves, and of the other columns
-nothing is read or written.
+The transaction is a DataReplacement: no row moves, and of the other columns nothing is read or
+written.  See docs/format/operations.md, 6.7.
 """
 
 from __future__ import annotations

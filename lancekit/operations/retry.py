@@ -1,4 +1,7 @@
-"""Doing a change again on the newest version, after another writer landed (operations, 0.3)."""
+"""Doing a change again on the newest version, after another writer landed.
+
+See docs/format/operations.md, 0.3.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Columns dropped, renamed, made nullable or not, or cast to other types (operations, 6.2)."""
+"""Columns dropped, renamed, made nullable or not, or cast to other types.
+
+See docs/format/operations.md, 6.2.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Update: new values for columns of the rows that a predicate selects (operations, 6.1)."""
+"""Update: new values for columns of the rows that a predicate selects.
+
+See docs/format/operations.md, 6.1.
+"""
 
 from __future__ import annotations
 

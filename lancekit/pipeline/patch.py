@@ -15,7 +15,6 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lancekit.errors import LancekitError
-from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import TOMBSTONE, Fragment
 from lancekit.pipeline.columns import ColumnsTask, write_columns
@@ -26,6 +25,8 @@ from lancekit.storage import Store
 __all__ = ["Patch", "Patched", "added_files", "all_patched", "superseded", "try_patch"]
 
 Indices = npt.NDArray[np.int64]
+
+_OFFSET = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +114,7 @@ class _Patching:
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Put the new values in the old ones' places."""
-        here = row_address.offsets(rows.column("_rowaddr").to_numpy()).astype(np.int64)
+        here = rows.column("_rowaddr").to_numpy().astype(np.int64) & _OFFSET
         first, last = np.searchsorted(self.offsets, (here[0], here[-1] + 1))
         places = np.arange(rows.num_rows)
         places[np.searchsorted(here, self.offsets[first:last])] = (

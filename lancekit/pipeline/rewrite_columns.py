@@ -1,4 +1,6 @@
-"""A merge-insert that updates columns where the rows are, in this process (operations, 5.3).
+"""A merge-insert that updates columns where the rows are, in this process.
+
+See docs/format/operations.md, 5.3.
 
 Only the source's columns are read and written, for all rows of each fragment that has a match.
 """

@@ -19,7 +19,6 @@ from pyroaring import BitMap
 from lancekit.commit.snapshot import FileLocation, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
-from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_rows import external_sequence
 from lancekit.format.fragment import columns_of_files
@@ -247,7 +246,7 @@ class FragmentReader:
 
     def addresses(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the row addresses: fragment id in the upper 32 bits, offset in the lower."""
-        return row_address.addresses(self.source.fragment.id, rows.astype(np.uint64))
+        return rows.astype(np.uint64) | np.uint64(self.source.fragment.id << 32)
 
     @cached_property
     def stable_ids(self) -> RowIds | None:

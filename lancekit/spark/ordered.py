@@ -18,7 +18,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import LancekitError
-from lancekit.format import row_address
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import key_columns
@@ -42,7 +41,7 @@ Indices = npt.NDArray[np.int64]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]]
 
 _PIECE = "piece"
-_LAST_ID = (1 << 32) - 1
+_OFFSET_BITS = 32
 #: rows for which a task reads the target at a time
 _LENT_ROWS = 1 << 17
 
@@ -97,7 +96,7 @@ def _bounds(orders: Sequence[Order], parallelism: int) -> Indices:
 
 def _fragments_of(target: Sequence[FragmentSource], bounds: Indices) -> tuple[bytes, ...]:
     """Return the fragments that each piece reads, pickled by piece."""
-    cuts = [0, *row_address.fragment_ids(bounds).tolist(), _LAST_ID]
+    cuts = [0, *(bounds >> _OFFSET_BITS).tolist(), 1 << _OFFSET_BITS]
     return tuple(
         pickle.dumps({s.fragment.id: s for s in target if first <= s.fragment.id <= last})
         for first, last in pairwise(cuts)
@@ -204,7 +203,9 @@ class _Lend:
         self, addresses: Indices, by_id: dict[int, FragmentSource], reader: FragmentReader | None
     ) -> tuple[pa.RecordBatch, FragmentReader | None]:
         tables = []
-        for id_, offsets in row_address.by_fragment(addresses):
+        ids, starts = np.unique(addresses >> _OFFSET_BITS, return_index=True)
+        parts = np.split(addresses & ((1 << _OFFSET_BITS) - 1), starts[1:])
+        for id_, offsets in zip(ids.tolist(), parts, strict=True):
             if reader is None or reader.source.fragment.id != id_:
                 reader = FragmentReader(by_id[id_])
             tables.append(reader.read(self.work.lent.names, offsets))
