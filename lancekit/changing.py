@@ -10,11 +10,11 @@ import pyarrow as pa
 from lancekit.arguments import check_count, check_flag, check_hints
 from lancekit.checked import checked_methods
 from lancekit.dictionaries import AlterColumn
+from lancekit.format.storage_version import check_storage_version
 from lancekit.handle import Handle
 from lancekit.operations.add_columns import NewColumns, add_columns, merge_rows
 from lancekit.operations.cleanup import CleanupExplanation, clean_up, explain_cleanup
 from lancekit.operations.cleanup_plan import CleanupRequest, CleanupStats, cleanup_request
-from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.results import UpdateResult
 from lancekit.operations.retry import RetryPolicy
@@ -76,7 +76,7 @@ class Changing(Handle):
         """
         changes, condition = check_updates(updates), check_where(where)
         policy = RetryPolicy(conflict_retries, retry_timeout)
-        version = check_file_version("data_storage_version", data_storage_version)
+        version = check_storage_version("data_storage_version", data_storage_version)
         return self._move(
             lambda snapshot: update_columns(snapshot, changes, condition, policy, version)
         )

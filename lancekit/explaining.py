@@ -14,13 +14,14 @@ from typing import Any
 from lancekit.arguments import check_count, check_flag, check_place, refuse_more
 from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.storage_version import check_storage_version
 from lancekit.frames import check_blob_mode, pandas_frame
 from lancekit.handle import Handle
 from lancekit.legible import shown
 from lancekit.operations.add_columns import NewColumns
 from lancekit.operations.cleanup import CleanupExplanation, explain_cleanup
 from lancekit.operations.cleanup_plan import cleanup_request
-from lancekit.operations.compact_plan import CompactionOptions, check_file_version
+from lancekit.operations.compact_plan import CompactionOptions
 from lancekit.operations.explain import (
     explain_add,
     explain_alter,
@@ -58,7 +59,7 @@ _HOW: Mapping[str, Callable[[str, Any], object]] = {
     "batch_size": _at_least_one,
     "blob_mode": lambda _, mode: check_blob_mode(mode),
     "conflict_retries": lambda _, number: RetryPolicy(conflict_retries=number),
-    "data_storage_version": check_file_version,
+    "data_storage_version": check_storage_version,
     "delete_concurrency": _at_least_one,
     "delete_rate_limit": _at_least_one,
     "delete_unverified": check_flag,

@@ -13,11 +13,11 @@ from lancekit.arguments import check_hints, check_list, check_names
 from lancekit.checked import checked_methods
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
+from lancekit.format.storage_version import check_storage_version
 from lancekit.format.transaction import Transaction
 from lancekit.handle import Handle
 from lancekit.legible import shown
 from lancekit.not_offered import PartOfPylance
-from lancekit.operations.compact_plan import check_file_version
 from lancekit.operations.explain_merge import explain_merge, explain_unknown_merge
 from lancekit.operations.explanation import Explanation
 from lancekit.operations.merge_insert import check_clauses, merge_insert, prepare_merge
@@ -224,7 +224,9 @@ class MergeInsertBuilder(PartOfPylance):
         InvalidArgumentError
             There is no such format.  That the table cannot have it is found when the merge runs.
         """
-        return self._with_files(storage_version=check_file_version("data_storage_version", version))
+        return self._with_files(
+            storage_version=check_storage_version("data_storage_version", version)
+        )
 
     # ---- telling
 

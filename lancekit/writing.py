@@ -6,7 +6,7 @@ from typing import Any
 
 from lancekit.arguments import check_count, check_list
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.file import STORAGE_VERSIONS
+from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.write import WriteSettings
 
@@ -44,7 +44,7 @@ def write_settings(
             if max_page_bytes is None
             else check_count("max_page_bytes", max_page_bytes, least=1)
         ),
-        storage_version=_storage_version(data_storage_version),
+        storage_version=check_storage_version("data_storage_version", data_storage_version),
         new_bases=tuple(check_list("initial_bases", initial_bases or (), "DatasetBasePath")),
         target_bases=tuple(check_list("target_bases", target_bases or (), "names or paths")),
         target_all_bases=bool(target_all_bases),
@@ -64,15 +64,3 @@ def check_told(progress: Any) -> Any:
                 argument="progress",
             )
     return progress
-
-
-def _storage_version(asked: str | None) -> str | None:
-    if asked is None:
-        return None
-    if not isinstance(asked, str) or asked not in STORAGE_VERSIONS:
-        raise InvalidArgumentError(
-            f"data_storage_version={asked!r} is not offered.",
-            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
-            data_storage_version=asked,
-        )
-    return STORAGE_VERSIONS[asked]

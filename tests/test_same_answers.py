@@ -299,7 +299,13 @@ def test_json_of_schemas_that_no_arrow_has() -> None:
     deep: dict[str, Any] = {"type": "int32"}
     for _ in range(3000):
         deep = {"type": "list", "fields": [{"name": "i", "type": deep, "nullable": True}]}
-    for kind in (deep, {"type": "fixed_size_binary", "length": 10**30}):
+    item = {"name": "i", "type": {"type": "int32"}, "nullable": True}
+    for kind in (
+        deep,
+        {"type": "fixed_size_binary", "length": 10**30},
+        {"type": "fixed_size_binary", "length": -1},
+        {"type": "fixed_size_list", "length": -1, "fields": [item]},
+    ):
         with pytest.raises(InvalidArgumentError, match="is no schema"):
             lk.json_to_schema({"fields": [{"name": "a", "type": kind, "nullable": True}]})
 

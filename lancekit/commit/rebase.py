@@ -20,6 +20,7 @@ from lancekit.commit.pending import Pending
 from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.touches import row_changes
 from lancekit.format import operations as ops
+from lancekit.format import row_address
 from lancekit.format.fragment import DeletionKind, Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
@@ -38,7 +39,7 @@ class Overlap(Exception):  # noqa: N818  # a signal between two modules, never s
         which = f"row{'s' if len(rows) > 1 else ''} {listed(rows)}"
         super().__init__(f"both changed {which} of fragment {fragment_id}")
         self.version = version
-        addresses = tuple((fragment_id << 32) + row for row in rows[:5])
+        addresses = tuple(row_address.joined(fragment_id, row) for row in rows[:5])
         self.verdict = Verdict(
             Outcome.RETRYABLE,
             Evidence(sentence=str(self), fragments=(fragment_id,), rows=addresses),

@@ -30,11 +30,9 @@ from lancekit.file.columns import FileColumn, file_columns
 from lancekit.file.metadata import LanceFileMetadata
 from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows
-from lancekit.file.writer import DEFAULT_VERSION, STORAGE_VERSIONS, FileSummary, FileWriter
+from lancekit.file.writer import FileSummary, FileWriter
 
 __all__ = [
-    "DEFAULT_VERSION",
-    "STORAGE_VERSIONS",
     "FileColumn",
     "FileReader",
     "FileSummary",

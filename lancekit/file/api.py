@@ -22,9 +22,10 @@ from lancekit.file.metadata import (
 from lancekit.file.reader import FileReader
 from lancekit.file.selection import Rows, parse_rows
 from lancekit.file.writable import check_new_marks
-from lancekit.file.writer import PAGE_BYTES, STORAGE_VERSIONS, FileWriter
+from lancekit.file.writer import PAGE_BYTES, FileWriter
 from lancekit.format.paths import parse_path, pruned
 from lancekit.format.schema import LanceSchema
+from lancekit.format.storage_version import STORAGE_VERSIONS
 from lancekit.legible import shown, without_secrets
 from lancekit.storage import Store, open_store
 

@@ -34,22 +34,13 @@ from lancekit.file.writable import check_field, check_packed, check_text, too_ma
 from lancekit.format.marks import PACKED, may_be_packed
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
+from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.storage.base import Sink
 
-__all__ = ["DEFAULT_VERSION", "PAGE_BYTES", "STORAGE_VERSIONS", "FileSummary", "FileWriter"]
-
-DEFAULT_VERSION = "2.2"
+__all__ = ["PAGE_BYTES", "FileSummary", "FileWriter"]
 
 #: Arrow bytes of a column that make a page.
 PAGE_BYTES = 8 << 20
-
-#: What may be asked for, and the version that it means.
-STORAGE_VERSIONS: Mapping[str, str] = {
-    "stable": DEFAULT_VERSION,
-    "2.0": "2.0",
-    "2.1": "2.1",
-    "2.2": "2.2",
-}
 
 #: Smaller pages are encoded sooner than a thread has begun.
 _THREADED_BYTES = 256 << 10

@@ -55,6 +55,14 @@ _NAMES[pa.binary_view()] = "binary"
 _NESTED = frozenset({"struct", "list", "large_list", "list.struct", "large_list.struct", "map"})
 
 
+def length(given: str | int) -> int:
+    """Return a fixed length; ``ValueError`` for negative ones, which Arrow takes for variable."""
+    number = int(given)
+    if number < 0:
+        raise ValueError(f"a length of {number}")
+    return number
+
+
 def _parse_timestamp(rest: str) -> pa.DataType:
     unit, zone = rest.split(":", 1)  # a zone may hold a colon itself
     return pa.timestamp(unit, None if zone == "-" else zone)
@@ -69,7 +77,7 @@ def _parse_decimal(rest: str) -> pa.DataType:
 def _parse_fixed_size_list(rest: str) -> pa.DataType:
     item, size = rest.rsplit(":", 1)
     extension = {b"ARROW:extension:name": item.encode()} if item == _BFLOAT16 else None
-    return pa.list_(pa.field("item", arrow_type(item), metadata=extension), int(size))
+    return pa.list_(pa.field("item", arrow_type(item), metadata=extension), length(size))
 
 
 def _parse_dictionary(rest: str) -> pa.DataType:
@@ -83,7 +91,7 @@ _MOST_PARTS = 64
 _PARAMETRIC: dict[str, Callable[[str], pa.DataType]] = {
     "timestamp": _parse_timestamp,
     "decimal": _parse_decimal,
-    "fixed_size_binary": lambda rest: pa.binary(int(rest)),
+    "fixed_size_binary": lambda rest: pa.binary(length(rest)),
     "fixed_size_list": _parse_fixed_size_list,
     "dict": _parse_dictionary,
 }

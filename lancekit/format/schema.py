@@ -25,6 +25,7 @@ from lancekit.format.logical_types import (
     arrow_type,
     is_nested,
     legacy_encoding,
+    length,
     logical_type,
 )
 from lancekit.format.marks import is_set
@@ -119,7 +120,7 @@ class LanceField:
             )
         (item,) = children
         if kind.startswith("fixed_size_list:"):
-            return pa.list_(item, int(kind.rsplit(":", 1)[1]))
+            return pa.list_(item, length(kind.rsplit(":", 1)[1]))
         if kind == "map":
             if not pa.types.is_struct(item.type) or item.type.num_fields != 2:
                 raise CorruptFileError(

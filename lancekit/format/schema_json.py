@@ -11,7 +11,7 @@ from pyarrow import types as pt
 from lancekit.checked import NOT_SUCH
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, UnsupportedTypeError, type_name
 from lancekit.format.extensions import resolved_schema, stored_schema
-from lancekit.format.logical_types import arrow_type, logical_type
+from lancekit.format.logical_types import arrow_type, length, logical_type
 from lancekit.legible import shown
 
 __all__ = ["json_to_schema", "schema_to_json"]
@@ -97,8 +97,10 @@ def _parsed(field: Mapping[str, Any]) -> pa.Field:
     kind = field["type"]
     name = kind["type"]
     if name in _NESTED:
-        length = kind["length"] if name == "fixed_size_list" else 0
-        made = _NESTED[name]([_parsed(part) for part in kind["fields"]], length)
+        size = length(kind["length"]) if name == "fixed_size_list" else 0
+        made = _NESTED[name]([_parsed(part) for part in kind["fields"]], size)
+    elif name == "fixed_size_binary":
+        made = pa.binary(length(kind["length"]))
     else:
-        made = pa.binary(kind["length"]) if name == "fixed_size_binary" else arrow_type(name)
+        made = arrow_type(name)
     return pa.field(field["name"], made, field["nullable"], field.get("metadata"))

@@ -11,7 +11,7 @@ from lancekit.format.refs import MAIN
 from lancekit.history import Version
 from lancekit.legible import code
 from lancekit.notebook.models import Column, Fact, Row, Table
-from lancekit.notebook.words import age, clean, count, moment, place, plural, size
+from lancekit.notebook.words import age, clean, count, is_relative, moment, place, plural, size
 from lancekit.references import Tags
 
 __all__ = [
@@ -124,11 +124,12 @@ class Place:
 def place_of(ds: LanceDataset) -> Place:
     """Return where the dataset itself is: a branch's handle may name the branch's folder.
 
-    A handle that was opened by a relative path is not there any more when the folder changed.
+    The code is relative to the working folder of now, and only if the handle was opened so.
     """
-    root = place(ds._line.root.uri)
-    name = ds._line.root.uri.rstrip("/").rpartition("/")[2] or root
-    return Place(clean(root), clean(name), code(root))
+    root = ds._line.root.uri
+    shown = place(root)
+    name = root.rstrip("/").rpartition("/")[2] or shown
+    return Place(clean(shown), clean(name), code(shown if is_relative(ds.uri) else root))
 
 
 def table(*, caption: str, columns: Sequence[Column], rows: Sequence[Row], note: str = "") -> Table:

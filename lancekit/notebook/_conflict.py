@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.errors import CommitConflictError
+from lancekit.format import row_address
 from lancekit.notebook._common import NAMES, OPERATIONS, facts, ref, when_and_age
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural
@@ -72,7 +73,7 @@ def _names(name: str) -> Any:
 
 def _rows(evidence: Mapping[str, Any]) -> str:
     addresses: Sequence[int] = evidence.get("rows", ())
-    named = (f"{a & 0xFFFF_FFFF} of fragment {a >> 32}" for a in addresses)
+    named = (f"{offset} of fragment {id_}" for id_, offset in map(row_address.parts, addresses))
     return listing(named, NAMES)
 
 

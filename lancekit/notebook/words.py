@@ -10,7 +10,19 @@ from pathlib import Path
 
 from lancekit.legible import clean, cut, without_secrets
 
-__all__ = ["age", "clean", "count", "cut", "listing", "moment", "place", "plural", "signed", "size"]
+__all__ = [
+    "age",
+    "clean",
+    "count",
+    "cut",
+    "is_relative",
+    "listing",
+    "moment",
+    "place",
+    "plural",
+    "signed",
+    "size",
+]
 
 _THIN_SPACE = "\u202f"
 _MINUS = "\u2212"
@@ -75,6 +87,11 @@ def listing(names: Iterable[str], most: int) -> str:
     shown = [clean(name) for name in names]
     more = len(shown) - most
     return ", ".join(shown[:most]) + (f", and {count(more)} more" if more > 0 else "")
+
+
+def is_relative(uri: str) -> bool:
+    """Return whether the working folder has a say in what a path or URI means."""
+    return not (_SCHEME.match(uri) or uri.startswith("~") or Path(uri).is_absolute())
 
 
 def place(uri: str) -> str:

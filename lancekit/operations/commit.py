@@ -15,10 +15,10 @@ from lancekit.commit.refs import Reference, resolve
 from lancekit.commit.snapshot import FileLocation, Snapshot, load_snapshot
 from lancekit.commit.versions import dataset_exists, latest_snapshot
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
-from lancekit.file import DEFAULT_VERSION
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile
 from lancekit.format.names import DATA, ManifestNaming
+from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import Transaction
 from lancekit.operations.auto_cleanup import commit, create
 from lancekit.operations.check_operation import check_operation

@@ -9,9 +9,9 @@ from typing import Any
 
 from lancekit.commit.snapshot import Snapshot
 from lancekit.errors import InvalidArgumentError, NotOfferedError
-from lancekit.file import STORAGE_VERSIONS
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
+from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.compact_categories import Apart, kept_apart
 from lancekit.pipeline.write import MAX_BYTES_PER_FILE
@@ -21,7 +21,6 @@ __all__ = [
     "CompactionPlan",
     "CompactionTask",
     "Covered",
-    "check_file_version",
     "plan_compaction",
 ]
 
@@ -96,19 +95,6 @@ def _at_once(name: str, value: Any) -> bool:
     return False
 
 
-def check_file_version(name: str, value: Any) -> str | None:
-    """Return the format of data files that was asked for, ``None`` for the dataset's own."""
-    if value is None:
-        return None
-    if not isinstance(value, str) or value not in STORAGE_VERSIONS:
-        raise InvalidArgumentError(
-            f"{name}={shown(value)} is not offered.",
-            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
-            argument=name,
-        )
-    return STORAGE_VERSIONS[value]
-
-
 def _ids(name: str, value: Any) -> frozenset[int]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidArgumentError(
@@ -153,7 +139,7 @@ class CompactionOptions:
     max_source_rows: int | None = _option(_positive, default=None)
     max_source_bytes: int | None = _option(_positive, default=None)
     excluded_fragment_ids: frozenset[int] = _option(_ids, default=frozenset())
-    data_storage_version: str | None = _option(check_file_version, default=None)
+    data_storage_version: str | None = _option(check_storage_version, default=None)
     drop_index_coverage: bool = _option(_flag, default=False)
 
     @classmethod

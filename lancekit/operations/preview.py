@@ -15,6 +15,7 @@ from lancekit.commit.snapshot import Snapshot
 from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import InvalidArgumentError
 from lancekit.file.blobs import is_blob
+from lancekit.format import row_address
 from lancekit.format.extensions import resolved
 from lancekit.format.paths import parse_path
 from lancekit.operations.explain_merge import explained, in_words
@@ -36,7 +37,6 @@ Addresses = npt.NDArray[np.int64]
 #: runs a change on the version a handle is at, and moves the handle to what came of it
 Land = Callable[[Callable[[Snapshot], tuple[Snapshot, MergeResult]]], MergeResult]
 
-_OFFSET_BITS = 32
 _ADDRESS = "_rowaddr"
 
 
@@ -259,11 +259,9 @@ def _rows(
 ) -> pa.Table:
     """Read rows by their addresses, which ascend."""
     names = _shown(snapshot)
-    ids, starts = np.unique(addresses >> _OFFSET_BITS, return_index=True)
-    parts = np.split(addresses & ((1 << _OFFSET_BITS) - 1), starts[1:])
     tables = [
         FragmentReader(sources[id_]).read(names, offsets)
-        for id_, offsets in zip(ids.tolist(), parts, strict=False)
+        for id_, offsets in row_address.by_fragment(addresses)
     ]
     schema = pa.schema(
         [f for f in blob_view(snapshot.manifest.schema).to_arrow() if f.name in names]

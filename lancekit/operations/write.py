@@ -20,12 +20,12 @@ from lancekit.errors import (
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from lancekit.file import DEFAULT_VERSION
 from lancekit.file.writable import check_new_marks
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
+from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
 from lancekit.operations.auto_cleanup import commit, create
 from lancekit.operations.landing import removed_unless_landed

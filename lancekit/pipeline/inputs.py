@@ -20,11 +20,11 @@ from lancekit.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     SchemaMismatchError,
-    UnsupportedTypeError,
 )
 from lancekit.format.extensions import stored_batch, stored_schema
 from lancekit.format.schema import check_column_name
 from lancekit.legible import shown
+from lancekit.pipeline._polars import polars_reader
 from lancekit.pipeline._value_casts import LossError
 from lancekit.pipeline.casts import plan_cast
 from lancekit.pipeline.frames import frame_columns, series_array
@@ -163,17 +163,6 @@ def _of_one_schema(
         yield batch
 
 
-def _from_polars(frame: Any) -> pa.RecordBatchReader:
-    for name, kind in frame.schema.items():
-        if str(kind) == "Object":  # Arrow is given the addresses of the objects
-            raise UnsupportedTypeError(
-                f"column {name!r} of the Polars frame holds Python objects.",
-                hint="Cast it to one of Polars' own types, or pass frame.to_dicts().",
-                column=name,
-            )
-    return frame.to_arrow().to_reader()
-
-
 def _from_sequence(data: Sequence[Any], asked: _Asked) -> pa.RecordBatchReader:
     if data and all(issubclass(cls, Mapping) for cls in set[Any](map(type, data))):
         names = dict.fromkeys(chain.from_iterable(data))
@@ -252,8 +241,8 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]
     yield (pa.Table,), lambda data, _: data.to_reader()
     yield (pa.RecordBatch,), lambda data, _: pa.Table.from_batches([data]).to_reader()
     yield _loaded_type("pandas", "DataFrame"), _from_pandas
-    yield _loaded_type("polars", "DataFrame"), lambda data, _: _from_polars(data)
-    yield _loaded_type("polars", "LazyFrame"), lambda data, _: _from_polars(data.collect())
+    yield _loaded_type("polars", "DataFrame"), lambda data, _: polars_reader(data)
+    yield _loaded_type("polars", "LazyFrame"), lambda data, _: polars_reader(data.collect())
     yield _loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
     yield _loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
     yield _loaded_type("lancekit.scanner", "LanceScanner"), _from_scanner

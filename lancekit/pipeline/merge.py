@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import MatchedRowsError
+from lancekit.format import row_address
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.paths import pick
@@ -269,7 +270,7 @@ def _mark_removed(task: _RemoveTask) -> tuple[Marked, int, list[int]]:
     id_ = task.source.fragment.id
     deleted = (rows if task.deletes else unmatched)[:EXAMPLES]
     marked = Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
-    return marked, len(unmatched), [id_ << 32 | offset for offset in deleted]
+    return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
 
 
 def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.match import MatchPlan
@@ -161,7 +162,7 @@ class _NewRows:
         group = next(_groups(updates, EXAMPLES), [])
         rows = [self._updated(group)] if group else []
         rows.append(self._inserted(inserted[:EXAMPLES]))
-        old = [m.offsets | m.fragment_id << 32 for m in group]
+        old = [row_address.addresses(m.fragment_id, m.offsets) for m in group]
         addresses = pa.array(np.concatenate([np.empty(0, np.int64), *old]).astype(np.uint64))
         blank = pa.nulls(rows[-1].num_rows, pa.uint64())
         return pa.concat_tables(rows).append_column(

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap
 
 from lancekit.errors import LancekitError
+from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import TOMBSTONE, Fragment
 from lancekit.pipeline.columns import ColumnsTask, write_columns
@@ -25,8 +26,6 @@ from lancekit.storage import Store
 __all__ = ["Patch", "Patched", "added_files", "all_patched", "superseded", "try_patch"]
 
 Indices = npt.NDArray[np.int64]
-
-_OFFSET = (1 << 32) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +113,7 @@ class _Patching:
 
     def make(self, rows: pa.Table) -> Sequence[pa.ChunkedArray]:
         """Put the new values in the old ones' places."""
-        here = rows.column("_rowaddr").to_numpy().astype(np.int64) & _OFFSET
+        here = row_address.offsets(rows.column("_rowaddr").to_numpy()).astype(np.int64)
         first, last = np.searchsorted(self.offsets, (here[0], here[-1] + 1))
         places = np.arange(rows.num_rows)
         places[np.searchsorted(here, self.offsets[first:last])] = (

@@ -19,6 +19,7 @@ from pyroaring import BitMap
 from lancekit.commit.snapshot import FileLocation, missing_file, read_deletions
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
+from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_rows import external_sequence
 from lancekit.format.fragment import columns_of_files
@@ -246,7 +247,7 @@ class FragmentReader:
 
     def addresses(self, rows: Offsets) -> npt.NDArray[np.uint64]:
         """Return the row addresses: fragment id in the upper 32 bits, offset in the lower."""
-        return rows.astype(np.uint64) | np.uint64(self.source.fragment.id << 32)
+        return row_address.addresses(self.source.fragment.id, rows.astype(np.uint64))
 
     @cached_property
     def stable_ids(self) -> RowIds | None:

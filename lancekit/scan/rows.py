@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import RowOutOfRangeError
+from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.scan.blobs import BlobPlace
 from lancekit.scan.fragment import FragmentReader, Offsets
@@ -21,8 +22,6 @@ __all__ = ["blob_places", "row_addresses", "row_positions"]
 Numbers = npt.NDArray[np.uint64]
 
 _ALL = 2**63 - 1
-_OFFSET_BITS = np.uint64(32)
-_OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +104,9 @@ def _find(sources: FragmentSources, asked: Numbers, *, stable: bool) -> _Found:
 def _offsets(reader: FragmentReader, asked: Numbers, *, stable: bool) -> Offsets:
     if stable and reader.stable_ids is not None:
         return reader.stable_ids.find(asked)
-    offsets = (asked & _OFFSET_MASK).astype(np.int64)
-    inside = (asked >> _OFFSET_BITS == reader.source.fragment.id) & (offsets < reader.physical_rows)
+    offsets = row_address.offsets(asked).astype(np.int64)
+    owners = row_address.fragment_ids(asked)
+    inside = (owners == reader.source.fragment.id) & (offsets < reader.physical_rows)
     return np.where(inside, offsets, -1)
 
 
@@ -114,7 +114,8 @@ def _check_addresses(sources: FragmentSources, missing: Numbers) -> None:
     owners = map(sources.__getitem__, sources.with_addresses(missing).tolist())
     rows = {source.fragment.id: source.fragment.physical_rows for source in owners}
     for address in missing.tolist():
-        if address & 0xFFFFFFFF >= rows.get(address >> 32, 0):
+        id_, offset = row_address.parts(address)
+        if offset >= rows.get(id_, 0):
             raise _no_row("address", address, "been in a fragment that is gone")
 
 
@@ -141,10 +142,10 @@ def blob_places(
     """Return where the blobs of rows are, in the order given; ``None`` where they are null."""
     by_id = {source.fragment.id: source for source in sources}
     found: list[BlobPlace | None] = [None] * len(addresses)
-    owners = (addresses >> np.uint64(32)).astype(np.int64)
+    owners = row_address.fragment_ids(addresses).astype(np.int64)
     for owner in np.unique(owners).tolist():
         at = np.flatnonzero(owners == owner)
-        offsets = (addresses[at] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        offsets = row_address.offsets(addresses[at]).astype(np.int64)
         rows, inverse = np.unique(offsets, return_inverse=True)
         places = FragmentReader(by_id[owner]).find_blobs(path, rows)
         for place, row in zip(at.tolist(), inverse.tolist(), strict=True):

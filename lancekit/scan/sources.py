@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from lancekit.commit.line import Line
 from lancekit.commit.snapshot import FileLocation, Snapshot
+from lancekit.format import row_address
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
@@ -21,8 +22,6 @@ __all__ = ["FragmentSource", "FragmentSources", "fragment_sources", "sources_for
 
 Numbers = npt.NDArray[np.uint64]
 Offsets = npt.NDArray[np.int64]
-
-_OFFSET_BITS = np.uint64(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +83,7 @@ class FragmentSources(Sequence[FragmentSource]):
 
     def with_addresses(self, addresses: Numbers) -> Offsets:
         """Return the places of the fragments that some addresses are in."""
-        return np.flatnonzero(np.isin(self._fragments.ids, addresses >> _OFFSET_BITS))
+        return np.flatnonzero(np.isin(self._fragments.ids, row_address.fragment_ids(addresses)))
 
     def with_row_ids(self, ids: Numbers) -> Offsets:
         """Return the places of the fragments that may have a row of some ids, which ascend."""

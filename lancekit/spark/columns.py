@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.format import row_address
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.arriving import Arriving
 from lancekit.pipeline.casts import CastPlan
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 __all__ = ["write_joined"]
 
 _PIECE = "piece"
-_OFFSET_BITS = 32
 
 
 def write_joined(
@@ -117,7 +117,7 @@ def _keys(
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         address = batch.column("_rowaddr").cast(pa.int64())
-        places = np.searchsorted(bounds, address.to_numpy() >> _OFFSET_BITS, side="right")
+        places = np.searchsorted(bounds, row_address.fragment_ids(address.to_numpy()), side="right")
         packed = pack_keys([batch.column(left_on)], keys)
         columns = [*packed, address, pa.array(places, pa.int32())]
         return pa.RecordBatch.from_arrays(columns, schema=out)
@@ -146,7 +146,7 @@ class _Write:
         try:
             while (address := arriving.address()) is not None:
                 tasks = tasks or pickle.loads(self.packed[pieces[0]])  # noqa: S301  # made above
-                task = tasks[address >> _OFFSET_BITS]
+                task = tasks[row_address.parts(address)[0]]
                 written.append(write_columns(replace(task, maker=arriving)))
         except BaseException:
             if written:

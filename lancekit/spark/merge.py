@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import DuplicateKeysError, LancekitError
+from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts import CastPlan
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 __all__ = ["merge_by_join", "merge_by_pairs"]
 
 Addresses = npt.NDArray[np.int64]
-
-_OFFSET_BITS = 32
 
 
 def merge_by_pairs(
@@ -257,22 +256,21 @@ def _examples(parts: Sequence[Found], task: WriteTask) -> pa.Table:
 def _with_ids(part: Found, target: Sequence[FragmentSource]) -> list[Fragment]:
     """Give the updated rows of a task, which it wrote first, the ids of those they replace."""
     ids = np.empty(len(part.gone), np.uint64)
-    owners = part.gone >> _OFFSET_BITS
+    owners = row_address.fragment_ids(part.gone)
     for source in target:
         mine = np.flatnonzero(owners == source.fragment.id)
         if len(mine):
-            offsets = part.gone[mine] & ((1 << _OFFSET_BITS) - 1)
+            offsets = row_address.offsets(part.gone[mine])
             ids[mine] = FragmentReader(source).row_ids(offsets)
     return with_row_ids(part.new, ids)
 
 
 def _addresses(matches: Sequence[Matches]) -> Addresses:
-    return concatenated([m.offsets | m.fragment_id << _OFFSET_BITS for m in matches], np.int64)
+    return concatenated(
+        [row_address.addresses(m.fragment_id, m.offsets) for m in matches], np.int64
+    )
 
 
 def _by_fragment(addresses: Addresses) -> Mapping[int, BitMap]:
     """Return the offsets of row addresses by fragment id."""
-    addresses = np.sort(addresses)
-    ids, starts = np.unique(addresses >> _OFFSET_BITS, return_index=True)
-    parts = np.split(addresses & ((1 << _OFFSET_BITS) - 1), starts[1:])
-    return {int(id_): to_bitmap(part) for id_, part in zip(ids, parts, strict=False)}
+    return {id_: to_bitmap(part) for id_, part in row_address.by_fragment(np.sort(addresses))}

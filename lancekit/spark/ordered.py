@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import LancekitError
+from lancekit.format import row_address
 from lancekit.pipeline.casts import CastPlan
 from lancekit.pipeline.source import cast_all
 from lancekit.pipeline.source_keys import key_columns
@@ -41,7 +42,7 @@ Indices = npt.NDArray[np.int64]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]]
 
 _PIECE = "piece"
-_OFFSET_BITS = 32
+_LAST_ID = (1 << 32) - 1
 #: rows for which a task reads the target at a time
 _LENT_ROWS = 1 << 17
 
@@ -96,7 +97,7 @@ def _bounds(orders: Sequence[Order], parallelism: int) -> Indices:
 
 def _fragments_of(target: Sequence[FragmentSource], bounds: Indices) -> tuple[bytes, ...]:
     """Return the fragments that each piece reads, pickled by piece."""
-    cuts = [0, *(bounds >> _OFFSET_BITS).tolist(), 1 << _OFFSET_BITS]
+    cuts = [0, *row_address.fragment_ids(bounds).tolist(), _LAST_ID]
     return tuple(
         pickle.dumps({s.fragment.id: s for s in target if first <= s.fragment.id <= last})
         for first, last in pairwise(cuts)
@@ -203,9 +204,7 @@ class _Lend:
         self, addresses: Indices, by_id: dict[int, FragmentSource], reader: FragmentReader | None
     ) -> tuple[pa.RecordBatch, FragmentReader | None]:
         tables = []
-        ids, starts = np.unique(addresses >> _OFFSET_BITS, return_index=True)
-        parts = np.split(addresses & ((1 << _OFFSET_BITS) - 1), starts[1:])
-        for id_, offsets in zip(ids.tolist(), parts, strict=True):
+        for id_, offsets in row_address.by_fragment(addresses):
             if reader is None or reader.source.fragment.id != id_:
                 reader = FragmentReader(by_id[id_])
             tables.append(reader.read(self.work.lent.names, offsets))

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.format import row_address
 from lancekit.pipeline.hashed_keys import HashedKeys, hashed_keys
 from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.probe import KeyTable, Matches, ProbeTask, probe_fragment
@@ -167,7 +168,9 @@ def orders(
     """Return what each partition's task is to do."""
     none = np.empty(0, np.int64)
     rows = np.concatenate([none, *(m.source_rows for m in matches)])
-    addresses = np.concatenate([none, *(m.offsets | m.fragment_id << 32 for m in matches)])
+    addresses = np.concatenate(
+        [none, *(row_address.addresses(m.fragment_id, m.offsets) for m in matches)]
+    )
     by_row = np.argsort(rows, kind="stable")
     rows, addresses = rows[by_row], addresses[by_row]
     left_out = np.empty(0, np.int64)

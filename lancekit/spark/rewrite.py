@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import DuplicateKeysError, LancekitError
+from lancekit.format import row_address
 from lancekit.pipeline.match import MatchPlan
 from lancekit.pipeline.merge import MergeWork, condition_holds, guard_hashes
 from lancekit.pipeline.patch import Patch, Patched, added_files, all_patched, try_patch
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["rewrite_fragments"]
 
 _PIECE = "piece"
-_OFFSET_BITS = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class _LayOut:
         try:
             for joined in self.read(batches):
                 source, address = self._updates(joined)
-                place = np.searchsorted(self.ids, address.to_numpy() >> _OFFSET_BITS)
+                place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
                 columns = [
                     *to_spark_batch(source, self.wire).columns,
                     address,
@@ -179,7 +179,7 @@ class _Rewrite:
             piece = batch.column(_PIECE)[0].as_py()  # all rows of a task have the same
             addresses = batch.column(ADDRESS).to_numpy()
             source = from_spark_batch(batch.select(range(width)), self.work.source)
-            ids = addresses >> _OFFSET_BITS
+            ids = row_address.fragment_ids(addresses)
             cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1).tolist(), len(ids)]
             for start, stop in pairwise(cuts):
                 if held and ids[start] != last:
@@ -187,7 +187,7 @@ class _Rewrite:
                     held, offsets = [], []
                 last = int(ids[start])
                 held.append(source.slice(start, stop - start))
-                offsets.append(addresses[start:stop] & ((1 << _OFFSET_BITS) - 1))
+                offsets.append(row_address.offsets(addresses[start:stop]))
         if held:
             yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
 

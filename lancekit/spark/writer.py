@@ -15,9 +15,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from lancekit.commit.line import Line
 from lancekit.commit.snapshot import load_snapshot
-from lancekit.errors import InvalidArgumentError, LancekitError
-from lancekit.file import STORAGE_VERSIONS
+from lancekit.errors import LancekitError
 from lancekit.format.fragment import Fragment
+from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.write import WritePlan, WriteSettings, commit_staged, plan_write
 from lancekit.options import Options
 from lancekit.pipeline.casts import CastPlan
@@ -130,7 +130,7 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: str) -> LanceWri
         mode=mode,
         max_rows_per_file=asked.max_rows_per_file or MAX_ROWS_PER_FILE,
         max_bytes_per_file=asked.max_bytes_per_file or MAX_BYTES_PER_FILE,
-        storage_version=_storage_version(asked.data_storage_version),
+        storage_version=check_storage_version("data_storage_version", asked.data_storage_version),
         stable_row_ids=asked.enable_stable_row_ids,
         message=asked.commit_message,
     )
@@ -146,15 +146,3 @@ def plan_writer(asked: SourceOptions, schema: StructType, mode: str) -> LanceWri
         settings=settings,
         options=asked.in_force(),
     )
-
-
-def _storage_version(asked: str | None) -> str | None:
-    if asked is None:
-        return None
-    if asked not in STORAGE_VERSIONS:
-        raise InvalidArgumentError(
-            f"data_storage_version={asked!r} is not offered.",
-            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
-            data_storage_version=asked,
-        )
-    return STORAGE_VERSIONS[asked]

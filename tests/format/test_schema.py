@@ -8,10 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedTypeError
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    UnsupportedTypeError,
+)
 from lancekit.format.logical_types import arrow_type, logical_type
 from lancekit.format.pb import schema_pb2 as pb
-from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
+from lancekit.format.schema import LanceField, LanceSchema, schema_from_pb, schema_to_pb
 
 PLAIN = [
     pa.null(), pa.bool_(), pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.string(),
@@ -106,3 +111,22 @@ def test_bad_schemas_are_named() -> None:
             LanceSchema.from_arrow(pa.schema({name: pa.int8()}))
     with pytest.raises(CorruptFileError, match="names parent 5"):
         schema_from_pb([pb.Field(name="x", id=0, parent_id=5, logical_type="int8")])
+
+
+@pytest.mark.parametrize(
+    "logical", ["fixed_size_binary:-1", "fixed_size_binary:-7", "fixed_size_list:int32:-1"]
+)
+def test_a_negative_length_is_not_a_variable_one(logical: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=logical):
+        arrow_type(logical)
+    child = LanceField(id=1, name="item", logical_type="int32", nullable=True, parent_id=0)
+    struct = LanceField(
+        id=0,
+        name="s",
+        logical_type="fixed_size_list:struct:-1",
+        nullable=True,
+        parent_id=-1,
+        children=(child,),
+    )
+    with pytest.raises(CorruptFileError, match="a length of -1"):
+        struct.to_arrow()

@@ -292,6 +292,25 @@ def test_the_reproduce_line_finds_any_place_from_anywhere(tmp_path, monkeypatch,
             assert eval(line).to_table() == ds.to_table()
 
 
+def test_the_reproduce_line_is_relative_only_where_the_input_was(tmp_path, monkeypatch):
+    here = tmp_path / "a b"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    lk.write_dataset(rows(1, 2), "d.lance")
+    absolute = str(here / "d.lance")
+    given = [absolute, here / "d.lance", (here / "d.lance").as_uri(), "d.lance", "../a b/d.lance"]
+    for place in given:
+        ds = lk.dataset(place)
+        for handle in (ds, ds.checkout_version(1), pickle.loads(pickle.dumps(ds))):
+            shown = "d.lance" if place in given[3:] else absolute
+            assert fact(handle, "reproduce") == f"lk.dataset({shown!r}, version=1)"
+    opened = [lk.dataset(place) for place in given]
+    for folder in (tmp_path, "/"):
+        monkeypatch.chdir(folder)
+        for ds in opened:
+            assert eval(fact(ds, "reproduce")).count_rows() == 2
+
+
 def test_delete_result(shown):
     assert lines(shown["delete"])[0].startswith("deleted 2 rows · trial/one:3 · ")
     assert fact(shown["delete"], "undo") == "ds.checkout_version(('trial/one', 2)).restore()"

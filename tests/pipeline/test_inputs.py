@@ -322,6 +322,20 @@ def test_objects_of_polars_are_not_taken_for_their_addresses():
             as_reader(rows)
 
 
+def test_types_of_polars_that_arrow_has_not_are_named():
+    plain = pl.DataFrame({"a": [1], "b": [2]}).with_columns(pl.col("b").cast(pl.Int128))
+    for rows in (
+        plain,
+        plain.lazy(),
+        plain.select(pl.struct("b").alias("b")),
+        plain.select(pl.concat_list("b")),
+    ):
+        with pytest.raises(UnsupportedTypeError, match=r"'b' of the Polars frame is .*Int128"):
+            as_reader(rows)
+    cast = plain.with_columns(pl.col("b").cast(pl.Decimal(38, 0)))
+    assert as_reader(cast).read_all()["b"].to_pylist() == [2]
+
+
 def test_a_reader_in_stored_form_stays_as_it_is():
     json = pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a":1}', None]))
     stored = as_reader(pa.table({"j": json})).read_all()
