@@ -7,6 +7,7 @@ reads, and fails if keys of 8 or 16 bits are too few for all their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ _SMALL_BITS = 16
 
 #: The place of a column, then of every child on the way to a dictionary.
 _Path = tuple[int, ...]
+_Values: TypeAlias = dict[_Path, pa.Array]
 
 
 class Categories:
@@ -35,48 +37,59 @@ class Categories:
     """
 
     def __init__(self, schema: pa.Schema) -> None:
-        self._paths = [
-            (place, *path) for place, kind in enumerate(schema.types) for path in _paths(kind, ())
-        ]
-        self._values: dict[_Path, pa.Array] = {}
+        self._most = {
+            (place, *path): most
+            for place, kind in enumerate(schema.types)
+            for path, most in _paths(kind, ())
+        }
+        self._values: _Values = {}
 
     @property
     def columns(self) -> set[int]:
         """The places of the columns that count."""
-        return {path[0] for path in self._paths}
+        return {path[0] for path in self._most}
 
     def too_many(self, column: Callable[[int], pa.Array]) -> int | None:
         """Return the place of a column of some rows that has too many values to be taken."""
-        taken = self._with(column)
+        taken = self._with(self._found(column))
         return taken if isinstance(taken, int) else None
 
     def add(self, column: Callable[[int], pa.Array]) -> int | None:
         """Take the values of some rows, unless those of a column are too many: its place."""
-        taken = self._with(column)
+        return self._take(self._with(self._found(column)))
+
+    def join(self, other: Categories) -> int | None:
+        """Take all that another of the same schema has, in the same way."""
+        return self._take(self._with(other._values))
+
+    def _take(self, taken: _Values | int) -> int | None:
         if isinstance(taken, int):
             return taken
         self._values = taken
         return None
 
-    def _with(self, column: Callable[[int], pa.Array]) -> dict[_Path, pa.Array] | int:
+    def _found(self, column: Callable[[int], pa.Array]) -> _Values:
+        return {path: storage_of(_at(column(path[0]), path[1:]).dictionary) for path in self._most}
+
+    def _with(self, found: _Values) -> _Values | int:
         taken = dict(self._values)
-        for path in self._paths:
-            found = _at(column(path[0]), path[1:])
-            items, known = storage_of(found.dictionary), taken.get(path)
+        for path, items in found.items():
+            known = taken.get(path)
             if known is None or not known.equals(items):
                 parts = [items] if known is None else [known, items]
                 known = pc.unique(pa.chunked_array(parts)).drop_null()
-            if len(known) > np.iinfo(found.type.index_type.to_pandas_dtype()).max + 1:
+            if len(known) > self._most[path]:
                 return path[0]
             taken[path] = known
         return taken
 
 
-def _paths(kind: pa.DataType, above: _Path) -> Iterator[_Path]:
+def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:
+    """Yield the way to each dictionary with small keys, and how many values these tell apart."""
     kind = storage_type(kind)
     if pa.types.is_dictionary(kind):
         if kind.index_type.bit_width <= _SMALL_BITS:
-            yield above
+            yield above, int(np.iinfo(kind.index_type.to_pandas_dtype()).max) + 1
     elif pa.types.is_nested(kind):
         for place in range(kind.num_fields):
             yield from _paths(kind.field(place).type, (*above, place))

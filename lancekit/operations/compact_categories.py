@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeAlias
-
-import pyarrow as pa
 
 from lancekit.commit.snapshot import Snapshot
 from lancekit.file.categories import Categories
@@ -15,6 +14,9 @@ from lancekit.scan.scanner import ScanRequest, plan_columns, scan_fragment
 from lancekit.scan.sources import fragment_sources
 
 __all__ = ["Apart", "kept_apart"]
+
+#: of so many fragments values are kept, should it be asked again
+_REMEMBERED = 1024
 
 #: cuts a run of fragments into those that may become one
 Apart: TypeAlias = Callable[[Sequence[Fragment]], Iterable[tuple[Fragment, ...]]]
@@ -35,25 +37,28 @@ def kept_apart(snapshot: Snapshot) -> Apart:
     request = ScanRequest(outputs=plan_columns(narrow, None))
     sources = {source.fragment.id: source for source in fragment_sources(snapshot, narrow)}
 
-    def batches(fragment: Fragment) -> Iterator[pa.RecordBatch]:
-        for table in scan_fragment(sources[fragment.id], request):
-            yield from table.to_batches()
-
-    def takes(seen: Categories, fragment: Fragment) -> bool:
-        return all(seen.add(batch.column) is None for batch in batches(fragment))
+    @lru_cache(maxsize=_REMEMBERED)
+    def of(number: int) -> Categories | None:
+        """Return the values of a fragment; ``None`` if they are too many even alone."""
+        found = Categories(narrow.to_arrow())
+        for table in scan_fragment(sources[number], request):
+            if any(found.add(batch.column) is not None for batch in table.to_batches()):
+                return None
+        return found
 
     def apart(fragments: Sequence[Fragment]) -> Iterator[tuple[Fragment, ...]]:
         seen = Categories(narrow.to_arrow())
         group: list[Fragment] = []
         for fragment in fragments:
-            if not takes(seen, fragment):
+            own = of(fragment.id)
+            if own is None or seen.join(own) is not None:
                 if group:
                     yield tuple(group)
                 seen, group = Categories(narrow.to_arrow()), []
-                if not takes(seen, fragment):  # on its own, too
+                if own is None:
                     yield (fragment,)
-                    seen = Categories(narrow.to_arrow())
                     continue
+                seen.join(own)
             group.append(fragment)
         if group:
             yield tuple(group)
