@@ -3,14 +3,17 @@
 # packages come from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench lint fix torture releases setup proto
+.PHONY: help demo test lab bench docs lint fix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
 # A variable, because a call would be cut at its commas.
 EVERYTHING := -e '.[dev,lab,java]'
+DOCS_EXTRA := import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+	print(*project['optional-dependencies']['docs'])
 # The oldest release of the reference implementation that datasets are exchanged with.
 PYLANCE4 := .venv-pylance4
+DOCS := .venv-docs
 
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -29,6 +32,10 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks.files
 	@$(RUN)/python -m benchmarks.key_filters
 	@$(RUN)/python -m benchmarks.operations
+
+docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into site/
+	@PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
+	@echo "Look at site/index.html; \`python3 -m http.server -d site\` makes it searchable, too."
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check
@@ -62,6 +69,10 @@ endef
 
 $(VENV)/.ready: pyproject.toml
 	$(call environment,$(VENV),$(EVERYTHING))
+
+# The site is made of the source as text: the package itself is not installed there.
+$(DOCS)/.ready: pyproject.toml
+	$(call environment,$(DOCS),$$($(DOCS)/bin/python -c "$(DOCS_EXTRA)"))
 
 $(PYLANCE4)/.ready: Makefile
 	$(call environment,$(PYLANCE4),pylance==4.0.0)

@@ -57,9 +57,12 @@ def stream_sink(
         The key columns of a merge; the primary key by default.
     branch
         A branch to write to.
-    max_rows_per_file, max_bytes_per_file, max_page_bytes, storage_options, data_storage_version,
-    enable_stable_row_ids, commit_message, transaction_properties
+    max_rows_per_file, max_bytes_per_file, max_page_bytes
         As in `write_dataset`.
+    storage_options, data_storage_version, enable_stable_row_ids
+        As there, too.
+    commit_message, transaction_properties
+        As there, for each batch.
 
     Returns
     -------

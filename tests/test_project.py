@@ -1,13 +1,19 @@
 """The repository itself: what a fresh checkout, Binder and CI rely on."""
 
+import ast
 import os
+import pkgutil
 import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import lancekit
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -212,6 +218,71 @@ def test_python_can_be_named(tmp_path):
     assert find_python(tmp_path, PYTHON=str(named)) == (str(named), [])
     (sentence,) = find_python(tmp_path, PYTHON="/no/such/python")[1]
     assert "PYTHON=/no/such/python cannot be run" in sentence
+
+
+# ---- the site that `make docs` builds
+
+
+def described():
+    """Return how often the pages of the reference describe each name."""
+    pages = sorted((ROOT / "docs/reference").glob("*.md"))
+    return Counter(
+        name for page in pages for name in re.findall(r"(?m)^::: (\S+)$", page.read_text())
+    )
+
+
+def public_names():
+    """Yield the public names; of a module that is not described as a whole, those in it."""
+    whole = described()
+    for name in lancekit.__all__:
+        value = getattr(lancekit, name)
+        if isinstance(value, ModuleType) and f"lancekit.{name}" not in whole:
+            inside = set(value.__all__) - set(lancekit.__all__)
+            yield from (f"lancekit.{name}.{inner}" for inner in inside)
+        else:
+            yield f"lancekit.{name}"
+    for name in dir(lancekit.LanceDataset):
+        if not name.startswith("_"):
+            yield f"lancekit.LanceDataset.{name}"
+
+
+def test_the_reference_has_every_public_name_on_one_page():
+    names = described()
+    assert {name for name, times in names.items() if times > 1} == set()
+    assert set(public_names()) - names.keys() == set()
+
+
+@pytest.mark.parametrize("name", described())
+def test_what_the_reference_names_is_there(name):
+    pkgutil.resolve_name(name)
+
+
+def docstrings():
+    """Yield the docstrings of the package, each with its place."""
+    for path in sorted((ROOT / "lancekit").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                yield f"{path.relative_to(ROOT)}:{node.lineno}", ast.get_docstring(node) or ""
+
+
+def test_parameters_and_errors_come_last_in_docstrings():
+    # text after them would be read as further names, which `make docs` refuses
+    listed = re.compile(r"\n(?:Parameters|Raises)\n---+\n(.*?)(?=\n\n\w+\n---|\Z)", re.DOTALL)
+    names = re.compile(r"\*{0,2}\w+(, \*{0,2}\w+)*")
+    wrong = [
+        (place, line)
+        for place, text in docstrings()
+        for section in listed.findall(text)
+        for line in section.splitlines()
+        if line and not line.startswith(" ") and not names.fullmatch(line)
+    ]
+    assert wrong == []
+
+
+def test_the_site_has_every_page_in_its_navigation():
+    entries = re.findall(r"(?m)^ +- [^:]+: (\S+)$", (ROOT / "mkdocs.yml").read_text())
+    pages = [str(p.relative_to(ROOT / "docs")) for p in (ROOT / "docs").rglob("*.md")]
+    assert sorted(entries) == sorted(pages)
 
 
 # ---- importing

@@ -263,6 +263,8 @@ def as_reader(
 ) -> pa.RecordBatchReader:
     """Turn rows of any accepted kind into one stream of record batches.
 
+    Extension types become their storage types; the fields' metadata name them.
+
     Parameters
     ----------
     data
@@ -277,8 +279,6 @@ def as_reader(
     like
         The schema that they will be cast to later, as far as it is known: Python's values become
         what comes closest to its types, and what has a type keeps it.
-
-    Extension types become their storage types; the fields' metadata name them.
 
     Raises
     ------

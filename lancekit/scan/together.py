@@ -102,12 +102,12 @@ def together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments, in order, those that can be read together in one tuple.
 
+    Fragments with blobs are not: a blob is found by its file.
+
     Parameters
     ----------
     most_rows
         More rows than this are not read together.
-
-    Fragments with blobs are not: a blob is found by its file.
     """
     group: list[FragmentSource] = []
     rows, kind, blobs = 0, None, None

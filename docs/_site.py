@@ -1,0 +1,98 @@
+"""What the site does beyond MkDocs: public names of the code, and links between them."""
+
+from __future__ import annotations
+
+import re
+from itertools import accumulate
+from typing import Any
+
+import griffe
+from mkdocs.structure.files import Files
+from mkdocs.utils import get_relative_url
+
+PACKAGE = "lancekit"
+FIELD = "dataclasses.field"
+HEADING = re.compile(rf'<h\d id="({PACKAGE}[.][\w.]+)"')
+#: the modules before a class, which texts leave out
+MODULES = re.compile(rf"(?<=^{PACKAGE}[.])([a-z_]+[.])+(?=[A-Z])")
+#: a heading, which says whose text follows; what stays as it is; or a name in the text
+PARTS = re.compile(
+    rf"{HEADING.pattern}|<(?:pre|a|b)\b.*?</(?:pre|a|b)>|<code>([A-Za-z_][\w.]*)(?:\(\))?</code>",
+    re.DOTALL,
+)
+
+
+class PublicNames(griffe.Extension):
+    """Show names as Python has them, where griffe reads the source otherwise."""
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Let a function win over the module of its name, and a class over ``Name = Class``."""
+        for name in map(str, pkg.exports or ()):
+            member = pkg[name]
+            inner = member.members.get(name) if member.is_module else None
+            if inner is not None and inner.is_function:
+                # what else the module has is still found
+                inner.members.update({k: v for k, v in member.members.items() if k != name})
+                inner.parent = pkg
+                pkg.members[name] = inner
+            elif member.is_class:
+                owner = member.final_target if member.is_alias else member
+                owner.members.update({part: _meant(own) for part, own in owner.members.items()})
+            else:
+                pkg.members[name] = _meant(member)
+
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Show the default of a field that a function of our own declares, not the call."""
+        call = attr.value
+        if not attr.parent.is_class or attr.annotation is None:
+            return
+        if not isinstance(call, griffe.ExprCall) or call.canonical_path == FIELD:
+            return
+        if attr.parent.name == "Options":
+            attr.value, _check, text = call.arguments
+            attr.docstring = griffe.Docstring(str(text).strip("\"'"), parent=attr)
+            return
+        told = [each for each in call.arguments if isinstance(each, griffe.ExprKeyword)]
+        if not call.arguments:
+            told = [griffe.ExprKeyword("default", "...")]
+        required = [griffe.ExprKeyword("init", "True")]
+        attr.value = griffe.ExprCall(griffe.ExprName(FIELD), told or required)
+
+
+def _meant(member: Any) -> Any:
+    """Return the class that an assignment gives another name, else what was passed."""
+    named = griffe.ExprName | griffe.ExprAttribute
+    if not member.is_attribute or not isinstance(member.value, named):
+        return member
+    return griffe.Alias(member.name, member.value.canonical_path, parent=member.parent)
+
+
+def on_env(env: Any, *, files: Files, **_: Any) -> Any:
+    """Make a link of each name in the text that the reference describes."""
+    pages = [file.page for file in files.documentation_pages() if file.page is not None]
+    places = {
+        MODULES.sub("", name): f"{page.url}#{name}"
+        for page in pages
+        for name in HEADING.findall(page.content or "")
+    }
+    for page in pages:
+        page.content = _linked(page.content or "", page.url, places)
+    return env
+
+
+def _linked(html: str, url: str, places: dict[str, str]) -> str:
+    scopes = [PACKAGE]
+
+    def part(found: re.Match[str]) -> str:
+        heading, name = found.groups()
+        if heading:
+            # the innermost first: what belongs to a method's class, then the package's names
+            owners = accumulate(MODULES.sub("", heading).split("."), "{}.{}".format)
+            scopes[:] = reversed(list(owners))
+        names = (f"{scope}.{name}" for scope in scopes if name)
+        target = next((full for full in names if full in places and full != scopes[0]), None)
+        if target is None:
+            return found[0]
+        return f'<a href="{get_relative_url(places[target], url)}">{found[0]}</a>'
+
+    return PARTS.sub(part, html)
