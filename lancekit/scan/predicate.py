@@ -65,11 +65,34 @@ def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
 #: characters from which on few texts are kept, as each may hold a long list
 _LONG = 1 << 14
 
-_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_compile), lru_cache(maxsize=8)(_compile)
+
+def _nothing(_sql: str, _schema: pa.Schema, _now: int) -> list[Any]:
+    return []
+
+
+# each a list of what was compiled, so that what was for one schema can be put in for another
+_SHORT_TEXTS, _LONG_TEXTS = lru_cache(maxsize=256)(_nothing), lru_cache(maxsize=8)(_nothing)
+
+
+def _kept(sql: str, schema: pa.Schema, now: int) -> list[Any]:
+    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, now)
 
 
 def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
-    return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, now)
+    kept = _kept(sql, schema, now)
+    if not kept:
+        kept.append(_compile(sql, schema, now))
+    return kept[0]
+
+
+def _bound(sql: str, schema: pa.Schema, now: int) -> tuple[Any, pa.Schema]:
+    """Compile a text, and keep it for the fields that it reads, too."""
+    node = _compiled(sql, schema, now)
+    needed = _only(schema, node.columns)
+    kept = _kept(sql, needed, now)
+    if not kept:
+        kept.append(node)
+    return node, needed
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
@@ -204,8 +227,7 @@ def compile_expression(sql: str, schema: pa.Schema) -> Expr:
     [2, None]
     """
     now = _time_of(sql)
-    node = _compiled(sql, schema, now)
-    needed = _only(schema, node.columns)
+    node, needed = _bound(sql, schema, now)
     return Expr(sql=sql, schema=needed, columns=node.columns, type=node.type, now=now)
 
 
@@ -257,11 +279,12 @@ class Predicate:
         now = 0
         if isinstance(source, pc.Expression):
             columns = _columns_of(source, schema)
+            needed = _only(schema, columns)
             fields = [f for f in _with_hidden(schema) if f.name in columns]
             kind = _project(source, _no_rows(fields)).type
         elif isinstance(source, str):
             now = _time_of(source)
-            node = _compiled(source, schema, now)
+            node, needed = _bound(source, schema, now)
             columns, kind = node.columns, node.type
         else:
             raise InvalidTypeError(
@@ -273,7 +296,7 @@ class Predicate:
             if isinstance(source, str):
                 raise failure(source, f"{what}:", 0, hint)
             raise PredicateError(f"{what}: {source}.", hint=hint)
-        return cls(source=source, schema=_only(schema, columns), columns=columns, now=now)
+        return cls(source=source, schema=needed, columns=columns, now=now)
 
     def points(self, column: str) -> frozenset[int] | None:
         """Return the numbers of which wanted rows have one in a hidden column, if that is certain.

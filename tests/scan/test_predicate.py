@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidTypeError, PredicateError
+from lancekit.scan import predicate
 from lancekit.scan.predicate import Predicate, compile_expression
 
 NAN = float("nan")
@@ -423,3 +424,20 @@ def test_random_conditions_select_the_references_rows(rows, filters):
     dataset = lance.write_dataset(rows, "memory://rows")
     for sql in filters:
         assert mine(sql, rows) == theirs(sql, dataset), sql
+
+
+def test_a_filter_is_compiled_once(monkeypatch):
+    """Binding it to a schema, and computing it with the fields that it reads, take one go."""
+    made = []
+    compiled = predicate._compile
+    monkeypatch.setattr(
+        predicate, "_compile", lambda *given: made.append(given) or compiled(*given)
+    )
+    rows = pa.record_batch({"x": [1, 2, None], "other": ["a", "b", "c"]})
+    wanted = Predicate.parse("x > 1 AND 7717 = 7717", rows.schema)
+    assert wanted.schema.names == ["x"]
+    assert wanted.mask(rows).to_pylist() == [False, True, False]
+    assert pickle.loads(pickle.dumps(wanted)).mask(rows).to_pylist() == [False, True, False]
+    twice = compile_expression("x * 7717", rows.schema)
+    assert twice.evaluate(rows).to_pylist() == [7717, 15434, None]
+    assert len(made) == 2
