@@ -251,11 +251,9 @@ NOT_CALLED = {
     "Compaction",
     "CompactionPlan",
     "CompactionTask",
-    # they start Java
-    "session_info",
+    # they start Java, or end it
     "spark_session",
     "stop_spark",
-    "stream_sink",
     "warm_up",
     "LanceDataset.create_temp_view",
     "LanceDataset.to_spark",
@@ -279,6 +277,7 @@ NEEDED: Mapping[str, Arguments] = {
     "blob_field": lambda _: {"name": "b"},
     "dataset": lambda p: {"uri": p.uri},
     "plot_history": lambda p: {"dataset": p.ds},
+    "stream_sink": lambda p: {"uri": p.new, "query": "q"},
     "write_dataset": lambda p: {"data_obj": p.rows, "uri": p.uri, "mode": "append"},
     "Blob.from_bytes": lambda _: {"data": b"x"},
     "Blob.from_uri": lambda _: {"uri": "file:///x"},
