@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,41 +14,20 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
+from tests.support.plants import SPECIALS, replace_by
 
 ROWS = pa.table({"k": [1, 2]})
 
 
-def pipe(file: Path) -> None:
-    file.unlink()
-    os.mkfifo(file)
-
-
-def folder(file: Path) -> None:
-    file.unlink()
-    file.mkdir()
-
-
-def circle(file: Path) -> None:
-    file.unlink()
-    file.symlink_to(file.name)
-
-
-def dangling(file: Path) -> None:
-    file.unlink()
-    file.symlink_to("nothing")
-
-
 #: what may become of a file that can be given up by its name
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "empty": lambda file: file.write_bytes(b""),
-    "cut off": lambda file: file.write_bytes(file.read_bytes()[:20]),
+    "cut off": lambda file: file.write_bytes(b'{"branch": "ba'),
     "another kind of JSON": lambda file: file.write_bytes(b"[1]"),
     "too large": lambda file: file.write_bytes(b" " * (1 << 21)),
-    "a pipe": pipe,
-    "a link to itself": circle,
-    "a link to nothing": dangling,
+    **{name: SPECIALS[name] for name in ("an empty file", "a FIFO")},
+    **{name: SPECIALS[name] for name in ("a link to itself", "a link to nothing")},
 }
-ANY = {**DAMAGE, "a folder": folder}
+ANY = {**DAMAGE, "a folder": SPECIALS["a folder"]}
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +52,7 @@ def ds(made: Path, tmp_path: Path) -> Iterator[lk.LanceDataset]:
 
 def damage(ds: lk.LanceDataset, kind: str, *names: str) -> None:
     for name in names:
-        ANY[kind](Path(ds.uri) / f"_refs/{name}.json")
+        replace_by(Path(ds.uri) / f"_refs/{name}.json", ANY[kind])
 
 
 def clean_up(ds: lk.LanceDataset) -> Any:
@@ -161,7 +139,7 @@ def test_there_is_a_way_out_where_nothing_can_be_read(ds: lk.LanceDataset, kind:
 
 
 def test_a_sound_branch_stays_while_it_is_not_known_who_needs_it(ds: lk.LanceDataset) -> None:
-    damage(ds, "empty", "branches/child")
+    damage(ds, "an empty file", "branches/child")
     for manifest in Path(ds.uri).glob("tree/child/_versions/*.manifest"):
         manifest.write_bytes(b"no manifest")
     with pytest.raises(errors.CorruptFileError, match=r"branches/child.*nothing is removed"):

@@ -23,9 +23,9 @@ from tests.support.hostile_files import (
     copied,
     make_neighbours,
     make_received,
-    move,
     run,
 )
+from tests.support.plants import move
 
 #: what removes or writes most; `--whole` does all the rest
 FIRST = ("append", "clean up", "clean up a branch", "remove a branch", "remove a planted branch",

@@ -24,7 +24,8 @@ from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.refs import REFERENCE_BYTES
 from lancekit.storage import LocalStore, Store, open_store
 from lancekit.storage.base import METADATA_BYTES
-from tests.support.hostile_files import FILES, ROWS, SPECIALS, copied, make_received
+from tests.support.hostile_files import FILES, ROWS, copied, make_received
+from tests.support.plants import SPECIALS
 
 ROOT = Path(__file__).parents[1]
 

@@ -18,7 +18,7 @@ from lancekit.format.fragment import FragmentList
 from lancekit.format.index import IndexFile, encode_index_section
 from lancekit.format.manifest import BasePath, Manifest, encode_manifest_file
 from tests.support.hostile import ROWS
-from tests.support.hostile_files import move
+from tests.support.plants import move
 
 EVIL = ["../../x", "..", ".", "a/../../x", "/x", "a//b", "a\\..\\x", "a\0b"]
 

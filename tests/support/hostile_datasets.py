@@ -11,12 +11,11 @@ import json
 import os
 import resource
 import shutil
-import socket
 import stat
 import sys
 import unicodedata
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
@@ -30,6 +29,7 @@ from lancekit import errors
 from lancekit.format.manifest import BasePath, encode_manifest_file
 from tests.support import hostile
 from tests.support.patience import at_most
+from tests.support.plants import SPECIALS, link, move, replace_by
 from tests.support.public_calls import CALLS, ROWS
 
 __all__ = ["HOSTILE", "Place", "make", "snapshot", "stage", "trial"]
@@ -145,9 +145,7 @@ def _eager(place: Place) -> None:
 def _linked(folder: str, target: Callable[[Place], Path | str]) -> Change:
     def change(place: Place) -> None:
         _eager(place)
-        path = place.received / folder
-        shutil.rmtree(path)
-        path.symlink_to(target(place))
+        link(place.received / folder, target(place))
 
     return change
 
@@ -168,9 +166,7 @@ def _links() -> dict[str, Change]:
 def _copied_link(place: Place) -> None:
     """Keep the files readable: all that a reader needs is there, behind a link."""
     _eager(place)
-    kept = place.root / "kept"
-    (place.received / "data").rename(kept)
-    (place.received / "data").symlink_to("../kept")
+    move(place.received / "data", place.root / "kept")
 
 
 # ---- special files
@@ -187,51 +183,17 @@ KINDS = {
 }
 
 
-def _fifo(path: Path) -> None:
-    os.mkfifo(path)
-
-
-def _socket(path: Path) -> None:
-    before = Path.cwd()
-    os.chdir(path.parent)  # the path of a socket may not be long
-    with socket.socket(socket.AF_UNIX) as one:
-        one.bind(path.name)
-    os.chdir(before)
-
-
-def _sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
-
-#: by what it is: puts it at a path
-SPECIAL: Mapping[str, Callable[[Path], None]] = {
-    "a pipe": _fifo,
-    "a socket": _socket,
-    "a folder": Path.mkdir,
-    "a link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
-    "a link to /dev/tty": lambda path: path.symlink_to("/dev/tty"),
-    "a link to a secret": lambda path: path.symlink_to("/etc/passwd"),
-    "a link to nowhere": lambda path: path.symlink_to("/nowhere/at/all"),
-    "2**40 bytes": _sparse,
-    "empty": Path.touch,
-}
-
-
-def _replaced(pattern: str, put: Callable[[Path], None]) -> Change:
+def _replaced(pattern: str, put: Callable[[Path], object]) -> Change:
     def change(place: Place) -> None:
         for path in sorted(place.received.glob(pattern)):
-            path.unlink()
-            put(path)
+            replace_by(path, put)
 
     return change
 
 
-def _added(name: str, put: Callable[[Path], None]) -> Change:
+def _added(name: str, put: Callable[[Path], object]) -> Change:
     def change(place: Place) -> None:
-        path = place.received / name
-        path.unlink(missing_ok=True)
-        put(path)
+        replace_by(place.received / name, put)
 
     return change
 
@@ -240,10 +202,10 @@ def _special() -> dict[str, Change]:
     found = {
         f"each {kind} file is {what}": _replaced(pattern, put)
         for kind, pattern in KINDS.items()
-        for what, put in SPECIAL.items()
+        for what, put in SPECIALS.items()
     }
     for name in ("_latest.manifest", "_versions/latest_version_hint.json", "_versions/99.manifest"):
-        found |= {f"{name} is {what}": _added(name, put) for what, put in SPECIAL.items()}
+        found |= {f"{name} is {what}": _added(name, put) for what, put in SPECIALS.items()}
     return found
 
 

@@ -1,7 +1,7 @@
 """Datasets with links and special files in the places of their own, and what is done with them.
 
-`PLANTS` makes links in every component, `SPECIALS` things that are no regular files, for each of
-the places in `FILES`; `OPERATIONS` is what somebody does with a dataset that he was given.
+`PLANTS` makes links in every component; the `SPECIALS` of `plants` go to each of the places in
+`FILES`; `OPERATIONS` is what somebody does with a dataset that he was given.
 
 Run as a program it puts specials into copies of a dataset, in a process whose memory is limited and
 which ends when an operation works for too long, and prints what each operation met.
@@ -15,7 +15,6 @@ import json
 import os
 import resource
 import shutil
-import socket
 import stat
 import struct
 import sys
@@ -31,18 +30,16 @@ import pyarrow as pa
 import lancekit as lk
 from lancekit.format.pb import table_pb2
 from tests.support.patience import at_most
+from tests.support.plants import SPECIALS, link, move, replace_by
 
 __all__ = [
     "FILES",
     "OPERATIONS",
     "PLANTS",
-    "SPECIALS",
     "contents",
     "copied",
     "make_neighbours",
     "make_received",
-    "move",
-    "replace_by",
     "run",
     "without_inline",
 ]
@@ -128,23 +125,14 @@ def _linked(name: str, target: str, planted: str = "") -> Plant:
 
     def plant(dataset: Path, neighbours: Path) -> None:
         place = dataset / name
-        if place.exists():
-            shutil.rmtree(place)
-        place.parent.mkdir(parents=True, exist_ok=True)
         text = target.format(neighbours=neighbours)
-        place.symlink_to(os.path.relpath(text, place.parent))
+        link(place, os.path.relpath(text, place.parent))
         if planted:
             reference = dataset / "_refs/branches" / f"{planted.replace('/', '%2F')}.json"
             side = (dataset / "_refs/branches/side.json").read_text()
             reference.write_text(side)
 
     return plant
-
-
-def move(place: Path, to: Path) -> None:
-    """Move a folder, and leave a link to where it is now."""
-    shutil.move(place, to)
-    place.symlink_to(to)
 
 
 def _link_files(dataset: Path, neighbours: Path) -> None:
@@ -158,8 +146,7 @@ def _link_files(dataset: Path, neighbours: Path) -> None:
         dataset / "data/left-over.lance": "docs/a.lance",
     }
     for place, other in places.items():
-        place.unlink(missing_ok=True)
-        place.symlink_to(neighbours / other)
+        replace_by(place, lambda path, to=neighbours / other: path.symlink_to(to))
 
 
 #: by name: links in place of one folder each; `neighbours` must not notice whatever is done
@@ -189,38 +176,6 @@ PLANTS: dict[str, Plant] = {
 
 # ---- what is no regular file
 
-
-def _socket(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made, contextlib.chdir(path.parent):
-        made.bind(path.name)  # a path of its own may be too long
-
-
-def _sparse(path: Path) -> None:
-    with path.open("wb") as file:
-        file.truncate(1 << 40)
-
-
-#: by name: what makes such a thing at a path
-SPECIALS: dict[str, Callable[[Path], object]] = {
-    "a FIFO": os.mkfifo,
-    "a link to a FIFO": lambda path: _link_to(path, os.mkfifo),
-    "a socket": _socket,
-    "zeros without end": lambda path: path.symlink_to("/dev/zero"),
-    "a terminal": lambda path: path.symlink_to("/dev/tty"),
-    "a folder": os.mkdir,
-    "a terabyte of holes": _sparse,
-    "a link to itself": lambda path: path.symlink_to(path.name),
-    "a link to nothing": lambda path: path.symlink_to("nothing"),
-    "a file of the kernel": lambda path: path.symlink_to("/proc/self/mem"),
-}
-
-
-def _link_to(path: Path, make: Callable[[Path], object]) -> None:
-    other = path.with_name(f"{path.name}.other")
-    make(other)
-    path.symlink_to(other.name)
-
-
 #: by name: which operations of those below read which file first
 READ_BY: dict[str, tuple[str, ...]] = {
     "tag": ("look", "read a tag", "remove a tag"),
@@ -248,12 +203,6 @@ FILES: dict[str, Callable[[Path], Path]] = {
     "other tag": lambda path: path / "_refs/tags/other.json",
     "left over": lambda path: path / "data/left-over.lance",
 }
-
-
-def replace_by(path: Path, make: Callable[[Path], object]) -> None:
-    """Put something in the place of a file."""
-    path.unlink(missing_ok=True)
-    make(path)
 
 
 # ---- what is done
