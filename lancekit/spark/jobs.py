@@ -68,7 +68,11 @@ def map_batches(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         function, values = pickle.loads(packed)  # noqa: S301  # made above
         enter_worker(values)
-        yield from function(batches)
+        try:
+            yield from function(batches)
+        except LancekitError as error:
+            # an action of the user's own shows Spark's error, with all frames before the reason
+            raise error.with_traceback(None) from None
 
     return frame.mapInArrow(run, schema)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
@@ -65,6 +66,18 @@ def test_any_other_error_says_its_last_line(spark):
     ) as caught:
         SparkRunner().map(lambda task: 1 / task, [0])
     assert type(caught.value.__cause__).__name__ == "PythonException"
+
+
+def test_an_action_of_a_frame_ends_with_our_error_and_shows_nothing_of_our_inside(spark, tmp_path):
+    ds = lk.write_dataset(pa.table({"s": ["text"] * 5}), tmp_path / "d")
+    frame = ds.to_spark()
+    (data,) = (tmp_path / "d" / "data").iterdir()
+    data.write_bytes(data.read_bytes()[:-20])
+    with pytest.raises(Exception, match="exception was thrown from the Python worker") as caught:
+        frame.collect()
+    text = str(caught.value).split("JVM stacktrace")[0]
+    assert f"lancekit.errors.CorruptFileError: {data} is not a Lance data file" in text
+    assert "lancekit/file" not in text
 
 
 def test_a_worker_that_dies(spark):
