@@ -35,7 +35,7 @@ def _chain(operator: str, joint: str, name: str) -> str:
 
 _ITEM = rf"(?:{_NUMBER}|{_TEXT}|NULL\b)"
 _FOUND = re.compile(
-    r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"|--[^\n]*+|/\*.*?\*/"
+    r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"|--[^\n]*+|/\*.*?(?:\*/|\Z)"
     rf"|\bIN\s*+\(\s*+(?P<items>{_ITEM}(?:\s*+,\s*+{_ITEM})*+)\s*+\)"
     rf"|{_chain('==?', 'OR', 'o')}"
     rf"|{_chain('(?:<>|!=)', 'AND', 'a')}"

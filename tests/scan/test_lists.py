@@ -351,3 +351,11 @@ def test_row_ids_in_lists(tmp_path):
     assert ds.to_table(filter=chained)["i"].to_pylist() == numbers
     ds.delete(listed)
     assert ds.count_rows() == 10_000 - len(numbers)
+
+
+def test_comments_without_an_end_take_linear_time():
+    """One of them is all of the rest: looked at from each, it took minutes."""
+    text = "i = 1 OR " + "/* " * 200_000
+    assert _lists.lift(text) == (text, {})
+    assert _alike.gather(text) == (text, {})
+    assert answer(text[:3000]) == text.index("/*")
