@@ -62,8 +62,8 @@ __all__ = [
     "write_dataset",
 ]
 # pylance has these here too
-__all__ += ["Branches", "DataStatistics", "DatasetDelta", "FieldStatistics", "FragmentMetadata"]
-__all__ += ["Index", "LanceFragment", "LanceOperation", "LanceScanner", "LanceStats"]
+__all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
+__all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner", "LanceStats"]
 __all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]
 __all__ += ["Transaction"]
 
