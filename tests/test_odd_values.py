@@ -124,6 +124,15 @@ def test_what_leaves_is_lancekits_own(place: Place, name: str, whole: bool) -> N
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_a_view_of_spark_is_asked_for_is_checked_before_java_starts() -> None:
+    """No executor reads a dataset in memory, so that the session is never reached."""
+    view = lk.write_dataset({"id": [1]}, "memory://odd-view").create_temp_view
+    for parameter in parameters(view):
+        for make in ODD.values():
+            with pytest.raises((errors.LancekitError, OwnError)):
+                view(**{"name": "view", parameter.name: make()})
+
+
 def _with(path: Path, change: Callable[[Any], Any]) -> lk.LanceDataset:
     """Write a dataset, change its manifest, and open it."""
     ds = lk.write_dataset({"x": [1, 2], "s": ["a", "b"]}, path)
