@@ -63,7 +63,8 @@ __all__ = [
 ]
 # pylance has these here too
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
-__all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner", "LanceStats"]
+__all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
+__all__ += ["LanceStats"]
 __all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]
 __all__ += ["Transaction"]
 
