@@ -75,6 +75,18 @@ def test_licence():
     assert "END OF TERMS AND CONDITIONS" in text
 
 
+def test_the_guide_for_contributors_names_what_is_there():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    paths = set(re.findall(r"`((?:lancekit|tests|docs|proto)/[\w./*]+)`", text))
+    assert [path for path in paths if not list(ROOT.glob(path))] == []
+    steps = re.findall(r"(?m)^\| (`.+) \| `(lancekit/[\w/]+\.py)` \|", text)
+    assert len(steps) > 30
+    for names, path in steps:
+        code = (ROOT / path).read_text()
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"(?m)^\s*(?:def|class) {name}\b", code), (name, path)
+
+
 def test_make_lists_its_targets():
     done = subprocess.run(
         ["make", "-s", "-C", str(ROOT)], capture_output=True, text=True, check=False
