@@ -7,41 +7,41 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lancekit import errors, optimize, schema
+from lancekit import errors, fragment, optimize, schema, udf, vector
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
-from lancekit.blobs import Blob, BlobFile, BlobType, blob_array, blob_field
-from lancekit.commit.sqlite_manifests import SqliteManifestStore
+from lancekit.api._inventory import DataStatistics, FieldStatistics
+from lancekit.api.batch_udf import BatchUDF, batch_udf
+from lancekit.api.blob_values import Blob, BlobFile, BlobType, blob_array, blob_field
+from lancekit.api.fragment import FragmentMetadata, LanceFragment
+from lancekit.api.history import History, Version
+from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
+from lancekit.api.lance_schema import json_to_schema, schema_to_json
+from lancekit.api.merge_builder import MergeInsertBuilder
+from lancekit.api.pylance.not_offered import missing
+from lancekit.api.scanner import LanceScanner
+from lancekit.api.scanner_builder import ScannerBuilder
+from lancekit.api.stream_sink import stream_sink
+from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.dataset import LanceDataset, dataset, write_dataset
 from lancekit.format.index import IndexFile
 from lancekit.format.transaction import Transaction
-from lancekit.fragment import FragmentMetadata, LanceFragment
-from lancekit.history import History, Version
-from lancekit.inventory import DataStatistics, FieldStatistics
-from lancekit.merge import MergeInsertBuilder
-from lancekit.not_offered import missing
-from lancekit.operation import DatasetBasePath, Index, LanceOperation
-from lancekit.operations.cleanup import CleanupExplanation
-from lancekit.operations.cleanup_plan import CleanupStats
-from lancekit.operations.explanation import Explanation
-from lancekit.operations.preview import CellChange, MergePlan
-from lancekit.operations.results import (
+from lancekit.operations.cleanup.plan import CleanupStats
+from lancekit.operations.cleanup.run import CleanupExplanation
+from lancekit.operations.common.results import (
     CompactionMetrics,
     DeleteResult,
     MergeResult,
     UpdateResult,
 )
+from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.merge.preview import CellChange, MergePlan
 from lancekit.options import options
 from lancekit.progress import FragmentWriteProgress
-from lancekit.references import Branches, Tags
-from lancekit.scan.order import ColumnOrdering
+from lancekit.scan.order_by import ColumnOrdering
 from lancekit.scan.statistics import ScanStatistics
-from lancekit.scanner import LanceScanner
-from lancekit.scanner_builder import ScannerBuilder
-from lancekit.schema import json_to_schema, schema_to_json
 from lancekit.spark import session_info, spark_session, stop_spark, warm_up
-from lancekit.streams import stream_sink
-from lancekit.udf import BatchUDF, batch_udf
+from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 if _TYPE_CHECKING:
     from lancekit.notebook import plot_history
@@ -102,6 +102,12 @@ __all__ = [
 ]
 
 _connect()
+# pylance's modules, which are found as attributes there too
+_DOORS = (fragment, udf, vector)
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> object:

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit.blobs import register_blob_type
+from lancekit.api.blob_values import register_blob_type
 from lancekit.display import register_display
-from lancekit.pipeline.runner import Runner, register_spark
+from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
-from lancekit.spark.session import on_ready
+from lancekit.spark.session.session import on_ready
 
 __all__ = ["connect"]
 
 
 class _Spark:
     def is_active(self) -> bool:
-        from lancekit.spark.session import is_active
+        from lancekit.spark.session.session import is_active
 
         return is_active()
 
     def runner(self) -> Runner:
-        from lancekit.spark.runner import SparkRunner
+        from lancekit.spark.frames.runner import SparkRunner
 
         return SparkRunner()
 
@@ -33,23 +33,23 @@ class _Spark:
         return SparkSource.open(data, schema)
 
     def frame(self, scan: Any, condition: Any = None) -> Any:
-        from lancekit.spark.frame import scan_frame
+        from lancekit.spark.frames.scan import scan_frame
 
         return scan_frame(scan, condition)
 
     def query(self, sql: str, name: str, table: Any) -> Any:
-        from lancekit.spark.views import query_frame
+        from lancekit.spark.frames.sql import query_frame
 
         return query_frame(sql, name, table)
 
     def name(self, table: Any, name: str) -> None:
-        from lancekit.spark.views import name_frame
+        from lancekit.spark.frames.sql import name_frame
 
         name_frame(table, name)
 
 
 def _ready(session: Any) -> None:
-    from lancekit.spark.datasource import register
+    from lancekit.spark.datasource.datasource import register
 
     register(session)
 

@@ -13,7 +13,7 @@ from lance.file import LanceFileReader as TheirReader
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.file.checksums import KEY
+from lancekit.file.container.checksums import KEY
 
 VERSIONS = ["2.0", "2.1", "2.2"]
 

@@ -17,8 +17,8 @@ from pyroaring import BitMap
 import lancekit as lk
 import lancekit.fragment
 import lancekit.schema
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import commit
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import CorruptFileError, DatasetNotFoundError, InvalidArgumentError
 from lancekit.format.data_file import DeletionKind
 from lancekit.format.file_owners import places_with_files

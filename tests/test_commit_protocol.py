@@ -18,12 +18,12 @@ import pytest
 import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
-from lancekit.commit.line import open_line
-from lancekit.commit.pending import Pending
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import latest_snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.format import operations as ops
 from lancekit.storage import LocalStore
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 from tests.support.faults import Faults, Mode, injected
 
 ROWS = pa.table({"x": [1, 2, 3]})

@@ -14,8 +14,8 @@ from lance import optimize as _optimize
 from lance.optimize import Compaction as TheirCompaction
 
 import lancekit as lk
+from lancekit.api.optimizer import Compaction
 from lancekit.errors import InvalidArgumentError, NotOfferedError, RetryableConflictError
-from lancekit.optimize import Compaction
 
 #: pylance's stubs miss a part of it
 theirs_of: Any = _optimize

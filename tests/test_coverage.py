@@ -8,8 +8,8 @@ import pytest
 
 import lancekit as lk
 import lancekit.fragment
+from lancekit.api.pylance.not_offered import NOT_OFFERED
 from lancekit.errors import NotOfferedAttributeError
-from lancekit.not_offered import NOT_OFFERED
 from tests.support.pylance_coverage import (
     CLASSES,
     DIFFERENCES,

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-import lancekit.delta
+import lancekit.api._inventory
+import lancekit.api.delta
+import lancekit.api.sql
 import lancekit.file
 import lancekit.fragment
-import lancekit.inventory
-import lancekit.sql
 import lancekit.vector
 from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_explaining import EXPLAINED

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.api.explainer import Explainer
+from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
     LancekitError,
     PredicateError,
 )
-from lancekit.explaining import Explainer
 from lancekit.notebook import show_html, show_text
-from lancekit.operations.explanation import Explanation
-from lancekit.optimize import DatasetOptimizer
+from lancekit.operations.explain.explanation import Explanation
 from tests.support.trees import tree_hash
 
 Change = tuple[tuple[Any, ...], dict[str, Any]]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import commit
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, RowOutOfRangeError
 from lancekit.format.transaction import Delete, Merge, Update, UpdateMode
 

@@ -12,7 +12,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import StorageError
-from lancekit.operations import cleanup
+from lancekit.operations.cleanup import run as cleanup
 from lancekit.storage import LocalStore
 from tests.support.hostile_files import (
     NOW,

@@ -19,15 +19,15 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.index_upkeep import FRAGMENT_REUSE
-from lancekit.commit.line import open_line
-from lancekit.commit.pending import Pending
+from lancekit.commit.manifest.indices import FRAGMENT_REUSE
 from lancekit.commit.protocol import commit
-from lancekit.commit.versions import latest_snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.format import operations as ops
 from lancekit.format.fragment import TOMBSTONE
 from lancekit.format.schema import LanceSchema
-from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import latest_snapshot
 
 WORDS = ["lance", "spark", "arrow", "index", "merge", "branch"]
 SCHEMA = pa.schema(

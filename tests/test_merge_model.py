@@ -21,9 +21,9 @@ from lancekit.errors import (
     MatchedRowsError,
     SchemaMismatchError,
 )
-from lancekit.operations.merge_insert import check_clauses, dry_merge, merge_insert
-from lancekit.operations.retry import RetryPolicy
-from lancekit.pipeline.merge import MergeClauses
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_insert
+from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
 from tests.support.merge_model import Case, cases, expected, same_rows
 

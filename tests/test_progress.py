@@ -17,9 +17,9 @@ import lancekit as lk
 from lancekit import progress
 from lancekit.errors import InvalidTypeError
 from lancekit.notebook.progress import make_bar
-from lancekit.pipeline import runner
-from lancekit.pipeline.compact import compact_rows
-from lancekit.pipeline.runner import LocalRunner
+from lancekit.pipeline.engine import engine as runner
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.pipeline.rows.compact import compact_rows
 from lancekit.progress import Progress, tracking, what_is
 from tests.support.patience import HANG_SECONDS
 
@@ -134,7 +134,7 @@ NOTEBOOK = f"""
 import threading
 import lancekit as lk
 from lancekit import progress
-from lancekit.pipeline.runner import LocalRunner
+from lancekit.pipeline.engine.engine import LocalRunner
 
 progress.PATIENCE_SECONDS = 0.0
 drawn = threading.Event()

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 import lancekit as lk
+from lancekit.api.fragment import write_fragments
 from lancekit.errors import SchemaMismatchError, UnsupportedTypeError
-from lancekit.fragment import write_fragments
 from tests.support.argument_checks import place
 from tests.support.arrow_columns import LEAVES, columns
 

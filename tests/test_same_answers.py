@@ -27,7 +27,7 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 from lancekit.format.schema import LanceSchema
-from lancekit.scan.scanner import ScanRequest, block_rows, plan_columns
+from lancekit.scan.scan import ScanRequest, block_rows, plan_columns
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 

@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.commit.line import open_line
-from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import CorruptFileError, InvalidArgumentError, RowOutOfRangeError
 from lancekit.format.fragment import FragmentList
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import latest_snapshot
 from tests.support.patience import HANG_SECONDS
 
 HIDDEN = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.api.fragment import write_fragments
 from lancekit.errors import DatasetExistsError, InvalidArgumentError, SchemaMismatchError
-from lancekit.fragment import write_fragments
 
 ROWS = pa.table({"x": pa.array(range(12), pa.int64())})
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.api.fragment import write_fragments
 from lancekit.errors import InvalidTypeError, SchemaMismatchError
-from lancekit.fragment import write_fragments
 from lancekit.progress import FileSystemFragmentWriteProgress, NoopFragmentWriteProgress
 
 ROWS = pa.table({"x": range(10)})

@@ -1,7 +1,8 @@
 """From an operation to a committed version.
 
-`conflicts` says how operations meet, `rebase` adapts one to what landed since, `build` makes the
-next manifest, `protocol` puts it in place; `versions` and `refs` find what is there.
+``rules`` say how operations meet, `rebase` adapts one to what landed since, ``manifest`` makes the
+next manifest, `protocol` puts it in place (`put_version`); `refs` makes tags, branches and clones.
+Versions are found and read in ``lancekit.versions``.
 """
 
 from lancekit.errors import CommitConflictError

@@ -11,17 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from lancekit.commit.build import Built, build_manifest, first_manifest
-from lancekit.commit.conflicts import judge
-from lancekit.commit.evidence import Context
-from lancekit.commit.explain import conflict_error, gap_error
-from lancekit.commit.gaps import judge_gap, passes_gaps
-from lancekit.commit.line import Line
-from lancekit.commit.pending import Pending
-from lancekit.commit.put import is_transaction, put_version
+from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
+from lancekit.commit.put_version import is_transaction, put_version
 from lancekit.commit.rebase import Overlap, rebase
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import Newest, newest_version
+from lancekit.commit.rules.conflict_error import conflict_error, gap_error
+from lancekit.commit.rules.gaps import judge_gap, passes_gaps
+from lancekit.commit.rules.pending import Pending
+from lancekit.commit.rules.table import judge
+from lancekit.commit.rules.verdict import Context
 from lancekit.errors import (
     DatasetExistsError,
     IncompatibleConflictError,
@@ -34,6 +31,9 @@ from lancekit.format import flags, names
 from lancekit.format import transaction as ops
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction
+from lancekit.versions.line import Line
+from lancekit.versions.listing import Newest, newest_version
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Clock", "check_not_replaced", "check_writable", "commit", "create_first_version"]
 __all__ += ["put_first_manifest"]

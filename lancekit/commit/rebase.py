@@ -13,18 +13,18 @@ from uuid import UUID
 
 from pyroaring import BitMap
 
-from lancekit.commit.deletions import write_deletions
-from lancekit.commit.evidence import Evidence, Outcome, Verdict, listed
-from lancekit.commit.index_upkeep import pruned, rewritten_fields
-from lancekit.commit.pending import Pending
-from lancekit.commit.snapshot import Snapshot
-from lancekit.commit.touches import row_changes
+from lancekit.commit.deletion_files import write_deletions
+from lancekit.commit.manifest.indices import pruned, rewritten_fields
+from lancekit.commit.rules.effects import row_changes
+from lancekit.commit.rules.pending import Pending
+from lancekit.commit.rules.verdict import Evidence, Outcome, Verdict, listed
 from lancekit.format import operations as ops
 from lancekit.format import row_address
 from lancekit.format.fragment import DeletionKind, Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
 from lancekit.format.transaction import Transaction
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Overlap", "rebase"]
 

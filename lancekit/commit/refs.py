@@ -9,8 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from lancekit.commit.build import build_manifest
-from lancekit.commit.line import Line, check_new_place, open_line
+from lancekit.commit.manifest.build import build_manifest
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.reference_files import (
     branch_names,
@@ -21,8 +20,6 @@ from lancekit.commit.reference_files import (
     read_tags,
     unknown_needs,
 )
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import dataset_exists, latest_snapshot
 from lancekit.errors import (
     CorruptFileError,
     DatasetExistsError,
@@ -47,6 +44,9 @@ from lancekit.format.refs import (
 from lancekit.format.transaction import Transaction
 from lancekit.legible import shown, warn
 from lancekit.storage import Store, leads_away
+from lancekit.versions.line import Line, check_new_place, open_line
+from lancekit.versions.listing import dataset_exists, latest_snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [
     "Reference",

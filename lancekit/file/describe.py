@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit.file.compression import SCHEMES
+from lancekit.file.kernels.compression import SCHEMES
 from lancekit.format.pb import encodings_v20_pb2
 
 __all__ = ["describe"]

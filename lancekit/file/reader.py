@@ -8,15 +8,15 @@ from itertools import islice
 
 import pyarrow as pa
 
-from lancekit.file.assemble import aligned, joined
-from lancekit.file.checksums import BlobSource
-from lancekit.file.columns import FileColumn, file_columns, settled
-from lancekit.file.container import Container, open_container
-from lancekit.file.faults import Unsupported, located
-from lancekit.file.fields import FieldReader
-from lancekit.file.parallel import run
-from lancekit.file.selection import Rows, Selection, cut, parse_rows
-from lancekit.file.shelf import Shelf, shelved
+from lancekit.file.columns.field_reader import FieldReader
+from lancekit.file.columns.physical import FileColumn, file_columns, settled
+from lancekit.file.columns.threads import run
+from lancekit.file.container.checksums import BlobSource
+from lancekit.file.container.footer import Container, open_container
+from lancekit.file.container.prefetch import Shelf, shelved
+from lancekit.file.kernels.faults import Unsupported, located
+from lancekit.file.kernels.row_selection import Rows, Selection, cut, parse_rows
+from lancekit.file.structure.assemble import aligned, joined
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
 

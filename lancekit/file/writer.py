@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
-from lancekit.file import blobs, bounds, encode20, encode21
-from lancekit.file.categories import Categories
-from lancekit.file.checksums import ChecksumWriter
-from lancekit.file.columns import owning_fields, packed_where
-from lancekit.file.container import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
-from lancekit.file.leaves import (
+from lancekit.file.columns.categories import Categories
+from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
+from lancekit.file.columns.page_buffer import Pages, Waiting
+from lancekit.file.columns.physical import owning_fields, packed_where
+from lancekit.file.columns.split_leaves import (
     Leaf,
     columns_of_20,
     is_whole,
@@ -27,11 +26,15 @@ from lancekit.file.leaves import (
     pruned,
     stored,
 )
-from lancekit.file.parallel import ahead
-from lancekit.file.pending import Pages, Waiting
-from lancekit.file.plain import Encoded
-from lancekit.file.writable import check_field, check_packed, check_text, too_many_categories
-from lancekit.format.marks import PACKED, may_be_packed
+from lancekit.file.columns.threads import ahead
+from lancekit.file.container.checksums import ChecksumWriter
+from lancekit.file.container.footer import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
+from lancekit.file.kernels import bounds
+from lancekit.file.kernels.arrow_buffers import Encoded
+from lancekit.file.layouts import blob_encode as blobs
+from lancekit.file.layouts import choose as encode21
+from lancekit.file.layouts import v20_encode as encode20
+from lancekit.format.field_marks import PACKED, may_be_packed
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.format.storage_version import DEFAULT_VERSION

@@ -20,7 +20,7 @@ from lancekit.checked import is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.items import Items
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
-from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.format.unknown_fields import put_unknown, take_unknown
 from lancekit.legible import shown
 
 __all__ = ["Codec", "Part", "decode", "encode", "values_of", "wire", "wrong_type"]

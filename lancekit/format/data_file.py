@@ -12,7 +12,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.items import Items
 from lancekit.format.names import DELETIONS
 from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.format.unknown_fields import put_unknown, take_unknown
 from lancekit.legible import shown
 
 __all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]

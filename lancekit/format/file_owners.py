@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from lancekit.format.side_by_side import LENGTH, Offsets, inside, joined, walk
+from lancekit.format.batch_parse import LENGTH, Offsets, inside, joined, walk
 
 __all__ = ["places_with_files"]
 

@@ -23,7 +23,7 @@ from lancekit.format.data_file import (
     deletion_from_pb,
     deletion_to_pb,
 )
-from lancekit.format.fragment_facts import (
+from lancekit.format.fragment_columns import (
     FragmentFacts,
     Totals,
     facts_of,
@@ -33,7 +33,7 @@ from lancekit.format.fragment_facts import (
 from lancekit.format.items import Items
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.row_id_bounds import RowIdBounds, row_id_bounds
-from lancekit.format.wire import parse, put_unknown, take_unknown
+from lancekit.format.unknown_fields import parse, put_unknown, take_unknown
 from lancekit.legible import shown
 
 __all__ = [

@@ -14,7 +14,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Codec, Part, decode, encode, wire
 from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.wire import parse
+from lancekit.format.unknown_fields import parse
 
 __all__ = [
     "IndexDetails",

@@ -20,10 +20,10 @@ from lancekit.errors import (
 )
 from lancekit.format import flags
 from lancekit.format.fragment import FragmentList
-from lancekit.format.fragment_facts import Totals
+from lancekit.format.fragment_columns import Totals
 from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
-from lancekit.format.wire import parse, put_unknown, take_unknown
+from lancekit.format.unknown_fields import parse, put_unknown, take_unknown
 from lancekit.legible import discreet_repr, shown
 
 __all__ = [

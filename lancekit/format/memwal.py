@@ -10,7 +10,7 @@ from uuid import UUID
 
 from lancekit.format.index import IndexDetails
 from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.wire import parse
+from lancekit.format.unknown_fields import parse
 
 __all__ = ["MEM_WAL", "merged_generations", "with_generations"]
 

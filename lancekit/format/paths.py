@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import ColumnNotFoundError
-from lancekit.format.marks import is_blob, may_be_packed
+from lancekit.format.field_marks import is_blob, may_be_packed
 from lancekit.format.schema import LanceField, LanceSchema, column_not_found
 
 __all__ = [

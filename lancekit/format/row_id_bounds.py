@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lancekit.format.pb import table_pb2 as pb
-from lancekit.format.row_ids import read_row_id_bounds
-from lancekit.format.side_by_side import (
+from lancekit.format.batch_parse import (
     LENGTH,
     VARINT,
     Fields,
@@ -24,7 +22,9 @@ from lancekit.format.side_by_side import (
     joined,
     walk,
 )
-from lancekit.format.wire import parse
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.row_ids import read_row_id_bounds
+from lancekit.format.unknown_fields import parse
 
 __all__ = ["RowIdBounds", "row_id_bounds"]
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from lancekit.errors import CorruptFileError
 from lancekit.format.pb import rowids_pb2 as pb
-from lancekit.format.wire import parse
+from lancekit.format.unknown_fields import parse
 
 __all__ = [
     "RowIds",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.format.pb import rowids_pb2 as pb
-from lancekit.format.wire import parse
+from lancekit.format.unknown_fields import parse
 
 __all__ = ["append_row_ids", "encode_row_ids", "encode_row_versions", "uniform_versions"]
 

@@ -21,6 +21,7 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 from lancekit.format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
+from lancekit.format.field_marks import is_set
 from lancekit.format.logical_types import (
     arrow_type,
     is_nested,
@@ -28,9 +29,8 @@ from lancekit.format.logical_types import (
     length,
     logical_type,
 )
-from lancekit.format.marks import is_set
 from lancekit.format.pb import schema_pb2 as pb
-from lancekit.format.wire import put_unknown, take_unknown
+from lancekit.format.unknown_fields import put_unknown, take_unknown
 from lancekit.legible import shown
 
 __all__ = [

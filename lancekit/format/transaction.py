@@ -40,7 +40,7 @@ from lancekit.format.operations import (
     UpdateMode,
 )
 from lancekit.format.pb.transaction_pb2 import Transaction as Message
-from lancekit.format.wire import parse
+from lancekit.format.unknown_fields import parse
 
 __all__ = [
     "COMMIT_MESSAGE",

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from lancekit.dataset import LanceDataset
+from lancekit.api.history import Version
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.tags_and_branches import Tags
 from lancekit.format.refs import MAIN
-from lancekit.history import Version
 from lancekit.legible import code
 from lancekit.notebook.models import Column, Fact, Row, Table
 from lancekit.notebook.words import age, clean, count, is_relative, moment, place, plural, size
-from lancekit.references import Tags
 
 __all__ = [
     "ENGINES",

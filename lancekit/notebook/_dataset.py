@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from lancekit.dataset import LanceDataset
+from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import UnsupportedFeatureError
-from lancekit.format.marks import is_blob
+from lancekit.format.field_marks import is_blob
 from lancekit.format.refs import MAIN
 from lancekit.format.schema import LanceField
 from lancekit.notebook._common import (

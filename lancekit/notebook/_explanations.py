@@ -8,7 +8,7 @@ from datetime import datetime
 from lancekit.notebook._common import ENGINES, facts, ref
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural, size
-from lancekit.operations.explanation import Explanation, Reads, Writes
+from lancekit.operations.explain.explanation import Explanation, Reads, Writes
 from lancekit.options import options
 
 __all__ = ["explanation_card", "read_facts", "written"]

@@ -12,7 +12,7 @@ from lancekit.notebook._common import ENGINES, facts, ref
 from lancekit.notebook._explanations import read_facts, written
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import clean, count, cut, listing, plural
-from lancekit.operations.preview import MergePlan
+from lancekit.operations.merge.preview import MergePlan
 from lancekit.options import options
 
 __all__ = ["merge_plan_card"]

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.notebook._common import REFS_READ, ref, table, when_and_age
 from lancekit.notebook.models import Card, Column, Row
 from lancekit.notebook.words import clean, count, plural
 from lancekit.options import options
-from lancekit.references import Branches, Tags
 
 __all__ = ["branches_card", "tags_card"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from datetime import datetime
 
-from lancekit.history import History, Version
+from lancekit.api.history import History, Version
 from lancekit.notebook._common import ENGINES, NAMES, checkout, facts, operation, ref
 from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.words import clean, count, listing, plural, size
-from lancekit.operations.cleanup import CleanupExplanation
-from lancekit.operations.cleanup_plan import CleanupStats
-from lancekit.operations.results import (
+from lancekit.operations.cleanup.plan import CleanupStats
+from lancekit.operations.cleanup.run import CleanupExplanation
+from lancekit.operations.common.results import (
     CompactionMetrics,
     DeleteResult,
     MergeResult,

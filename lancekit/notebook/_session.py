@@ -7,7 +7,7 @@ from datetime import datetime
 from lancekit.notebook._common import facts
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import clean, count
-from lancekit.spark.info import SessionInfo
+from lancekit.spark.session.info import SessionInfo
 
 __all__ = ["session_card"]
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
-from lancekit.delta import DatasetDelta
+from lancekit.api.delta import DatasetDelta
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.key_filter import ExactKeySet, KeyFilter

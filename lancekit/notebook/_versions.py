@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from lancekit.history import History, Version
+from lancekit.api.history import History, Version
 from lancekit.notebook._common import (
     NAMES,
     OPERATIONS,

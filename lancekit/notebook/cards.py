@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from lancekit.dataset import LanceDataset
-from lancekit.delta import DatasetDelta
+from lancekit.api.delta import DatasetDelta
+from lancekit.api.history import History, Version
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.errors import CommitConflictError
 from lancekit.format.transaction import Transaction
-from lancekit.history import History, Version
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._explanations import explanation_card
@@ -28,18 +29,17 @@ from lancekit.notebook._session import session_card
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
-from lancekit.operations.cleanup import CleanupExplanation
-from lancekit.operations.cleanup_plan import CleanupStats
-from lancekit.operations.explanation import Explanation
-from lancekit.operations.preview import MergePlan
-from lancekit.operations.results import (
+from lancekit.operations.cleanup.plan import CleanupStats
+from lancekit.operations.cleanup.run import CleanupExplanation
+from lancekit.operations.common.results import (
     CompactionMetrics,
     DeleteResult,
     MergeResult,
     UpdateResult,
 )
-from lancekit.references import Branches, Tags
-from lancekit.spark.info import SessionInfo
+from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.merge.preview import MergePlan
+from lancekit.spark.session.info import SessionInfo
 
 __all__ = ["CARDS", "card"]
 

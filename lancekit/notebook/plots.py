@@ -9,12 +9,12 @@ from html import escape
 from io import BytesIO
 from typing import Any
 
-from lancekit.arguments import check_count
+from lancekit.api.history import Version
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked
-from lancekit.dataset import LanceDataset
 from lancekit.errors import InvalidTypeError
 from lancekit.format.refs import MAIN
-from lancekit.history import Version
 from lancekit.legible import shown
 from lancekit.notebook._common import OPERATIONS, place_of, tags_by_version
 from lancekit.notebook.words import clean, count, cut, listing, plural

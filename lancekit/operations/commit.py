@@ -7,22 +7,22 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
-from lancekit.commit.build import build_manifest
-from lancekit.commit.line import Line, check_new_place, open_line
-from lancekit.commit.pending import Pending
+from lancekit.commit.manifest.build import build_manifest
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import Reference, resolve
-from lancekit.commit.snapshot import FileLocation, Snapshot, load_snapshot
-from lancekit.commit.versions import dataset_exists, latest_snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile
 from lancekit.format.names import DATA, ManifestNaming
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import Transaction
-from lancekit.operations.auto_cleanup import commit, create
-from lancekit.operations.check_operation import check_operation
-from lancekit.operations.clone import deep_clone
+from lancekit.operations.checks.operation import check_operation
+from lancekit.operations.cleanup.auto import commit, create
+from lancekit.operations.maintenance.clone import deep_clone
+from lancekit.versions.line import Line, check_new_place, open_line
+from lancekit.versions.listing import dataset_exists, latest_snapshot
+from lancekit.versions.snapshot import FileLocation, Snapshot, load_snapshot
 
 __all__ = ["CommitSettings", "commit_operation", "merged_appends"]
 

@@ -10,23 +10,23 @@ from typing import Any
 
 from pyroaring import BitMap
 
-from lancekit.commit.deletions import write_deletions
-from lancekit.commit.pending import Pending
+from lancekit.commit.deletion_files import write_deletions
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.snapshot import Snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidTypeError
 from lancekit.format.fragment import Fragment
 from lancekit.format.transaction import Delete
 from lancekit.legible import shown
-from lancekit.operations.auto_cleanup import commit
-from lancekit.operations.results import DeleteResult
-from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.pipeline.mark import Marked, find_rows_together, mark_tasks
-from lancekit.pipeline.runner import choose_runner
-from lancekit.scan.blobs import blob_view
-from lancekit.scan.predicate import Predicate
-from lancekit.scan.sources import FragmentSource, fragment_sources
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.results import DeleteResult
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.pipeline.engine.engine import choose_runner
+from lancekit.pipeline.rows.delete import Marked, find_rows_together, mark_tasks
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.storage import Store
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["apply_deletions", "delete_in_fragment", "delete_rows"]
 

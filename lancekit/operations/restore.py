@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.snapshot import Snapshot
-from lancekit.commit.versions import latest_snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.format.transaction import Restore
-from lancekit.operations.auto_cleanup import commit
+from lancekit.operations.cleanup.auto import commit
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["restore_version"]
 

@@ -11,26 +11,26 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.snapshot import Snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.file.blobs import is_blob
+from lancekit.file.layouts.blob_encode import is_blob
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Update
 from lancekit.legible import shown
-from lancekit.operations.auto_cleanup import commit
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.results import UpdateResult
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
-from lancekit.operations.landing import removed_unless_landed, write_task
-from lancekit.operations.results import UpdateResult
-from lancekit.operations.retry import RetryPolicy, retried
-from lancekit.pipeline.runner import Runner, choose_runner
-from lancekit.pipeline.update import UpdateTask, update_rows
-from lancekit.pipeline.write import MAX_ROWS_PER_FILE
-from lancekit.scan.assign import Assignment, compile_assignment
-from lancekit.scan.blobs import blob_view
-from lancekit.scan.predicate import Predicate
-from lancekit.scan.sources import FragmentSource, fragment_sources
+from lancekit.pipeline.engine.engine import Runner, choose_runner
+from lancekit.pipeline.rows.update import UpdateTask, update_rows
+from lancekit.pipeline.rows.write import MAX_ROWS_PER_FILE
+from lancekit.scan.expressions.assignment import Assignment, compile_assignment
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["check_updates", "check_where", "update_columns"]
 

@@ -9,37 +9,32 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancekit.commit.line import Line, check_new_place
-from lancekit.commit.once import Mark
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.snapshot import Snapshot
-from lancekit.commit.versions import latest_snapshot
+from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     DatasetExistsError,
     DatasetNotFoundError,
     InvalidArgumentError,
 )
-from lancekit.file.writable import check_new_marks
+from lancekit.file.columns.limits import check_new_marks
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import COMMIT_MESSAGE, Append, Overwrite, Transaction
-from lancekit.operations.auto_cleanup import commit, create
-from lancekit.operations.landing import removed_unless_landed
-from lancekit.operations.write_places import bases_of, chosen_places
+from lancekit.operations.cleanup.auto import commit, create
+from lancekit.operations.common.staged_files import removed_unless_landed
+from lancekit.operations.common.write_targets import bases_of, chosen_places
 from lancekit.options import options
-from lancekit.pipeline.casts import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
+from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
+from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, Place, WriteTask
 from lancekit.pipeline.source import Source, open_source
-from lancekit.pipeline.write import (
-    MAX_BYTES_PER_FILE,
-    MAX_ROWS_PER_FILE,
-    Place,
-    WriteTask,
-)
 from lancekit.progress import FragmentWriteProgress
+from lancekit.versions.line import Line, check_new_place
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
     "Staged",

@@ -18,25 +18,25 @@ from lancekit.errors import NullKeyError
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
-from lancekit.pipeline.casts import CastPlan, plan_cast
-from lancekit.pipeline.columns import ColumnsTask, Joined, write_beside
-from lancekit.pipeline.inputs import (
+from lancekit.pipeline.casts.plan import CastPlan, plan_cast
+from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
+from lancekit.pipeline.engine.engine import LocalRunner, choose_source, spark_engine
+from lancekit.pipeline.engine.inputs import (
     as_reader,
     checked_schema,
     in_memory,
     is_spark_dataframe,
     scan_of,
 )
-from lancekit.pipeline.kept import KeptRows, keep_rows
-from lancekit.pipeline.match import MatchPlan, choose_match
-from lancekit.pipeline.merge import MergeClauses, MergeWork
-from lancekit.pipeline.merge_locally import merge_locally
-from lancekit.pipeline.rewrite_columns import rewrite_locally
-from lancekit.pipeline.runner import LocalRunner, choose_source, spark_engine
-from lancekit.pipeline.source_keys import SourceKeys, key_columns
-from lancekit.pipeline.write import WriteTask, write_fragments
+from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
+from lancekit.pipeline.merge.local import merge_locally
+from lancekit.pipeline.merge.plan import MergeClauses, MergeWork
+from lancekit.pipeline.merge.rewrite_columns import rewrite_locally
+from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
+from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.progress import FragmentWriteProgress
-from lancekit.scan.sources import FragmentSource
+from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = ["LocalSource", "Source", "cast_all", "open_source"]
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lancekit.legible import warn
-from lancekit.scan.scanner import Scan
-from lancekit.scan.sources import FragmentSource
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import Scan
 from lancekit.storage import RandomAccess, Store
 
 __all__ = ["ScanStatistics", "WatchedScan"]

@@ -15,13 +15,13 @@ from lancekit.format.fragment import columns_of_files
 from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
-from lancekit.scan.fragment import rows_without_columns
-from lancekit.scan.parts import as_stored
-from lancekit.scan.predicate import HIDDEN_COLUMNS
-from lancekit.scan.rebatch import taken
-from lancekit.scan.scanner import Output, column_names, plan_columns, project
-from lancekit.scan.sources import FragmentSource
-from lancekit.scan.together import open_together, together
+from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS
+from lancekit.scan.fragments.joint_reader import open_together, together
+from lancekit.scan.fragments.reader import rows_without_columns
+from lancekit.scan.fragments.rebatch import taken
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.fragments.split_fields import as_stored
+from lancekit.scan.scan import Output, column_names, plan_columns, project
 
 __all__ = ["parse_positions", "take_rows"]
 

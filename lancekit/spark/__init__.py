@@ -1,32 +1,25 @@
 """Spark: finding Java, the session, and (elsewhere nowhere) everything that imports PySpark.
 
-``java`` finds a runtime, ``jvm`` starts and ends its process, ``warmup`` makes that quicker.
-``session`` attaches to a session or starts one with ``settings``, over Spark Connect by way of
-``connect``; ``preflight`` names what is in the way, ``info`` describes what is there, and
-``client`` knows the two kinds of session in which the rest differs.
-
-``jobs`` is the only way in which lancekit runs an action; ``worker`` is what runs first on the
-workers, ``failures`` what an error there becomes.  On it stand ``runner`` (work on tasks),
-``frame`` (a scan as a DataFrame), ``source`` (rows to be written or merged, by way of ``prepare``,
-``keys`` and ``merge``) and ``sink`` (the batches of a stream); ``views`` is its SQL, and ``types``
-maps types both ways.
-
-``datasource`` is ``format("lance")``, with ``source_options`` and ``plan`` for what is asked for,
-``writer`` for its writes and ``streaming`` for its changes.
+``session`` finds a Java runtime, attaches to a session or starts one, classic or over Spark
+Connect, and says what is in the way or what is there.  ``jobs`` is the only way in which lancekit
+runs an action, and knows the two kinds of session in which the rest differs; what runs first on the
+workers is there, and what an error there becomes.  On it stand ``frames`` (a scan as a DataFrame,
+work on tasks, types both ways, SQL), ``merge`` and ``datasource`` (``format("lance")``: reads,
+writes, streams).  At the root: `source` (rows to be written or merged), `upload`, `columns`, and
+`stream_sink` (the batches of a stream).
 
 PySpark is imported inside of functions only, so that this package costs nothing until it is used;
-``datasource``, ``writer`` and ``streaming``, whose classes are Spark's, are imported there
-themselves.
+modules whose classes are Spark's are imported there themselves.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lancekit.spark.info import SessionInfo, SettingDifference, session_info
-from lancekit.spark.session import spark_session, stop_spark
-from lancekit.spark.warmup import warm_up
-from lancekit.spark.worker import freeze_worker
+from lancekit.spark.jobs.worker import freeze_worker
+from lancekit.spark.session.class_archive import warm_up
+from lancekit.spark.session.info import SessionInfo, SettingDifference, session_info
+from lancekit.spark.session.session import spark_session, stop_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +41,6 @@ def register(spark: SparkSession) -> None:
 
     `spark_session` does so for the session that it returns.
     """
-    from lancekit.spark import datasource
+    from lancekit.spark.datasource import datasource
 
     datasource.register(spark)

@@ -18,19 +18,19 @@ import pyarrow as pa
 
 from lancekit.format import row_address
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.arriving import Arriving
-from lancekit.pipeline.casts import CastPlan
-from lancekit.pipeline.columns import ColumnsTask, write_columns
-from lancekit.pipeline.write import delete_fragments
-from lancekit.scan.fragment import column_field
-from lancekit.scan.scanner import ScanRequest, plan_columns
-from lancekit.spark.client import client_of
-from lancekit.spark.frame import fragment_frame
-from lancekit.spark.jobs import collect
-from lancekit.spark.keys import key_wire, pack_keys
-from lancekit.spark.prepare import FAILURE, TASKS_THAT_WRITE, prepare, raise_failure
-from lancekit.spark.types import from_spark_batch
-from lancekit.spark.work import ADDRESS
+from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.columns.streamed_values import Arriving
+from lancekit.pipeline.columns.write import ColumnsTask, write_columns
+from lancekit.pipeline.rows.write import delete_fragments
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.scan import ScanRequest, plan_columns
+from lancekit.spark.frames.key_bytes import key_wire, pack_keys
+from lancekit.spark.frames.scan import fragment_frame
+from lancekit.spark.frames.types import from_spark_batch
+from lancekit.spark.frames.wire_rows import FAILURE, TASKS_THAT_WRITE, prepare, raise_failure
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.collect import collect
+from lancekit.spark.merge.merge_task import ADDRESS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

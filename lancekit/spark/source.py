@@ -13,26 +13,26 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.casts import CastPlan, plan_cast
-from lancekit.pipeline.columns import ColumnsTask
-from lancekit.pipeline.inputs import is_spark_dataframe
-from lancekit.pipeline.match import MatchPlan, choose_match, keys_travel
-from lancekit.pipeline.merge import MergeClauses, MergeWork
+from lancekit.pipeline.casts.plan import CastPlan, plan_cast
+from lancekit.pipeline.columns.write import ColumnsTask
+from lancekit.pipeline.engine.inputs import is_spark_dataframe
+from lancekit.pipeline.keys.source_keys import SourceKeys
+from lancekit.pipeline.merge.plan import MergeClauses, MergeWork
+from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
+from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
-from lancekit.pipeline.source_keys import SourceKeys
-from lancekit.pipeline.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.progress import FragmentWriteProgress
-from lancekit.scan.sources import FragmentSource
-from lancekit.spark.bring import Brought, bring
+from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.columns import write_joined
-from lancekit.spark.jobs import collect
-from lancekit.spark.join import check_by_grouping
-from lancekit.spark.merge import merge_by_join, merge_by_pairs
-from lancekit.spark.prepare import gathered, pick, restore
-from lancekit.spark.session import spark_session
-from lancekit.spark.survey import Held, Survey, hold, survey
-from lancekit.spark.types import arrow_schema
-from lancekit.spark.worker import in_turn
+from lancekit.spark.frames.types import arrow_schema
+from lancekit.spark.frames.wire_rows import gathered, pick, restore
+from lancekit.spark.jobs.collect import collect
+from lancekit.spark.jobs.worker import in_turn
+from lancekit.spark.merge.cached_source import Held, Survey, hold, survey
+from lancekit.spark.merge.join import check_by_grouping
+from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
+from lancekit.spark.session.session import spark_session
+from lancekit.spark.upload import Brought, bring
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pyroaring import BitMap
 
-from lancekit.commit.build import Built, first_manifest
+from lancekit.commit.manifest.build import Built, first_manifest
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops

@@ -13,8 +13,8 @@ from typing import Any
 import lance
 import pytest
 
-from lancekit.commit.conflicts import RULES
-from lancekit.commit.differences import DIFFERENCES
+from lancekit.commit.rules.deviations import DIFFERENCES
+from lancekit.commit.rules.table import RULES
 from tests.support.stale_handles import (
     CHANGES,
     Prepared,

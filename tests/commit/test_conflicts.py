@@ -16,13 +16,13 @@ from pyroaring import BitMap
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.commit.conflict_docs import document
-from lancekit.commit.conflicts import RULES, judge
-from lancekit.commit.evidence import Context, Outcome, Verdict
-from lancekit.commit.index_upkeep import FRAGMENT_REUSE
-from lancekit.commit.pending import Pending
+from lancekit.commit.manifest.indices import FRAGMENT_REUSE
 from lancekit.commit.protocol import commit
 from lancekit.commit.rebase import rebase
+from lancekit.commit.rules.document import document
+from lancekit.commit.rules.pending import Pending
+from lancekit.commit.rules.table import RULES, judge
+from lancekit.commit.rules.verdict import Context, Outcome, Verdict
 from lancekit.format import operations as ops
 from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata

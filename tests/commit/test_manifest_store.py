@@ -14,7 +14,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.commit.committers import ManifestStore
+from lancekit.versions.manifest_writers import ManifestStore
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.patience import HANG_SECONDS
 

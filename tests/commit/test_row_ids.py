@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.commit.line import open_line
-from lancekit.commit.versions import latest_snapshot
 from lancekit.errors import CorruptFileError
 from lancekit.format.pb import rowids_pb2 as pb
 from lancekit.format.row_ids import (
@@ -31,6 +29,8 @@ from lancekit.format.row_ids_encode import (
     encode_row_versions,
     uniform_versions,
 )
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import latest_snapshot
 
 NUMBERS = st.integers(0, 2**64 - 1)
 PARTS = st.lists(

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.commit import versions
-from lancekit.commit.line import open_line
-from lancekit.commit.versions import Newest, list_versions, newest_version
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
 from lancekit.storage import LocalStore, ObstoreStore
+from lancekit.versions import listing as versions
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import Newest, list_versions, newest_version
 from tests.support.faults import Call, Faults, injected
 from tests.support.patience import HANG_SECONDS
 

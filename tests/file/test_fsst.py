@@ -7,10 +7,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lancekit.file import fsst
-from lancekit.file.faults import Damaged
-from lancekit.file.fsst import SymbolTable
-from lancekit.file.raw import Variable
+from lancekit.file.kernels import fsst_decode as fsst
+from lancekit.file.kernels.faults import Damaged
+from lancekit.file.kernels.fsst_decode import SymbolTable
+from lancekit.file.kernels.values import Variable
 
 SYMBOLS = [bytes([65 + k % 26]) * (1 + k % 8) for k in range(255)]
 

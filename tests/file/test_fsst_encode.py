@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.fsst import SymbolTable
-from lancekit.file.fsst_encode import SymbolEncoder, train
-from lancekit.file.memory import Bytes, Ints, starts_of
-from lancekit.file.raw import Variable
+from lancekit.file.kernels.fsst_decode import SymbolTable
+from lancekit.file.kernels.fsst_encode import SymbolEncoder, train
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.kernels.values import Variable
 
 
 def _strings(values: list[bytes]) -> tuple[Bytes, Ints]:

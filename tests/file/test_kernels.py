@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.bitpacking import BLOCK, pack_blocks, unpack_blocks
-from lancekit.file.bits import gather_bits, pack, slice_bits
-from lancekit.file.chunks import pack_flags
-from lancekit.file.compression import compressor, decompress_all
-from lancekit.file.faults import Damaged
-from lancekit.file.memory import fetch, gather
-from lancekit.file.minivalues import decode_values
-from lancekit.file.pieces import Pieces
-from lancekit.file.raw import is_text
+from lancekit.file.encodings.blocks import Pieces
+from lancekit.file.encodings.chunk_buffers import pack_flags
+from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, unpack_blocks
+from lancekit.file.kernels.bits import gather_bits, pack, slice_bits
+from lancekit.file.kernels.compression import compressor, decompress_all
+from lancekit.file.kernels.faults import Damaged
+from lancekit.file.kernels.memory import fetch, gather
+from lancekit.file.kernels.values import is_text
+from lancekit.file.layouts.miniblock.values import decode_values
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 

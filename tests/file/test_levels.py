@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lancekit.file import bits
-from lancekit.file.faults import Damaged, Unsupported
-from lancekit.file.levels import Items, Layers, Levels, Lists, pick, rows_of, unravel
-from lancekit.file.selection import Span
+from lancekit.file.kernels import bits
+from lancekit.file.kernels.faults import Damaged, Unsupported
+from lancekit.file.kernels.row_selection import Span
+from lancekit.file.structure.repdef import Items, Layers, Levels, Lists, pick, rows_of, unravel
 
 # the numbers of the format
 ITEM, LIST, NULL_ITEM, NULL_LIST, EMPTY_LIST, NULL_EMPTY_LIST = range(1, 7)

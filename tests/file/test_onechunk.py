@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file import onechunk
-from lancekit.file.container import StoredPage
-from lancekit.file.faults import Damaged, Unsupported
-from lancekit.file.leaf import Leaf
-from lancekit.file.miniblock import MiniBlockPages
-from lancekit.file.selection import Span
+from lancekit.file.container.footer import StoredPage
+from lancekit.file.kernels.faults import Damaged, Unsupported
+from lancekit.file.kernels.row_selection import Span
+from lancekit.file.layouts.miniblock import decode_chunk as onechunk
+from lancekit.file.layouts.miniblock.decode import MiniBlockPages
+from lancekit.file.structure.leaf import Leaf
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import parallel
-from lancekit.file.parallel import ahead
+from lancekit.file.columns import threads as parallel
+from lancekit.file.columns.threads import ahead
 from tests.file.lance_io import open_ours, write_reference
 from tests.support.patience import HANG_SECONDS
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.file import FileReader
-from lancekit.file.selection import Span, grouped
+from lancekit.file.kernels.row_selection import Span, grouped
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.support.memory_file import MemoryFile

@@ -10,7 +10,7 @@ import pytest
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
-from lancekit.file.shelf import Shelf
+from lancekit.file.container.prefetch import Shelf
 from lancekit.options import options
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours

@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lancekit.file.chunks import Part
-from lancekit.file.levels21 import chunk_borders, pack_levels, repetition_index, values_that_fit
-from lancekit.file.shred import Shredded, shred
+from lancekit.file.encodings.chunk_buffers import Part
+from lancekit.file.structure.repdef_build import Shredded, shred
+from lancekit.file.structure.repdef_pack import (
+    chunk_borders,
+    pack_levels,
+    repetition_index,
+    values_that_fit,
+)
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 _INT = pa.int16()

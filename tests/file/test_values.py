@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lancekit.file import FileReader
-from lancekit.file.memory import starts_of
-from lancekit.file.minipage import MiniValues, compressed
-from lancekit.file.minivalues import decode_values
-from lancekit.file.packing21 import byte_streams, pack, run_starts, runs, widths_of
-from lancekit.file.pieces import Pieces
-from lancekit.file.raw import Fixed
+from lancekit.file.encodings.blocks import Pieces
+from lancekit.file.encodings.fixed_width import byte_streams, pack, run_starts, runs, widths_of
+from lancekit.file.encodings.request import MiniValues, compressed
+from lancekit.file.kernels.memory import starts_of
+from lancekit.file.kernels.values import Fixed
+from lancekit.file.layouts.miniblock.values import decode_values
 from tests.file.columns import assert_same, with_nulls
 from tests.file.lance_io import open_ours, read_reference, write_ours
 

@@ -253,8 +253,8 @@ def test_row_ids_of_the_reference(tmp_path) -> None:
     ds.delete("x % 5 = 0")
     ds.optimize.compact_files()
     expected = ds.to_table(with_row_id=True)["_rowid"].to_pylist()
-    from lancekit.commit.line import open_line
-    from lancekit.commit.versions import latest_snapshot
+    from lancekit.versions.line import open_line
+    from lancekit.versions.listing import latest_snapshot
 
     found = []
     for fragment in latest_snapshot(open_line(tmp_path / "d")).manifest.fragments:

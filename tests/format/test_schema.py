@@ -73,8 +73,8 @@ def test_field_list_equals_the_references(tmp_path) -> None:
         ]
     )
     lance.write_dataset(schema.empty_table(), tmp_path / "d", data_storage_version="2.2")
-    from lancekit.commit.line import open_line
-    from lancekit.commit.versions import latest_snapshot
+    from lancekit.versions.line import open_line
+    from lancekit.versions.listing import latest_snapshot
 
     manifest = latest_snapshot(open_line(tmp_path / "d")).manifest
     assert schema_to_pb(manifest.schema) == schema_to_pb(LanceSchema.from_arrow(schema))

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.info import SessionInfo, SettingDifference
+from lancekit.spark.session.info import SessionInfo, SettingDifference
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

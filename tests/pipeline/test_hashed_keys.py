@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.errors import DuplicateKeysError
-from lancekit.pipeline import hashed_keys as hashing
-from lancekit.pipeline import source_keys as choosing
-from lancekit.pipeline.hashed_keys import hashed_keys
-from lancekit.pipeline.key_hashes import comparable, hash_rows
-from lancekit.pipeline.probe import KeyTable
-from lancekit.pipeline.source_keys import SourceKeys
+from lancekit.pipeline.keys import hashed as hashing
+from lancekit.pipeline.keys import source_keys as choosing
+from lancekit.pipeline.keys.hash import comparable, hash_rows
+from lancekit.pipeline.keys.hashed import hashed_keys
+from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.pipeline.keys.source_keys import SourceKeys
 
 TEXTS = st.text(alphabet="ab\0é", max_size=20)
 KINDS = {

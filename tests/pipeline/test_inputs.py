@@ -16,7 +16,7 @@ from lancekit.errors import (
     SchemaMismatchError,
     UnsupportedTypeError,
 )
-from lancekit.pipeline.inputs import as_reader, is_replayable, is_spark_dataframe, replayable
+from lancekit.pipeline.engine.inputs import as_reader, is_replayable, is_spark_dataframe, replayable
 
 TABLE = pa.table({"x": [1, 2, 3], "s": ["a", None, "c"]})
 BATCHES = TABLE.to_batches(max_chunksize=2)
@@ -306,7 +306,7 @@ def test_a_real_spark_class():
 
 def test_importing_loads_no_frame_library():
     code = (
-        "import sys, lancekit.pipeline.inputs, lancekit.pipeline.casts;"
+        "import sys, lancekit.pipeline.engine.inputs, lancekit.pipeline.casts.plan;"
         "print([m for m in ('pandas', 'polars', 'pyspark', 'pyarrow.dataset') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

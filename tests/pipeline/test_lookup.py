@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.pipeline.lookup import Lookup
-from lancekit.pipeline.probe import KeyTable, ProbeTask, probe_fragment
-from lancekit.scan.sources import fragment_sources
+from lancekit.pipeline.keys.find_values import Lookup
+from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, probe_fragment
+from lancekit.scan.fragments.source import fragment_sources
 
 WHOLE = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),

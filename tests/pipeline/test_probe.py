@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.probe import KeyTable, key_values, show_keys
+from lancekit.pipeline.keys.probe import KeyTable, key_values, show_keys
 
 small = st.one_of(st.none(), st.integers(0, 4))
 text = st.one_of(st.none(), st.sampled_from(["", "a", "b"]))

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.pipeline import sorted_keys as module
-from lancekit.pipeline.probe import KeyTable
+from lancekit.pipeline.keys import sorted as module
+from lancekit.pipeline.keys.probe import KeyTable
 
 KINDS = [
     pa.int64(),

@@ -19,8 +19,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import PredicateError
-from lancekit.scan.function_docs import function_list
-from lancekit.scan.predicate import Predicate, compile_expression
+from lancekit.scan.expressions.document import function_list
+from lancekit.scan.expressions.predicate import Predicate, compile_expression
 from tests.scan.filter_random import random_condition, random_rows
 from tests.scan.filter_rows import ROWS
 

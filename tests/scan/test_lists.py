@@ -11,9 +11,11 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import PredicateError
-from lancekit.scan import _alike, _lists, _sql
-from lancekit.scan._row_points import row_points
-from lancekit.scan.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
+from lancekit.scan.expressions import alike as _alike
+from lancekit.scan.expressions import long_lists as _lists
+from lancekit.scan.expressions import parser as _sql
+from lancekit.scan.expressions.predicate import _LONG_TEXTS, _SHORT_TEXTS, Predicate
+from lancekit.scan.expressions.row_points import row_points
 from tests.scan.filter_random import random_rows
 
 ROWS = random_rows(Random(5), 200)

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import PredicateError
-from lancekit.scan._patterns import in_pieces
-from lancekit.scan._regex_sets import _characters
-from lancekit.scan.predicate import compile_expression
+from lancekit.scan.expressions.kernels.patterns import in_pieces
+from lancekit.scan.expressions.kernels.regex_sets import _characters
+from lancekit.scan.expressions.predicate import compile_expression
 
 TEXTS = [
     *(

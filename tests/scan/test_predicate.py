@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidTypeError, PredicateError
-from lancekit.scan import predicate
-from lancekit.scan.predicate import Predicate, compile_expression
+from lancekit.scan.expressions import predicate
+from lancekit.scan.expressions.predicate import Predicate, compile_expression
 
 NAN = float("nan")
 
@@ -351,7 +351,7 @@ def test_a_long_chain_of_conditions():
 
 def test_importing_loads_neither_pandas_nor_sqlglot():
     code = (
-        "import sys, lancekit.scan.predicate;"
+        "import sys, lancekit.scan.expressions.predicate;"
         "print([m for m in ('pandas', 'sqlglot', 'pyarrow.dataset') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 from lancekit.errors import PredicateError
-from lancekit.scan import _function
-from lancekit.scan._functions import FUNCTIONS
-from lancekit.scan.predicate import _SHORT_TEXTS, Predicate, compile_expression
+from lancekit.scan.expressions.kernels import function as _function
+from lancekit.scan.expressions.kernels.functions import FUNCTIONS
+from lancekit.scan.expressions.predicate import _SHORT_TEXTS, Predicate, compile_expression
 from tests.scan.filter_rows import ROWS
 
 LONG = "lpad('x', 100)"

@@ -14,11 +14,11 @@ from lance.file import LanceFileWriter
 
 import lancekit as lk
 from lancekit.errors import CorruptFileError
-from lancekit.file.joined import join_files
+from lancekit.file.concatenated import join_files
 from lancekit.file.reader import FileReader
-from lancekit.scan.scanner import Scan, ScanRequest, plan_columns
-from lancekit.scan.sources import FragmentSource, fragment_sources
-from lancekit.scan.together import JointReader, together
+from lancekit.scan.fragments.joint_reader import JointReader, together
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.scan import Scan, ScanRequest, plan_columns
 from lancekit.storage import open_store
 
 HIDDEN = ("_rowid", "_rowaddr", "_rowoffset")

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark import bring as bringing
-from lancekit.spark.bring import bring, in_checkpoints, in_files
-from lancekit.spark.types import to_spark_batch, wire_schema
+from lancekit.spark import upload as bringing
+from lancekit.spark.frames.types import to_spark_batch, wire_schema
+from lancekit.spark.upload import bring, in_checkpoints, in_files
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.spark import register
-from lancekit.spark.datasource import LanceDataSource
+from lancekit.spark.datasource.datasource import LanceDataSource
 from tests.spark.test_types import ROWS
 
 

@@ -18,10 +18,10 @@ from lancekit.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from lancekit.scan.scanner import ScanRequest, plan_columns
-from lancekit.scan.sources import fragment_sources
-from lancekit.spark import frame as frame_module
-from lancekit.spark.frame import cut_pieces, read_piece, scan_ranges, whole_ranges
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.scan import ScanRequest, plan_columns
+from lancekit.spark.frames import scan as frame_module
+from lancekit.spark.frames.scan import cut_pieces, read_piece, scan_ranges, whole_ranges
 from tests.spark.test_types import ROWS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lancekit.errors import JavaNotFoundError
-from lancekit.spark.java import Java, find_java
+from lancekit.spark.session.java import Java, find_java
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.classic

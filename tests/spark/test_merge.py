@@ -22,7 +22,7 @@ from lancekit.errors import (
     PredicateError,
     SchemaMismatchError,
 )
-from lancekit.spark.client import client_of
+from lancekit.spark.jobs.client import client_of
 
 pytestmark = pytest.mark.spark
 

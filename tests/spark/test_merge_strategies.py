@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRowsError
-from lancekit.operations.merge_insert import check_clauses, dry_merge, merge_insert
-from lancekit.operations.retry import RetryPolicy
-from lancekit.pipeline import hashed_keys
-from lancekit.pipeline.merge import MergeClauses
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_insert
+from lancekit.pipeline.keys import hashed as hashed_keys
+from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
-from lancekit.spark.client import is_connect
+from lancekit.spark.jobs.client import is_connect
 from tests.support.merge_model import Case, cases, expected, same_rows
 
 pytestmark = pytest.mark.spark

@@ -9,8 +9,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import LancekitError, StorageError
-from lancekit.spark import client as clients
-from lancekit.spark.jobs import pack
+from lancekit.spark.jobs import client as clients
+from lancekit.spark.jobs.collect import pack
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
 from lancekit.storage.sending import sent_to
@@ -104,8 +104,8 @@ from pathlib import Path
 import pyspark
 import lancekit as lk
 from lancekit.errors import StorageError
-from lancekit.spark.java import find_java
-from lancekit.spark.jvm import environment
+from lancekit.spark.session.java import find_java
+from lancekit.spark.session.jvm import environment
 
 # A cluster of one machine, which for Spark is a cluster like any other.
 home = Path(pyspark.__file__).parent

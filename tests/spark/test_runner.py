@@ -14,9 +14,9 @@ import pytest
 import lancekit as lk
 from lancekit.errors import EngineError, NullKeyError
 from lancekit.options import options
-from lancekit.pipeline.runner import LocalRunner, choose_runner
-from lancekit.spark.failures import job_failure
-from lancekit.spark.runner import SparkRunner
+from lancekit.pipeline.engine.engine import LocalRunner, choose_runner
+from lancekit.spark.frames.runner import SparkRunner
+from lancekit.spark.jobs.failures import job_failure
 from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark

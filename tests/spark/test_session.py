@@ -7,7 +7,7 @@ import pytest
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SessionError
 from lancekit.spark import freeze_worker, session_info, spark_session
-from lancekit.spark.settings import SETTINGS, local_settings, parse_config
+from lancekit.spark.session.settings import SETTINGS, local_settings, parse_config
 from tests.spark.programs import QUICK, run
 
 pytestmark = pytest.mark.classic
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.classic
 
 def test_importing_loads_no_pyspark():
     run(
-        "import sys; import lancekit.spark as s; from lancekit.spark.session import is_active\n"
+        "import sys; import lancekit.spark as s\n"
+        "from lancekit.spark.session.session import is_active\n"
         "assert not is_active() and s.session_info().state == 'none' and not s.stop_spark()\n"
         "assert 'pyspark' not in sys.modules"
     )
@@ -153,7 +154,7 @@ import os, signal, sys
 from pathlib import Path
 import lancekit.spark as s
 from lancekit.errors import SessionError
-from lancekit.spark.session import owned_session
+from lancekit.spark.session.session import owned_session
 
 def loud(batches):
     print("a worker's print", file=sys.stderr)

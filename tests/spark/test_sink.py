@@ -249,8 +249,8 @@ def test_bad_arguments(spark, tmp_path):
 
 
 def test_no_secret_is_shown():
-    from lancekit.commit.line import open_line
-    from lancekit.spark.source_options import SourceOptions
+    from lancekit.spark.datasource.options import SourceOptions
+    from lancekit.versions.line import open_line
 
     secret = {"aws_access_key_id": "me", "aws_secret_access_key": "hush", "aws_region": "x"}
     sink = lk.stream_sink("s3://bucket/d", query="q", storage_options=secret)

@@ -7,7 +7,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import PredicateError
-from lancekit.spark.views import _with_table
+from lancekit.spark.frames.sql import _with_table
 
 QUERIES = [
     "SELECT id FROM dataset WHERE v = 'b'",

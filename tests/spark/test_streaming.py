@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.spark.datasource import LanceDataSource
+from lancekit.spark.datasource.datasource import LanceDataSource
 
 pytestmark = pytest.mark.spark
 

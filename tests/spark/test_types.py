@@ -11,7 +11,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import UnsupportedTypeError
-from lancekit.spark.types import (
+from lancekit.spark.frames.types import (
     arrow_schema,
     from_spark_batch,
     spark_schema,

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lancekit.spark.java import Java
-from lancekit.spark.warmup import OPTIONS, archive_of, with_archive
+from lancekit.spark.session.class_archive import OPTIONS, archive_of, with_archive
+from lancekit.spark.session.java import Java
 from tests.spark.programs import QUICK, run
 
 pytestmark = pytest.mark.classic
@@ -54,7 +54,7 @@ def test_it_is_made_once_and_mapped_by_java(tmp_path) -> None:
     program = f"""
 from pathlib import Path
 import lancekit as lk
-from lancekit.spark.session import owned_session
+from lancekit.spark.session.session import owned_session
 
 archive = lk.warm_up()
 made = archive.stat().st_mtime_ns

@@ -18,8 +18,8 @@ from lancekit.errors import (
     StorageError,
     UnsupportedTypeError,
 )
-from lancekit.pipeline.casts import normalise_new_schema
-from lancekit.spark.client import client_of
+from lancekit.pipeline.casts.plan import normalise_new_schema
+from lancekit.spark.jobs.client import client_of
 from tests.spark.test_types import ROWS
 
 pytestmark = pytest.mark.spark

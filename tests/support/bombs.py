@@ -21,7 +21,13 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.file.container import ARRAY_ENCODING, COLUMN_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
+from lancekit.file.container.footer import (
+    ARRAY_ENCODING,
+    COLUMN_ENCODING,
+    FOOTER,
+    MAGIC,
+    PAGE_LAYOUT,
+)
 from lancekit.format.pb import encodings_v20_pb2 as old
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.format.pb import file2_pb2, schema_pb2

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-import lancekit.commit.line as line_module
+import lancekit.versions.line as line_module
 from lancekit.errors import StorageError
 from lancekit.storage import ObjectInfo, Page, RandomAccess, Sink, Store
 from lancekit.storage.base import METADATA_BYTES, Bytes, temporary_name

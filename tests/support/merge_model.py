@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from lancekit.errors import DuplicateKeysError, LancekitError, MatchedRowsError
-from lancekit.pipeline.merge import MergeClauses
+from lancekit.pipeline.merge.plan import MergeClauses
 
 __all__ = ["SCHEMA", "Case", "cases", "expected", "same_rows"]
 

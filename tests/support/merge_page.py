@@ -11,9 +11,9 @@ from pathlib import Path
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.schema import LanceSchema
-from lancekit.operations.rewrite_columns import check_rewrite
-from lancekit.pipeline.match import choose_match
-from lancekit.pipeline.merge import MergeClauses
+from lancekit.operations.merge.rewrite_columns import check_rewrite
+from lancekit.pipeline.merge.plan import MergeClauses
+from lancekit.pipeline.merge.strategy import choose_match
 
 __all__ = ["PAGE", "page"]
 

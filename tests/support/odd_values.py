@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from lancekit.api.lance_schema import LanceField, LanceSchema
+from lancekit.api.optimizer import Compaction, CompactionPlan, CompactionTask
+from lancekit.api.sql import SqlQueryBuilder
 from lancekit.file import LanceFileReader, LanceFileWriter
-from lancekit.optimize import Compaction, CompactionPlan, CompactionTask
-from lancekit.schema import LanceField, LanceSchema
-from lancekit.sql import SqlQueryBuilder
 
 
 class OwnError(Exception):

@@ -17,9 +17,9 @@ import lance.fragment
 import lance.optimize
 
 import lancekit as lk
-import lancekit.delta
-import lancekit.sql
-from lancekit.not_offered import NOT_OFFERED
+import lancekit.api.delta
+import lancekit.api.sql
+from lancekit.api.pylance.not_offered import NOT_OFFERED
 
 PAGE = Path(__file__).parents[2] / "docs" / "pylance-coverage.md"
 

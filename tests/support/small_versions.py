@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.commit.build import Built, build_manifest
+from lancekit.commit.manifest.build import Built, build_manifest
 from lancekit.format import flags
 from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexDetails, IndexMetadata

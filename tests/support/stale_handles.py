@@ -21,12 +21,12 @@ from lance.file import LanceFileWriter
 from lance.fragment import DataFile, write_fragments
 
 from lancekit import errors
-from lancekit.commit.line import open_line
-from lancekit.commit.pending import Pending
 from lancekit.commit.protocol import Clock, commit
-from lancekit.commit.snapshot import Snapshot, load_snapshot
-from lancekit.commit.versions import latest_snapshot
+from lancekit.commit.rules.pending import Pending
 from lancekit.format.transaction import Operation
+from lancekit.versions.line import open_line
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["CHANGES", "Change", "Prepared", "Stage", "lancekit_commits", "prepare"]
 __all__ += ["newest", "reference_commits"]

@@ -1,0 +1,1 @@
+"""The public face: the class of datasets, its parts, and their companions."""

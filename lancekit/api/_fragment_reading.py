@@ -1,0 +1,199 @@
+"""The part of a fragment that reads its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.scan_options import Columns, OneFragment, ScanOptions
+from lancekit.api.scanner import LanceScanner, scan_of
+from lancekit.checked import checked_methods
+from lancekit.format.extensions import resolved
+from lancekit.format.fragment import Fragment
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.take import parse_positions, take_rows
+
+__all__ = ["ReadingFragment"]
+
+
+@checked_methods
+class ReadingFragment(OneFragment):
+    """Scans and positions over one fragment; the signatures are pylance's."""
+
+    _dataset: Handle
+
+    @property
+    def metadata(self) -> Fragment:
+        """What the manifest says of the fragment."""
+        return self.source.fragment
+
+    def count_rows(self, filter: Any = None) -> int:  # noqa: A002
+        """Count the fragment's rows, or those that a filter selects."""
+        if filter is None:
+            return self.metadata.num_rows
+        return self.scanner(columns=[], filter=filter).count_rows()
+
+    def scanner(
+        self,
+        *,
+        columns: Columns = None,
+        batch_size: int | None = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_readahead: int = 16,
+        blob_handling: str | None = None,
+        order_by: list[Any] | None = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> LanceScanner:
+        """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
+        return self._scan(
+            ScanOptions(
+                columns=columns,
+                batch_size=batch_size,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                batch_readahead=batch_readahead,
+                blob_handling=blob_handling,
+                order_by=order_by,
+                use_scalar_index=use_scalar_index,
+                io_buffer_size=io_buffer_size,
+                late_materialization=late_materialization,
+                include_deleted_rows=include_deleted_rows,
+                batch_size_bytes=batch_size_bytes,
+                strict_batch_size=strict_batch_size,
+            )
+        )
+
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan_of(self._dataset._snapshot, replace(options, fragments=[self]))
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        blob_handling: str | None = None,
+        order_by: list[Any] | None = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> pa.Table:
+        """Read the fragment's rows into an Arrow table."""
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return self._scan(options).to_table()
+
+    def to_batches(
+        self,
+        *,
+        columns: Columns = None,
+        batch_size: int | None = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        batch_readahead: int = 16,
+        blob_handling: str | None = None,
+        order_by: list[Any] | None = None,
+        use_scalar_index: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        include_deleted_rows: bool | None = None,
+        batch_size_bytes: int | None = None,
+        strict_batch_size: bool | None = None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the fragment's rows batch by batch."""
+        options = ScanOptions(
+            columns=columns,
+            batch_size=batch_size,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            batch_readahead=batch_readahead,
+            blob_handling=blob_handling,
+            order_by=order_by,
+            use_scalar_index=use_scalar_index,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            include_deleted_rows=include_deleted_rows,
+            batch_size_bytes=batch_size_bytes,
+            strict_batch_size=strict_batch_size,
+        )
+        return self._scan(options).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        blob_mode: str = "lazy",
+        order_by: list[Any] | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Read the fragment's rows into a pandas DataFrame, as `LanceDataset.to_pandas` does."""
+        scan = self.scanner(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            order_by=order_by,
+        )
+        return scan.to_pandas(blob_mode=blob_mode, **kwargs)
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Read rows by their position among the fragment's live rows."""
+        schema = blob_view(self._dataset._snapshot.manifest.schema)
+        rows = self.metadata.num_rows
+        positions = parse_positions(indices, rows)
+        alone, ends = replace(self.source, first_row=0), np.array([rows])
+        return resolved(take_rows([alone], ends, columns, positions, schema))
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the fragment's first rows."""
+        return self.scanner().head(num_rows)

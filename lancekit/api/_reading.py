@@ -1,0 +1,370 @@
+"""The part of a handle that reads rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.fragment import LanceFragment
+from lancekit.api.pylance.arguments import check_count
+from lancekit.api.scan_options import Columns, ScanOptions
+from lancekit.api.scanner import LanceScanner, scan_of, shown_schema
+from lancekit.api.sql import SqlQueryBuilder
+from lancekit.checked import checked_methods
+from lancekit.errors import InvalidArgumentError
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.statistics import ScanStatistics
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Reading"]
+
+
+@checked_methods
+class Reading(Handle):
+    """Scans, positions, samples and SQL over the handle's version."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of this version, or of what `default_scan_options` show of it."""
+        return shown_schema(self)
+
+    def get_fragments(self, filter: Any = None) -> list[LanceFragment]:  # noqa: A002
+        """Return the fragments in row order."""
+        if filter is not None:
+            raise InvalidArgumentError(
+                "get_fragments(filter=...) is not offered.", hint="Use scanner(filter=...)."
+            )
+        return [LanceFragment._of(self, source) for source in fragment_sources(self._snapshot)]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """Return a fragment by its id, ``None`` if there is none."""
+        found = (f for f in self.get_fragments() if f.fragment_id == fragment_id)
+        return next(found, None)
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        fragments: Iterable[LanceFragment] | None = None,
+        index_segments: Any = None,
+        full_text_query: Any = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        scan_stats_callback: Callable[[ScanStatistics], object] | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        row_addr_allowlist: bytes | None = None,
+        row_addr_blocklist: bytes | None = None,
+    ) -> LanceScanner:
+        """Set up a scan; nothing is read yet.
+
+        Read-ahead, buffer sizes, statistics and materialization are hints that change no result:
+        they are accepted and not used.
+
+        Parameters
+        ----------
+        columns
+            Names of stored or hidden (``_rowid``, ``_rowaddr``, ...) columns, paths of nested
+            fields (``s.x``), or SQL expressions by the names of their results; all stored columns
+            by default.
+        filter
+            SQL text such as ``"x > 3 AND y IS NULL"``, or a pyarrow expression; rows for which it
+            is null are left out.
+        limit, offset
+            How many rows to return, and how many to pass over before.
+        batch_size
+            The most rows of a batch; by default what the environment variable
+            ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of
+            two fragments.
+        batch_size_bytes
+            About how many bytes a batch has at most; each has a row at least.
+        fragments
+            Read only these fragments.
+        with_row_id, with_row_address
+            Append ``_rowid`` or ``_rowaddr``.
+        blob_handling
+            How to show blobs: where they are (``"blobs_descriptions"``, the default), or their
+            bytes (``"all_binary"``).
+        include_deleted_rows
+            Read deleted rows too, as long as their files are there.  They have no ``_rowid``
+            (which has to be among the columns) and no ``_rowaddr``.
+        scan_stats_callback
+            A function that is given a `ScanStatistics` whenever a run of the scan is over.
+        strict_batch_size
+            Give all batches but the last exactly ``batch_size`` rows.
+        order_by
+            Column names, or objects with ``column_name`` and ``ascending``; the whole result is
+            sorted in memory.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            A name or a filter does not fit the schema.
+        NotOfferedError
+            An argument that lancekit does not offer was passed.
+        """
+        return self._scan(
+            ScanOptions(
+                columns=columns,
+                filter=filter,
+                limit=limit,
+                offset=offset,
+                nearest=nearest,
+                batch_size=batch_size,
+                batch_size_bytes=batch_size_bytes,
+                batch_readahead=batch_readahead,
+                fragment_readahead=fragment_readahead,
+                scan_in_order=scan_in_order,
+                fragments=fragments,
+                index_segments=index_segments,
+                full_text_query=full_text_query,
+                prefilter=prefilter,
+                with_row_id=with_row_id,
+                with_row_address=with_row_address,
+                use_stats=use_stats,
+                fast_search=fast_search,
+                io_buffer_size=io_buffer_size,
+                late_materialization=late_materialization,
+                blob_handling=blob_handling,
+                use_scalar_index=use_scalar_index,
+                include_deleted_rows=include_deleted_rows,
+                scan_stats_callback=scan_stats_callback,
+                strict_batch_size=strict_batch_size,
+                order_by=order_by,
+                disable_scoring_autoprojection=disable_scoring_autoprojection,
+                row_addr_allowlist=row_addr_allowlist,
+                row_addr_blocklist=row_addr_blocklist,
+            )
+        )
+
+    def _scan(self, options: ScanOptions) -> LanceScanner:
+        return scan_of(self._snapshot, options.over(self._scan_defaults))
+
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+    ) -> pa.Table:
+        """Read rows into an Arrow table; arguments as in `scanner`.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://to-table-example")
+        >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
+        {'x': [2]}
+        """
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options).to_table()
+
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_handling: str | None = None,
+        use_scalar_index: bool | None = None,
+        strict_batch_size: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read rows batch by batch; arguments as in `scanner`."""
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_size_bytes=batch_size_bytes,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            blob_handling=blob_handling,
+            use_scalar_index=use_scalar_index,
+            strict_batch_size=strict_batch_size,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options.with_more(kwargs)).to_batches()
+
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: Any = None,  # noqa: A002
+        limit: int | None = None,
+        offset: int | None = None,
+        nearest: Any = None,
+        batch_size: int | None = None,
+        batch_readahead: int | None = None,
+        fragment_readahead: int | None = None,
+        scan_in_order: bool | None = None,
+        *,
+        prefilter: bool | None = None,
+        with_row_id: bool | None = None,
+        with_row_address: bool | None = None,
+        use_stats: bool | None = None,
+        fast_search: bool | None = None,
+        full_text_query: Any = None,
+        io_buffer_size: int | None = None,
+        late_materialization: bool | list[str] | None = None,
+        blob_mode: str = "lazy",
+        use_scalar_index: bool | None = None,
+        include_deleted_rows: bool | None = None,
+        order_by: list[Any] | None = None,
+        disable_scoring_autoprojection: bool | None = None,
+        **kwargs: Any,
+    ) -> pd.DataFrame:
+        """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+
+        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        """
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            nearest=nearest,
+            batch_size=batch_size,
+            batch_readahead=batch_readahead,
+            fragment_readahead=fragment_readahead,
+            scan_in_order=scan_in_order,
+            prefilter=prefilter,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            use_stats=use_stats,
+            fast_search=fast_search,
+            full_text_query=full_text_query,
+            io_buffer_size=io_buffer_size,
+            late_materialization=late_materialization,
+            use_scalar_index=use_scalar_index,
+            include_deleted_rows=include_deleted_rows,
+            order_by=order_by,
+            disable_scoring_autoprojection=disable_scoring_autoprojection,
+        )
+        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
+
+    def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:
+        """Read the first rows; ``kwargs`` as in `scanner`."""
+        rows = check_count("num_rows", num_rows)
+        return self._scan(ScanOptions.of({**kwargs, "limit": rows})).to_table()
+
+    def slice(
+        self, start: int, end: int, columns: list[str] | dict[str, str] | None = None
+    ) -> pa.Table:
+        """Read the rows from position ``start`` to before ``end``."""
+        first, stop = check_count("start", start), check_count("end", end)
+        return self.to_table(columns=columns, offset=first, limit=max(stop - first, 0))
+
+    def count_rows(self, filter: Any = None, **kwargs: Any) -> int:  # noqa: A002
+        """Count the rows, or those that a filter selects; without one nothing is read."""
+        if filter is None and not kwargs:
+            return self._snapshot.manifest.num_rows
+        options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
+        return scan_of(self._snapshot, options).count_rows()
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """Set up an SQL query over this version, which it knows as ``dataset``.
+
+        DataFusion runs it on the columns that it names, read into memory.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://sql-example")
+        >>> ds.sql("SELECT sum(x) AS total FROM dataset").build().to_batch_records()[0].to_pydict()
+        {'total': [6]}
+        """
+        return SqlQueryBuilder(self, sql)

@@ -1,0 +1,133 @@
+"""The part of a handle that changes config, metadata and base paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Self
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_list, check_mapping
+from lancekit.checked import checked_methods
+from lancekit.format.manifest import BasePath
+from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.legible import warn
+from lancekit.operations.settings import Changes, add_base_paths, update_settings
+from lancekit.operations.settings import field_updates as _by_id
+
+__all__ = ["Configuring"]
+
+
+@checked_methods
+class Configuring(Handle):
+    """Config, metadata of the table, the schema and the fields, base paths."""
+
+    def _configure(self, operation: UpdateConfig) -> None:
+        self._move(lambda snapshot: (update_settings(snapshot, operation), None))
+
+    def update_config(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
+        """Change the table's config, move the handle, and return the new config.
+
+        Parameters
+        ----------
+        values
+            Values by key; ``None`` removes the key.
+        replace
+            Whether the config becomes exactly these values.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            Somebody else changed the same keys since the handle's version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://config-example")
+        >>> sorted(ds.update_config({"owner": "ada", "stage": "raw"}))
+        ['owner', 'stage']
+        >>> ds.update_config({"stage": None})
+        {'owner': 'ada'}
+        """
+        check_mapping("values", values)
+        self._configure(UpdateConfig(config_updates=UpdateMap(values, replace)))
+        return dict(self._snapshot.manifest.config)
+
+    def delete_config_keys(self, keys: list[str]) -> None:
+        """Remove keys from the table's config, and move the handle; missing ones are no error."""
+        self.update_config(dict.fromkeys(check_list("keys", keys, "keys")))
+
+    def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
+        """Change the table's own metadata; arguments as in `update_config`."""
+        check_mapping("values", values)
+        self._configure(UpdateConfig(table_metadata_updates=UpdateMap(values, replace)))
+        return dict(self._snapshot.manifest.table_metadata)
+
+    def update_schema_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
+        """Change the schema's metadata; arguments as in `update_config`."""
+        check_mapping("values", values)
+        self._configure(UpdateConfig(schema_metadata_updates=UpdateMap(values, replace)))
+        return dict(self._snapshot.manifest.schema.metadata)
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str | int, Changes], *, replace: bool = False
+    ) -> None:
+        """Change the metadata of fields, and move the handle.
+
+        Parameters
+        ----------
+        field_updates
+            For each field, named by its path (``"s.x"`` lies in the struct ``s``) or id: values
+            by key; ``None`` removes the key.
+        replace
+            Whether the metadata of these fields become exactly these values.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such field.
+        InvalidArgumentError
+            The mark of a primary-key column would change.
+        """
+        schema = self._snapshot.manifest.schema
+        updates = _by_id(schema, field_updates, replace=replace)
+        self._configure(UpdateConfig(field_metadata_updates=updates))
+
+    def replace_schema_metadata(self, new_metadata: dict[str, str]) -> None:
+        """Replace the schema's metadata; deprecated, as in pylance."""
+        _deprecated("replace_schema_metadata", "update_schema_metadata(metadata, replace=True)")
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def replace_field_metadata(self, field_name: str, new_metadata: dict[str, str]) -> None:
+        """Replace the metadata of a field; deprecated, as in pylance."""
+        _deprecated(
+            "replace_field_metadata", "update_field_metadata({field: metadata}, replace=True)"
+        )
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+    def add_bases(
+        self,
+        new_bases: Iterable[BasePath],
+        transaction_properties: dict[str, str] | None = None,
+    ) -> Self:
+        """Add other places that files of the dataset may lie in; the handle moves and is returned.
+
+        Parameters
+        ----------
+        new_bases
+            Made by `lancekit.DatasetBasePath`; each with a name and a path of its own.
+        transaction_properties
+            Kept in the transaction.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A name or a path is taken.
+        """
+        bases = tuple(check_list("new_bases", new_bases, "DatasetBasePath"))
+        properties = dict(check_mapping("transaction_properties", transaction_properties or {}))
+        self._move(lambda snapshot: (add_base_paths(snapshot, bases, properties), None))
+        return self
+
+
+def _deprecated(old: str, new: str) -> None:
+    warn(f"{old} is deprecated. Use {new} instead.", DeprecationWarning)

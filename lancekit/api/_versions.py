@@ -1,0 +1,301 @@
+"""The part of a handle that knows versions: history, time travel, tags, branches, clones."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import datetime
+from itertools import takewhile
+from typing import Any, Self
+
+from lancekit.api._handle import Handle
+from lancekit.api.delta import DatasetDelta
+from lancekit.api.history import History, Version, describe_version
+from lancekit.api.pylance.arguments import check_count, check_flag
+from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.time_travel import snapshot_as_of
+from lancekit.checked import checked_methods
+from lancekit.commit.protocol import Clock
+from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.transaction import Transaction
+from lancekit.operations.maintenance.clone import copy_line
+from lancekit.operations.maintenance.validate import validate_version
+from lancekit.operations.restore import restore_version
+from lancekit.versions.listing import latest_snapshot, list_versions
+from lancekit.versions.migrate_names import migrate_names
+from lancekit.versions.snapshot import load_snapshot
+
+__all__ = ["Ref", "Versioned"]
+
+Ref = int | str | tuple[str | None, int | None]
+
+
+@checked_methods
+class Versioned(Handle):
+    """Versions, tags, branches and clones."""
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version of the handle's branch."""
+        return list_versions(self._line).latest
+
+    @property
+    def branch(self) -> str:
+        """The branch that the handle is on, ``main`` for the main line."""
+        return self._line.name
+
+    def versions(self) -> History:
+        """Return the versions of the handle's branch, oldest first; each is read when looked at."""
+        return History(self._line)
+
+    def get_version(self) -> Version:
+        """Return the version that the handle is at."""
+        return describe_version(self._snapshot)
+
+    def checkout_version(self, version: Ref) -> Self:
+        """Return a handle at another version.
+
+        Parameters
+        ----------
+        version
+            A version of this branch, a tag, or a pair of branch (``None``: main) and version
+            (``None``: the newest).
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.
+        """
+        if version is None:
+            raise InvalidTypeError(
+                "No version was given.", hint="checkout_latest() moves to the newest one."
+            )
+        return self._other(resolve(self._line, parse_reference(version, self._line)))
+
+    def checkout_latest(self) -> None:
+        """Move the handle to the newest version of its branch."""
+        self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
+
+    def at(self, when: Ref | datetime) -> Self:
+        """Return a read-only handle that never moves.
+
+        Parameters
+        ----------
+        when
+            A version of this branch, a tag, a pair of branch and version, or a time: the newest
+            version committed until then.
+        """
+        if isinstance(when, datetime):
+            return self._other(snapshot_as_of(self._line, when), read_only=True)
+        snapshot = resolve(self._line, parse_reference(when, self._line))
+        return self._other(snapshot, read_only=True)
+
+    def restore(self) -> None:
+        """Make the handle's version the newest one, as a new version; the handle moves there."""
+        self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give the branch's manifests the newer names, which sort the newest version first.
+
+        A dataset of an old release opens faster then, where names are listed in order.  Versions
+        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
+        an old name that comes at the same time may have to be done again.  A migration that was
+        interrupted is finished by the next one.
+        """
+        migrate_names(self._line)
+
+    def validate(self, *, deep: bool = False) -> None:
+        """Raise if something is wrong with this version.
+
+        Parameters
+        ----------
+        deep
+            Read every value, and compare the checksums of files that have them; else only the
+            manifest and the frame of each file.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file, and the column and page where there is one.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
+        >>> ds.validate(deep=True)
+        """
+        validate_version(self._snapshot, deep=check_flag("deep", deep))
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """Return what the commit of a version did, ``None`` if nothing is recorded."""
+        return load_snapshot(self._line, check_count("version", version)).transaction
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """Return what the latest commits up to the handle's version did, newest first.
+
+        The list ends before a version that was cleaned up: it has no holes.
+        """
+        count = check_count("recent_transactions", recent_transactions)
+        there = frozenset(list_versions(self._line).versions)
+        wanted = range(self.version, max(self.version - count, 0), -1)
+        return [
+            self._snapshot.transaction if number == self.version else self.read_transaction(number)
+            for number in takewhile(
+                lambda number: number == self.version or number in there, wanted
+            )
+        ]
+
+    def delta(
+        self,
+        compared_against: int | None = None,
+        *,
+        begin_version: int | None = None,
+        end_version: int | None = None,
+    ) -> DatasetDelta:
+        """Compare two versions of a table with stable row ids.
+
+        Parameters
+        ----------
+        compared_against
+            The version to compare the handle's own with, either way round.
+        begin_version, end_version
+            Instead: changes after the one, up to and including the other.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither the one nor both of the others were given.
+        """
+        both = [v for v in (begin_version, end_version) if v is not None]
+        if compared_against is not None and both:
+            raise InvalidArgumentError(
+                "delta() got compared_against, and begin_version or end_version.",
+                hint="Pass the one, or both of the others.",
+            )
+        if compared_against is not None:
+            pair = sorted((check_count("compared_against", compared_against), self.version))
+            return DatasetDelta(self, *pair)
+        if begin_version is None or end_version is None:
+            raise InvalidArgumentError(
+                "delta() needs compared_against, or both begin_version and end_version."
+            )
+        begin = check_count("begin_version", begin_version)
+        return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
+
+    # ---- tags, branches, clones
+
+    @property
+    def tags(self) -> Tags:
+        """The dataset's tags."""
+        return Tags(self)
+
+    @property
+    def branches(self) -> Branches:
+        """The dataset's branches."""
+        return Branches(self)
+
+    def create_branch(
+        self,
+        branch: str,
+        reference: Ref | None = None,
+        storage_options: dict[str, str] | None = None,
+    ) -> Self:
+        """Fork a branch and return a handle on it; no data is copied.
+
+        Parameters
+        ----------
+        branch
+            Its name; segments may be joined by ``/``.
+        reference
+            Where it starts: a version of this branch, a tag, or a pair of branch and version; the
+            handle's own version by default.
+        storage_options
+            Must be those that the dataset was opened with.
+
+        Raises
+        ------
+        RefConflictError
+            The branch exists.
+        InvalidArgumentError
+            The name cannot be used.
+        """
+        if storage_options and storage_options != self._line.storage_options:
+            raise InvalidArgumentError(
+                "create_branch() was given other storage_options than the dataset.",
+                hint="A branch lies in the dataset's own store; leave them out.",
+            )
+        if not isinstance(branch, str):
+            raise InvalidTypeError(f"A branch's name is a string, not {branch!r}.", branch=branch)
+        start = self.version if reference is None else reference
+        return self._other(create_branch(self._line, branch, start, Clock()))
+
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make a new dataset that shares this one's files, and return a handle on it.
+
+        It starts at the version cloned from and has a history of its own.  It breaks when the
+        shared files are removed: tag the version, and keep the tag as long as the clone.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        """
+        _no_more("shallow_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = clone_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+    def deep_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Ref,
+        storage_options: dict[str, str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Copy one version with all of its files to a new dataset, and return a handle on it.
+
+        It starts at the version cloned from, has a history of its own and needs nothing of this
+        dataset.  Files are copied in parts, also from one kind of store to another; the dataset
+        appears when all of them are there.
+
+        Parameters
+        ----------
+        target_path
+            Where the clone will be.
+        reference
+            What to clone: a version of this branch, a tag, or a pair of branch and version.
+        storage_options
+            Those of the clone's store.
+
+        Raises
+        ------
+        DatasetExistsError
+            There is a dataset already.
+        CorruptFileError
+            A file that the version needs is missing.
+        """
+        _no_more("deep_clone", kwargs)
+        source = resolve(self._line, parse_reference(reference, self._line))
+        clone = copy_line(source, target_path, storage_options, Clock())
+        return self._at(clone, os.fspath(target_path), self._scan_defaults)
+
+
+def _no_more(method: str, kwargs: Mapping[str, Any]) -> None:
+    for name in kwargs:
+        raise InvalidTypeError(f"{method}() has no argument {name!r}.", argument=name)

@@ -1,0 +1,137 @@
+"""`DatasetDelta`: the rows that changed between two versions of a table with stable row ids."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.scan_options import ScanOptions
+from lancekit.api.scanner import scan_of
+from lancekit.checked import checked_methods
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.transaction import Transaction
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["DatasetDelta"]
+
+_CREATED = "_row_created_at_version"
+_UPDATED = "_row_last_updated_at_version"
+
+
+@checked_methods
+class DatasetDelta(Displayed):
+    """Changes after `begin_version`, up to and including `end_version`.
+
+    Rows are read at `end_version`, so a row that changed again later is still found.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2], "v": ["a", "b"]}
+    >>> ds = lk.write_dataset(rows, "memory://delta-example", enable_stable_row_ids=True)
+    >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    >>> _ = merge.execute({"id": [2, 3], "v": ["B", "C"]})
+    >>> delta = ds.delta(compared_against=1)
+    >>> delta.get_inserted_rows().read_all()["id"].to_pylist()
+    [3]
+    >>> delta.get_updated_rows().read_all()["id"].to_pylist()
+    [2]
+    """
+
+    def __init__(self, dataset: Handle, begin_version: int, end_version: int) -> None:
+        self._dataset = dataset
+        self.begin_version = begin_version
+        self.end_version = end_version
+
+    def _plain(self) -> str:
+        return f"DatasetDelta(begin_version={self.begin_version}, end_version={self.end_version})"
+
+    def list_transactions(self) -> list[Transaction]:
+        """Return what each commit in between did, oldest first."""
+        return [transaction for _, transaction in self.commits() if transaction is not None]
+
+    def commits(self, newest: int | None = None) -> list[tuple[int, Transaction | None]]:
+        """Return each version in between with what its commit did, oldest first.
+
+        Parameters
+        ----------
+        newest
+            How many to read, from the end; all of them by default.
+        """
+        numbers = range(self.begin_version + 1, self.end_version + 1)
+        wanted = numbers if newest is None else numbers[max(len(numbers) - newest, 0) :]
+        return [
+            (number, load_snapshot(self._dataset._line, number).transaction) for number in wanted
+        ]
+
+    def get_inserted_rows(self) -> pa.RecordBatchReader:
+        """Return the rows created in between, with row ids and versions.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no stable row ids, so its rows' versions are not recorded.
+        """
+        return self._rows(f"{_CREATED} > {self.begin_version} AND {_CREATED} <= {self.end_version}")
+
+    def get_updated_rows(self) -> pa.RecordBatchReader:
+        """Return the older rows changed in between, with row ids and versions."""
+        return self._rows(
+            f"{_CREATED} <= {self.begin_version} "
+            f"AND {_UPDATED} > {self.begin_version} AND {_UPDATED} <= {self.end_version}"
+        )
+
+    def get_deleted_row_ids(self) -> pa.RecordBatchReader:
+        """Return the ids of rows that were there at the begin and are gone at the end."""
+        ends = self.begin_version, self.end_version
+        before, after = (self._fragments(version) for version in ends)
+        # what both have as it is has lost no row, and holds none that the rest has lost
+        same = {id_ for id_ in before.keys() & after.keys() if before[id_] == after[id_]}
+        lost, kept = (
+            self._ids(version, fragments.keys() - same)
+            for version, fragments in zip(ends, (before, after), strict=True)
+        )
+        gone = pa.table({"_rowid": pa.array(np.setdiff1d(lost, kept), pa.uint64())})
+        return gone.to_reader()
+
+    def _rows(self, condition: str) -> pa.RecordBatchReader:
+        at = self._at(self.end_version)
+        columns = [*at.manifest.schema.names, "_rowid", _CREATED, _UPDATED]
+        return scan_of(at, ScanOptions(columns=columns, filter=condition)).to_reader()
+
+    def _fragments(self, version: int) -> dict[int, tuple[object, ...]]:
+        """Return what tells which rows each fragment of a version has."""
+        if version == 0:
+            return {}
+        found = self._at(version).manifest.fragments
+        return {f.id: (f.row_ids, f.deletion_file, f.physical_rows) for f in found}
+
+    def _ids(self, version: int, fragments: Collection[int]) -> npt.NDArray[np.uint64]:
+        """Return the ids of the rows in some fragments of a version."""
+        if not fragments:
+            return np.empty(0, np.uint64)
+        sources = fragment_sources(self._at(version))
+        readers = [FragmentReader(s) for s in sources if s.fragment.id in fragments]
+        parts = [
+            reader.row_ids(np.arange(reader.physical_rows) if reader.live is None else reader.live)
+            for reader in readers
+        ]
+        return np.concatenate(parts)
+
+    def _at(self, version: int) -> Snapshot:
+        at = load_snapshot(self._dataset._line, version)
+        if not at.manifest.has_stable_row_ids:
+            raise InvalidArgumentError(
+                f"{self._dataset.uri} has no stable row ids, so it does not record when its rows "
+                "changed.",
+                hint="Create the dataset with enable_stable_row_ids=True.",
+                version=version,
+            )
+        return at

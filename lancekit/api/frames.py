@@ -1,0 +1,174 @@
+"""Results of scans as pandas frames, in which blobs are files, bytes or descriptions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.api.blob_values import BlobFile
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.field_marks import is_blob, texts
+from lancekit.format.paths import canonical, path_field, show_path
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import warn
+from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.row_lookup import blob_places
+from lancekit.scan.scan import Output
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["BlobColumn", "blob_columns", "check_blob_mode", "frame_with_blobs", "pandas_frame"]
+
+
+def _as_files(places: Sequence[BlobPlace | None]) -> list[BlobFile | None]:
+    return [None if place is None else BlobFile(place) for place in places]
+
+
+#: what a blob becomes in pandas
+_BLOB_MODES: Mapping[str, Callable[[Sequence[BlobPlace | None]], Sequence[Any]]] = {
+    "lazy": _as_files,
+    "bytes": read_blobs,
+}
+
+
+def check_blob_mode(mode: str) -> None:
+    """Raise ``InvalidArgumentError`` if blobs cannot become that in pandas."""
+    modes = (*_BLOB_MODES, "descriptions")
+    if mode not in modes:
+        raise InvalidArgumentError(
+            f"blob_mode is {mode!r}.", hint="Choose " + ", ".join(map(repr, modes)) + "."
+        )
+
+
+_OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"self"}
+
+
+def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
+    """Make a pandas frame of a table, whatever its maker says of pandas."""
+    if unknown := [name for name in options if name not in _OF_PANDAS]:
+        raise InvalidTypeError(
+            f"to_pandas() takes no argument {unknown[0]!r}.",
+            hint="Pass those of pyarrow.Table.to_pandas().",
+            argument=unknown[0],
+        )
+    if not _is_sound(table.schema):
+        warn("What the schema's metadata say of pandas cannot be used, and is left out.")
+        kept = {k: v for k, v in table.schema.metadata.items() if k != _PANDAS}
+        table = table.replace_schema_metadata(kept)
+    try:
+        frame: pd.DataFrame = table.to_pandas(**options)
+    except pa.ArrowException as error:
+        why = str(error).partition("\n")[0]
+        raise InvalidArgumentError(
+            f"These rows do not become a pandas frame: {why}.", hint="Read them with to_table()."
+        ) from error
+    return frame
+
+
+def _is_sound(schema: pa.Schema) -> bool:
+    """Tell whether pandas can do something with what is said of it, if anything is."""
+    if _PANDAS not in (schema.metadata or {}):
+        return True
+    said = {_PANDAS: schema.metadata[_PANDAS]}
+    try:
+        schema.with_metadata(said).empty_table().to_pandas()
+    except Exception:  # they are read by Arrow and by pandas, each with errors of its own
+        return False
+    return True
+
+
+_PANDAS = b"pandas"
+
+
+class BlobColumn(NamedTuple):
+    """A column of the result that is, or holds, descriptions of blobs.
+
+    `path` is of the stored column, and `below` are the ways from it to the blobs: names of fields.
+    """
+
+    path: str
+    below: tuple[tuple[str, ...], ...]
+
+
+def blob_columns(outputs: Iterable[Output], schema: LanceSchema) -> dict[str, BlobColumn]:
+    """Return the columns of a result that describe blobs, by their names in it."""
+    described = blob_view(schema)
+    found = {}
+    for output in outputs:
+        field, path = output.field, _column(output)
+        if output.expression is not None and path:
+            stored = path_field(described, path)
+            field = stored if stored.type == field.type else field
+        if path and (below := tuple(_blob_paths(field))):
+            found[output.field.name] = BlobColumn(path, below)
+    return found
+
+
+def _blob_paths(field: pa.Field) -> Iterator[tuple[str, ...]]:
+    """Yield the names below a field that lead to descriptions of blobs; none, if it is one."""
+    if not pa.types.is_struct(field.type):
+        return
+    if is_blob(texts(field.metadata)):
+        yield ()
+        return
+    for child in field.type:
+        yield from ((child.name, *names) for names in _blob_paths(child))
+
+
+def _column(output: Output) -> str:
+    """Return the path of the column that an output is, under whichever name; empty for none."""
+    if output.expression is None:
+        return output.column
+    path = canonical(output.expression.sql.strip())
+    return path if output.expression.columns == {path} else ""
+
+
+def _put(rows: Iterable[Any], path: Sequence[str], values: Iterable[Any]) -> None:
+    """Set one field of rows that are nested dictionaries, where its struct is not null."""
+    *above, name = path
+    for row, value in zip(rows, values, strict=True):
+        struct = row
+        for part in above:
+            struct = struct and struct[part]
+        if struct is not None:
+            struct[name] = value
+
+
+def frame_with_blobs(
+    table: pa.Table,
+    names: Sequence[str],
+    blobs: Mapping[str, BlobColumn],
+    sources: Sequence[FragmentSource],
+    mode: str,
+    options: Mapping[str, Any],
+) -> pd.DataFrame:
+    """Make a pandas frame of some columns of a table, which has addresses of rows too."""
+    column = table.column("_rowaddr")
+    there = column.is_valid().to_numpy()  # a deleted row has no address
+    addresses = column.drop_null().to_numpy()
+
+    def read(path: str) -> Sequence[Any]:
+        places = np.full(len(there), None)
+        found = blob_places(sources, path, addresses)
+        places[there] = np.array([*found, None])[:-1]  # of objects, even if all are alike
+        return _BLOB_MODES[mode](places.tolist())
+
+    frame = pandas_frame(table.select([name for name in names if name not in blobs]), options)
+    for place, name in enumerate(names):
+        if name not in blobs:
+            continue
+        path, below = blobs[name]
+        if below == ((),):
+            frame.insert(place, name, read(path))
+            continue
+        values = table.column(name).to_pandas().tolist()
+        for way in below:
+            _put(values, way, read(f"{path}.{show_path(way)}"))
+        frame.insert(place, name, values)
+    return frame

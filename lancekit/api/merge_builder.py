@@ -1,0 +1,403 @@
+"""`MergeInsertBuilder`: a merge-insert, clause by clause."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_hints, check_list, check_names
+from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.checked import checked_methods
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
+from lancekit.format.storage_version import check_storage_version
+from lancekit.format.transaction import Transaction
+from lancekit.legible import shown
+from lancekit.operations.common.results import MergeResult
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.merge.explain import explain_merge, explain_unknown_merge
+from lancekit.operations.merge.merge_insert import check_clauses, merge_insert, prepare_merge
+from lancekit.operations.merge.preview import MergePlan, preview_merge
+from lancekit.pipeline.engine.engine import Choice, choose_source
+from lancekit.pipeline.engine.inputs import is_spark_dataframe, owned
+from lancekit.pipeline.merge.plan import MergeClauses
+from lancekit.pipeline.source import Source, open_source
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["MergeInsertBuilder"]
+
+#: how updated rows are written, in pylance's words
+_WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
+#: which of several source rows of one key to keep
+_DEDUPE = ("first", "last")
+
+
+@checked_methods
+class MergeInsertBuilder(PartOfPylance):
+    """Says what happens to matched rows, to new rows, and to rows that the source lacks.
+
+    Made by `LanceDataset.merge_insert`.  A null in a key equals nothing: such source rows are new.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"id": [1, 2], "v": ["a", "b"]}), "memory://merge-example")
+    >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    >>> dict(merge.execute(pa.table({"id": [2, 3], "v": ["B", "C"]})))
+    {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+    """
+
+    def __init__(self, handle: Handle, on: tuple[str, ...]) -> None:
+        self._handle = handle
+        self._clauses = MergeClauses(on=on)
+        self._policy = RetryPolicy()
+
+    def _with(self, **changes: Any) -> MergeInsertBuilder:
+        self._clauses = replace(self._clauses, **changes)
+        return self
+
+    def _with_files(self, **changes: Any) -> MergeInsertBuilder:
+        files = replace(self._clauses.files, **changes)
+        if files.every and files.bases:
+            raise InvalidArgumentError(
+                "target_bases and target_all_bases were given.", hint="Call one of the two."
+            )
+        return self._with(files=files)
+
+    def _rows(self, data: Any, schema: pa.Schema | None) -> Source:
+        return open_source(data, schema, self._handle._snapshot.row_schema)
+
+    # ---- what to do
+
+    def when_matched_update_all(self, condition: str | None = None) -> MergeInsertBuilder:
+        """Replace matched rows by the source's.
+
+        ``condition`` is SQL over ``source.`` and ``target.`` columns; rows for which it is not
+        true stay as they are, and are not inserted either.
+        """
+        return self._with(matched="update", condition=_sql("condition", condition))
+
+    def when_matched_delete(self) -> MergeInsertBuilder:
+        """Delete matched rows; the source may consist of the key columns alone."""
+        return self._with(matched="delete", condition=None)
+
+    def when_matched_fail(self) -> MergeInsertBuilder:
+        """Raise ``MatchedRowsError`` if a row matches; nothing is written then."""
+        return self._with(matched="fail", condition=None)
+
+    def when_not_matched_insert_all(self) -> MergeInsertBuilder:
+        """Insert source rows without a match."""
+        return self._with(insert=True)
+
+    def when_not_matched_by_source_delete(self, expr: str | None = None) -> MergeInsertBuilder:
+        """Delete target rows without a match, of those that ``expr`` selects."""
+        return self._with(delete_by_source=_sql("expr", expr) or "")
+
+    # ---- how to do it
+
+    def dedupe(self, keep: str | None = None, *, by: str | None = None) -> MergeInsertBuilder:
+        """Keep one of several source rows of one key; without this they are refused.
+
+        Parameters
+        ----------
+        keep
+            ``"first"`` or ``"last"``, in the order of the source's rows; a Spark DataFrame has
+            none.
+        by
+            Instead: a column of the source; the row with its largest value is kept, of equals the
+            first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Neither was given, or another word.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1], "v": [0]}, "memory://dedupe-example")
+        >>> rows = [{"id": 1, "v": 5}, {"id": 1, "v": 4}]
+        >>> _ = ds.merge_insert("id").when_matched_update_all().dedupe(by="v").execute(rows)
+        >>> ds.to_table()["v"].to_pylist()
+        [5]
+        """
+        if (keep is None) == (by is None) or keep not in (None, *_DEDUPE):
+            raise InvalidArgumentError(
+                f"dedupe({keep!r}, by={by!r}) does not say which row to keep.",
+                hint="Pass 'first' or 'last', or by= and a column whose largest value counts.",
+                dedupe=keep,
+                by=by,
+            )
+        if by is not None:
+            (by,) = check_names("by", by) or (None,)
+        return self._with(dedupe=keep, dedupe_by=by)
+
+    def write_mode(self, mode: str) -> MergeInsertBuilder:
+        """Say how updated rows are written.
+
+        Parameters
+        ----------
+        mode
+            ``"rewrite_rows"``: the rows, whole, in new files.  ``"rewrite_columns"``: the source's
+            columns, for all rows of each fragment that has a match; the rows stay where they are,
+            and the dataset's other columns are neither read nor written.  It is for merges that
+            only update matched rows, of sources with some of the columns, and pays where many rows
+            of a fragment match or rows are wide.  ``"auto"``, the default, rewrites rows.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such mode.
+        """
+        if mode not in _WRITE_MODES:
+            raise InvalidArgumentError(
+                f"write_mode is {shown(mode)}.",
+                hint="Choose " + ", ".join(map(repr, _WRITE_MODES)) + ".",
+                write_mode=mode,
+            )
+        return self._with(rewrite_columns=mode == "rewrite_columns")
+
+    def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
+        """Set how often the merge is worked out anew when other writers land; 10 by default."""
+        self._policy = replace(self._policy, conflict_retries=max_retries)
+        return self
+
+    def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
+        """Set how long it is tried; 30 seconds by default."""
+        self._policy = replace(self._policy, timeout=timeout)
+        return self
+
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
+        """Do nothing: lancekit joins without indices, so this hint changes no result."""
+        check_hints(use_index=use_index)
+        return self
+
+    def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
+        """Write new rows to base paths, file by file in turn.
+
+        Columns that are written anew, and marks of deleted rows, stay in the dataset's own folder.
+
+        Parameters
+        ----------
+        bases
+            Their names or paths; the dataset's own URI stands for its folder.
+
+        Raises
+        ------
+        InvalidArgumentError
+            None were given, or `target_all_bases` was called.  That there is no such base path is
+            found when the merge runs.
+        """
+        names = tuple(check_list("target_bases", bases, "names or paths"))
+        if not names:
+            raise InvalidArgumentError(
+                "target_bases names no base path.",
+                hint="Leave it out to write to the dataset's own folder.",
+            )
+        return self._with_files(bases=names)
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
+        """Write new rows to all base paths that the dataset has when the merge runs.
+
+        Parameters
+        ----------
+        include_primary
+            Whether the dataset's own folder is one of them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `target_bases` was called.
+        """
+        return self._with_files(every=True, primary=bool(include_primary))
+
+    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+        """Set the format of new files; a table whose formats were not mixed has but its own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There is no such format.  That the table cannot have it is found when the merge runs.
+        """
+        return self._with_files(
+            storage_version=check_storage_version("data_storage_version", version)
+        )
+
+    # ---- telling
+
+    def explain(self, data_obj: Any = None, *, schema: pa.Schema | None = None) -> Explanation:
+        """Tell where the merge would run, how keys would be matched, what is read and written.
+
+        Parameters
+        ----------
+        data_obj
+            The rows, whose keys are looked at; a reader is read to its end.  Without them it is
+            told what can be without knowing their number.
+        schema
+            As in `execute`; of rows that are not given yet, too.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError
+            As in `execute`.
+        """
+        snapshot = self._handle._snapshot
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        if data_obj is None:
+            return explain_unknown_merge(snapshot, clauses, schema, _choice(None))
+        with self._rows(data_obj, schema) as source:
+            return explain_merge(snapshot, source, clauses, _choice(data_obj))
+
+    def preview(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
+        """Work the merge out without writing anything: what it would change, with samples.
+
+        The rows are read once, and kept for `MergePlan.apply`.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        MergePlan
+            Counts of rows, changed cells, what would be read and written; `MergePlan.apply` does
+            it.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://preview-example")
+        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> plan = merge.preview({"id": [2, 3], "v": ["B", "C"]})
+        >>> plan.num_inserted_rows, plan.changes[0].old, plan.changes[0].new, ds.version
+        (1, 'b', 'B', 1)
+        >>> plan.apply().version
+        2
+        """
+        snapshot = self._handle._snapshot
+        clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+        source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
+        choice = _choice(data_obj)
+        return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
+
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""
+        check_hints(verbose=verbose)
+        return str(self.explain(schema=schema))
+
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """Work the merge out without writing anything; return what it found and took, as text."""
+        started = time.monotonic()
+        with self.preview(data_obj, schema=schema) as plan:
+            return f"{plan}\n  worked out in {time.monotonic() - started:.3f} s; nothing is written"
+
+    def analyze_plan_batches(self, /, new_data: Any) -> str:
+        """Do the same with batches, as `analyze_plan` does with a reader."""
+        return self.analyze_plan(new_data)
+
+    # ---- doing
+
+    def execute(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergeResult:
+        """Run the merge; the dataset's handle moves to the new version.
+
+        Parameters
+        ----------
+        data_obj
+            pandas, Arrow (table, batches, reader), Polars, another dataset, or a Spark DataFrame
+            (runs on Spark).
+        schema
+            The columns of the rows and their types, as in `write_dataset`.
+
+        Returns
+        -------
+        MergeResult
+            Counts of inserted, updated and deleted rows, the new version, and how it went.
+
+        Raises
+        ------
+        SchemaMismatchError
+            The source does not fit the dataset; only the difference is named.
+        DuplicateKeysError
+            A key occurs more than once in the source.
+        MatchedRowsError
+            `when_matched_fail` met a match.
+        InvalidArgumentError
+            No clause was given, or columns cannot be rewritten for this merge.
+        RetriesExhaustedError
+            Other writers landed before every attempt.
+        """
+        with self._rows(data_obj, schema) as source:
+
+            def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return merge_insert(snapshot, source, clauses, self._policy)
+
+            return self._handle._move(run)
+
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None
+    ) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge, to be committed later; the handle does not move.
+
+        The transaction carries the guard of the inserted keys, so that `LanceDataset.commit`
+        refuses it if another merge inserted the same ones meanwhile.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.
+
+        Returns
+        -------
+        tuple
+            The transaction, and the counts of inserted, updated and deleted rows.
+
+        Raises
+        ------
+        SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+            As in `execute`.
+        """
+        with self._rows(data_obj, schema) as source:
+
+            def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
+                clauses = check_clauses(snapshot.manifest.schema, self._clauses)
+                return snapshot, prepare_merge(snapshot, source, clauses)
+
+            return self._handle._move(run)
+
+    def execute_batches(self, /, new_data: Any) -> MergeResult:
+        """Run the merge of batches, as `execute` does with a reader."""
+        return self.execute(new_data)
+
+    def execute_uncommitted_batches(self, /, new_data: Any) -> tuple[Transaction, dict[str, int]]:
+        """Work out the merge of batches, as `execute_uncommitted` does with a reader."""
+        return self.execute_uncommitted(new_data)
+
+
+def _choice(data: Any) -> Choice:
+    return choose_source(data, is_frame=is_spark_dataframe(data))
+
+
+def _sql(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise InvalidTypeError(
+            f"{name} of a merge-insert is {shown(value)}.",
+            hint="Pass SQL text, such as 'source.version > target.version'.",
+            argument=name,
+        )
+    if value is not None and not value.strip():
+        raise PredicateError(
+            f"{name} of a merge-insert is empty.", hint="Leave it out for all rows."
+        )
+    return value

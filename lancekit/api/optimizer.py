@@ -1,0 +1,343 @@
+"""`DatasetOptimizer` and `Compaction`: fewer and larger files, in one call or in steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_items, refuse_more
+from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.checked import checked_methods, from_text
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.fragment import Fragment
+from lancekit.format.operations import UpdateConfig, UpdateMap
+from lancekit.legible import shown
+from lancekit.operations.cleanup.auto import SETTINGS
+from lancekit.operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings
+from lancekit.operations.common.results import CompactionMetrics
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.maintenance import compact_plan
+from lancekit.operations.maintenance.compact import (
+    RewriteResult,
+    commit_compaction,
+    compact,
+    measure,
+    run_tasks,
+)
+from lancekit.operations.maintenance.compact_json import parsed_task, shown_task
+from lancekit.operations.maintenance.compact_plan import CompactionOptions, Covered, plan_compaction
+from lancekit.operations.settings import update_settings
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = [
+    "Compaction",
+    "CompactionMetrics",
+    "CompactionOptions",
+    "CompactionPlan",
+    "CompactionTask",
+    "Covered",
+    "DatasetOptimizer",
+    "RewriteResult",
+]
+
+
+@checked_methods
+class DatasetOptimizer(PartOfPylance):
+    """Maintenance of a dataset's files; `LanceDataset.optimize`."""
+
+    def __init__(self, dataset: Handle) -> None:
+        self._dataset = dataset
+
+    def __repr__(self) -> str:
+        return "DatasetOptimizer(compact_files, enable_auto_cleanup, disable_auto_cleanup)"
+
+    def compact_files(
+        self,
+        *,
+        target_rows_per_fragment: int | None = None,
+        max_rows_per_group: int | None = None,
+        max_bytes_per_file: int | None = None,
+        materialize_deletions: bool | None = None,
+        materialize_deletions_threshold: float | None = None,
+        defer_index_remap: bool | None = None,
+        num_threads: int | None = None,
+        batch_size: int | None = None,
+        compaction_mode: str | None = None,
+        binary_copy_read_batch_bytes: int | None = None,
+        max_source_fragments: int | None = None,
+        max_source_rows: int | None = None,
+        max_source_bytes: int | None = None,
+        excluded_fragment_ids: list[int] | None = None,
+        data_storage_version: str | None = None,
+        drop_index_coverage: bool | None = None,
+    ) -> CompactionMetrics:
+        """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
+
+        Order, row ids and the versions of rows stay.  The old files stay too, for older versions.
+
+        Sizes of groups, batches and buffers and the number of threads are hints that change no
+        result.  The table's config may hold defaults as ``lance.compaction.<option>``.
+
+        Parameters
+        ----------
+        target_rows_per_fragment
+            Fragments with fewer rows are put together with small neighbours (1,048,576).
+        max_bytes_per_file
+            When to start a new file, whatever its rows.
+        materialize_deletions, materialize_deletions_threshold
+            Whether to rewrite fragments with deleted rows (``True``), and from which share of
+            their rows on (more than 0.1).
+        max_source_fragments, max_source_rows, max_source_bytes
+            How much to rewrite at most, oldest fragments first.
+        excluded_fragment_ids
+            Fragments to leave alone.
+        data_storage_version
+            The format of the new files, that of the dataset by default.
+        drop_index_coverage
+            Rewrite fragments that an index covers too, and take them out of the index
+            (``False``).
+
+        Returns
+        -------
+        CompactionMetrics
+            Counts of fragments and files, and the fragments that were left alone because an
+            index covers them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            An option cannot have this value.
+        RetriesExhaustedError
+            Others changed the same fragments before every attempt.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(6)}, "memory://compact-example", max_rows_per_file=2)
+        >>> done = ds.optimize.compact_files()
+        >>> done.fragments_removed, done.fragments_added, ds.count_rows()
+        (3, 1, 6)
+        """
+        options = {name: value for name, value in locals().items() if name != "self"}
+        return Compaction.execute(self._dataset, options)
+
+    def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any], **kwargs: Any) -> None:
+        """Let every so many versions remove old ones, whoever commits; the handle moves.
+
+        The version before the one that a commit makes always stays, as do tagged ones and those
+        that branches forked from.  A cleanup that fails is a warning, and the commit stands.
+
+        Settings made here are followed from then on, by this user's lancekit.  Those that came
+        with a dataset, or that another library wrote, are followed once you agreed to them:
+        ``lancekit.options.trusted_cleanup = [uri]``.
+
+        Parameters
+        ----------
+        auto_cleanup_config
+            ``interval``: after how many versions; ``older_than_seconds``: the age of what goes;
+            ``retain_versions`` (ours): the newest ones to keep, so many of them.  At least one of
+            the latter two.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A setting cannot be used, or nothing bounds what would go.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://auto-cleanup-example")
+        >>> ds.optimize.enable_auto_cleanup({"interval": 4, "older_than_seconds": 0})
+        >>> for _ in range(2):
+        ...     ds.insert({"x": [2]})
+        >>> [version.version for version in ds.versions()]
+        [3, 4]
+        """
+        refuse_more("enable_auto_cleanup", kwargs)
+        settings = auto_cleanup_settings(auto_cleanup_config)
+        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
+
+    def disable_auto_cleanup(self, **kwargs: Any) -> None:
+        """Remove all settings of automatic cleanup from the table's config; the handle moves."""
+        refuse_more("disable_auto_cleanup", kwargs)
+        settings = dict.fromkeys(SETTINGS)
+        self._dataset._move(lambda snapshot: (_configured(snapshot, settings), None))
+
+
+@checked_methods
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionTask:
+    """Adjacent fragments that are to be rewritten together.  Can be sent to a worker."""
+
+    planned: compact_plan.CompactionTask
+
+    def __repr__(self) -> str:
+        listed = ", ".join(str(f.id) for f in self.fragments)
+        return f"CompactionTask(read_version={self.read_version}, fragments=[{listed}])"
+
+    @property
+    def read_version(self) -> int:
+        """The version that it was planned on."""
+        return self.planned.read_version
+
+    @property
+    def fragments(self) -> list[Fragment]:
+        """The fragments to rewrite."""
+        return list(self.planned.fragments)
+
+    def json(self) -> str:
+        """Return a text for another process, which pylance understands too."""
+        return json.dumps(shown_task(self.planned))
+
+    @staticmethod
+    def from_json(json: str) -> CompactionTask:
+        """Return what `json`, here or in pylance, made a text of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another text.
+        """
+        return CompactionTask(from_text("CompactionTask", json, parsed_task))
+
+    def execute(self, dataset: Handle) -> RewriteResult:
+        """Write the new files; `Compaction.commit` makes them part of the dataset."""
+        (result,) = run_tasks(_at(dataset, self.read_version), [self.planned])
+        return result
+
+
+@checked_methods
+@dataclass(frozen=True, slots=True, repr=False)
+class CompactionPlan:
+    """What a compaction would rewrite, and what it would leave to indices."""
+
+    read_version: int
+    tasks: list[CompactionTask]
+    left_to_indices: tuple[Covered, ...] = ()
+    options: CompactionOptions = field(default_factory=CompactionOptions)
+
+    def __repr__(self) -> str:
+        tasks = f"<{len(self.tasks)} compaction tasks>"
+        return f"CompactionPlan(read_version={self.read_version}, tasks={tasks})"
+
+    def num_tasks(self) -> int:
+        """Return the number of tasks."""
+        return len(self.tasks)
+
+    def json(self) -> str:
+        """Return a text for another process, which pylance understands too."""
+        return json.dumps(
+            {
+                "tasks": [shown_task(task.planned)["task"] for task in self.tasks],
+                "read_version": self.read_version,
+                "options": self.options.to_json(),
+                "left_to_indices": [asdict(covered) for covered in self.left_to_indices],
+            }
+        )
+
+    @staticmethod
+    def from_json(json: str) -> CompactionPlan:
+        """Return what `json`, here or in pylance, made a text of.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It is another text.
+        """
+        return from_text("CompactionPlan", json, _parsed_plan)
+
+
+def _parsed_plan(values: Any) -> CompactionPlan:
+    shared = {"read_version": values["read_version"], "options": values["options"]}
+    return CompactionPlan(
+        read_version=int(values["read_version"]),
+        tasks=[CompactionTask(parsed_task({"task": task, **shared})) for task in values["tasks"]],
+        left_to_indices=tuple(
+            Covered(index=covered["index"], fragment_ids=tuple(covered["fragment_ids"]))
+            for covered in values.get("left_to_indices", ())
+        ),
+        options=CompactionOptions.from_json(values["options"]),
+    )
+
+
+@checked_methods
+class Compaction:
+    """A compaction in steps: plan, execute each task anywhere, commit.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> from lancekit.optimize import Compaction
+    >>> ds = lk.write_dataset({"x": range(6)}, "memory://steps-example", max_rows_per_file=2)
+    >>> plan = Compaction.plan(ds, {"target_rows_per_fragment": 4})
+    >>> results = [task.execute(ds) for task in plan.tasks]
+    >>> Compaction.commit(ds, results).fragments_removed
+    3
+    """
+
+    @staticmethod
+    def plan(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionPlan:
+        """Plan the compaction of the version that the handle is at; nothing is written."""
+        snapshot = dataset._snapshot
+        parsed = _parsed(snapshot, options)
+        plan = plan_compaction(snapshot, parsed)
+        tasks = [CompactionTask(task) for task in plan.tasks]
+        return CompactionPlan(plan.read_version, tasks, plan.left_to_indices, parsed)
+
+    @staticmethod
+    def execute(dataset: Handle, options: Mapping[str, Any] | None = None) -> CompactionMetrics:
+        """Plan, rewrite and commit; the handle moves."""
+
+        def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
+            return compact(snapshot, _parsed(snapshot, options), RetryPolicy())
+
+        return dataset._move(change)
+
+    @staticmethod
+    def commit(
+        dataset: Handle,
+        rewrites: Iterable[RewriteResult],
+        options: Mapping[str, Any] | None = None,
+    ) -> CompactionMetrics:
+        """Commit results of tasks, all or some; the handle moves.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others changed these fragments since they were read.  The new files are removed.
+        InvalidArgumentError
+            The tasks were planned on different versions.
+        """
+        results = check_items(
+            "rewrites", rewrites, RewriteResult, "what CompactionTask.execute gave"
+        )
+
+        def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
+            _parsed(snapshot, options)
+            read = _at(dataset, results[0].read_version) if results else snapshot
+            landed = commit_compaction(read, results)
+            return landed, measure(results, landed.version)
+
+        return dataset._move(change)
+
+
+def _configured(snapshot: Snapshot, changes: Mapping[str, str | None]) -> Snapshot:
+    return update_settings(snapshot, UpdateConfig(config_updates=UpdateMap(changes)))
+
+
+def _parsed(snapshot: Snapshot, options: Mapping[str, Any] | None) -> CompactionOptions:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidArgumentError(
+            f"The options of a compaction are {shown(options)}.", hint="Pass a dictionary."
+        )
+    return CompactionOptions.parse(options or {}, snapshot.manifest.config)
+
+
+def _at(dataset: Handle, version: int) -> Snapshot:
+    snapshot = dataset._snapshot
+    if snapshot.version == version:
+        return snapshot
+    return load_snapshot(snapshot.line, version, snapshot.naming)

@@ -1,0 +1,1 @@
+"""What pylance's signatures ask of the face: arguments, names, shapes of dictionaries."""

@@ -1,0 +1,210 @@
+"""`ScanOptions`: what a scan is asked for, and the plan that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from lancekit.api.pylance.arguments import check_count, check_flag, check_hints, check_items, refuse
+from lancekit.checked import checked
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import shown
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
+from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows, plan_columns
+from lancekit.scan.statistics import ScanStatistics, WatchedScan
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Columns", "OneFragment", "ScanOptions", "make_scan", "sources_of"]
+
+Columns = list[str] | dict[str, str] | None
+
+_ROLE = "role"
+
+
+#: changes no result: accepted, and not used
+_HINT = {_ROLE: "hint"}
+#: needs an index; ``False`` and nothing ask for nothing
+_REFUSED = {_ROLE: "refused"}
+
+
+class OneFragment:
+    """What a scan can be limited to: a fragment of the dataset's version."""
+
+    source: FragmentSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanOptions:
+    """What `LanceDataset.scanner` describes; ``None`` is what nobody has asked for."""
+
+    columns: Columns = None
+    filter: Any = None
+    limit: int | None = None
+    offset: int | None = None
+    batch_size: int | None = None
+    batch_size_bytes: int | None = None
+    strict_batch_size: bool | None = None
+    fragments: Iterable[OneFragment] | None = None
+    with_row_id: bool | None = None
+    with_row_address: bool | None = None
+    include_deleted_rows: bool | None = None
+    blob_handling: str | None = None
+    order_by: list[Any] | None = None
+    scan_stats_callback: Callable[[ScanStatistics], object] | None = None
+
+    batch_readahead: Any = field(default=None, metadata=_HINT)
+    fragment_readahead: Any = field(default=None, metadata=_HINT)
+    scan_in_order: Any = field(default=None, metadata=_HINT)
+    prefilter: Any = field(default=None, metadata=_HINT)
+    use_stats: Any = field(default=None, metadata=_HINT)
+    io_buffer_size: Any = field(default=None, metadata=_HINT)
+    late_materialization: Any = field(default=None, metadata=_HINT)
+    use_scalar_index: Any = field(default=None, metadata=_HINT)
+    disable_scoring_autoprojection: Any = field(default=None, metadata=_HINT)
+
+    nearest: Any = field(default=None, metadata=_REFUSED)
+    index_segments: Any = field(default=None, metadata=_REFUSED)
+    full_text_query: Any = field(default=None, metadata=_REFUSED)
+    fast_search: Any = field(default=None, metadata=_REFUSED)
+    row_addr_allowlist: Any = field(default=None, metadata=_REFUSED)
+    row_addr_blocklist: Any = field(default=None, metadata=_REFUSED)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ScanOptions:
+        """Return options of arguments that came by name.
+
+        Raises
+        ------
+        InvalidTypeError
+            A scan has no such argument.
+        """
+        known = {option.name for option in fields(cls)}
+        if unknown := [name for name in given if name not in known]:
+            raise InvalidTypeError(
+                f"A scan takes no argument {unknown[0]!r}.",
+                hint="Pass those of scanner().",
+                argument=unknown[0],
+            )
+        return cls(**given)
+
+    def over(self, defaults: Mapping[str, Any]) -> ScanOptions:
+        """Return the options, with defaults for what nobody has asked for."""
+        if not defaults:
+            return self
+        return self.of({**defaults, **_asked(self)})
+
+    def with_more(self, given: Mapping[str, Any]) -> ScanOptions:
+        """Return the options with others that came by name; `InvalidTypeError` as in `of`."""
+        return self.of({**_asked(self), **given}) if given else self
+
+    def check(self) -> None:
+        """Look at what does not go into the plan.
+
+        Raises
+        ------
+        NotOfferedError, InvalidArgumentError, InvalidTypeError
+            An argument cannot be followed, or does not go with another.
+        """
+        refuse("scanner", **{name: _wanted(value) for name, value in self._of_role("refused")})
+        check_hints(**dict(self._of_role("hint")))
+        for name in (
+            "with_row_id",
+            "with_row_address",
+            "include_deleted_rows",
+            "strict_batch_size",
+        ):
+            check_flag(name, getattr(self, name) or False)
+        if self.strict_batch_size and self.batch_size_bytes is not None:
+            raise InvalidArgumentError(
+                "strict_batch_size and batch_size_bytes exclude each other.",
+                hint="A batch of exactly so many rows may have any number of bytes.",
+            )
+        if self.scan_stats_callback is not None and not callable(self.scan_stats_callback):
+            raise InvalidTypeError(
+                f"scan_stats_callback is {shown(self.scan_stats_callback)}.",
+                hint="Pass a function of a ScanStatistics.",
+                argument="scan_stats_callback",
+            )
+
+    def _of_role(self, role: str) -> list[tuple[str, Any]]:
+        return [(name, getattr(self, name)) for name in _ROLES[role]]
+
+
+def _asked(options: ScanOptions) -> dict[str, Any]:
+    values = {option.name: getattr(options, option.name) for option in fields(options)}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+_FLAGS = ("with_row_id", "with_row_address", "include_deleted_rows", "strict_batch_size")
+_ROLES = {
+    role: [option.name for option in fields(ScanOptions) if option.metadata.get(_ROLE) == role]
+    for role in ("hint", "refused")
+}
+
+
+def sources_of(fragments: Any) -> list[FragmentSource]:
+    """Return where the rows of a dataset's fragments are; ``InvalidTypeError`` if they are none."""
+    of = "fragments of this dataset, of get_fragments()"
+    return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
+
+
+@checked
+def make_scan(
+    snapshot: Snapshot,
+    *,
+    columns: Columns = None,
+    filter: Any = None,  # noqa: A002
+    limit: int | None = None,
+    offset: int | None = None,
+    batch_size: int | None = None,
+    with_row_id: bool | None = None,
+    with_row_address: bool | None = None,
+    blob_handling: str | None = None,
+    sources: Iterable[FragmentSource] | None = None,
+    with_deleted: bool = False,
+    report: Callable[[ScanStatistics], object] | None = None,
+) -> Scan:
+    """Plan a scan of a version; names and types are checked, nothing is read."""
+    schema = blob_view(snapshot.manifest.schema, blob_handling)
+    if isinstance(columns, str):
+        raise InvalidTypeError(
+            f"columns is the string {shown(columns)}.", hint=f"Pass a list: [{shown(columns)}]."
+        )
+    hidden = [
+        name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
+    ]
+    predicate = None if filter is None else Predicate.parse(filter, schema.to_arrow())
+    if sources is None:
+        sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    else:
+        sources = [replace(source, schema=schema) for source in sources]
+    request = ScanRequest(
+        outputs=plan_columns(schema, columns, hidden),
+        predicate=predicate,
+        batch_rows=default_batch_rows()
+        if batch_size is None
+        else check_count("batch_size", batch_size, least=1),
+        metadata=tuple(schema.metadata.items()),
+    )
+    if with_deleted:
+        if "_rowid" not in request.schema.names:
+            raise InvalidArgumentError(
+                "include_deleted_rows is set, but with_row_id is not.",
+                hint="Pass with_row_id=True: deleted rows are those without a row id.",
+            )
+        sources = [replace(source, with_deleted=True) for source in sources]
+    scan = Scan(
+        sources=tuple(sources),
+        request=request,
+        limit=None if limit is None else check_count("limit", limit),
+        offset=0 if offset is None else check_count("offset", offset),
+    )
+    return scan if report is None else WatchedScan(**vars(scan), report=report)
+
+
+def _wanted(value: Any) -> Any:
+    """Return what asks for something: neither ``False`` nor an empty list does."""
+    return None if isinstance(value, bool | list | tuple | dict | bytes) and not value else value

@@ -1,0 +1,189 @@
+"""`LanceScanner` and `ScannerBuilder`: a scan that is set up, and what it can give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.explained_scan import ExplainedScan
+from lancekit.api.frames import blob_columns, check_blob_mode, frame_with_blobs, pandas_frame
+from lancekit.api.pylance.arguments import check_count
+from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.api.scan_options import ScanOptions, make_scan, sources_of
+from lancekit.checked import checked_methods
+from lancekit.format.extensions import has_extensions, resolved, resolved_schema
+from lancekit.scan.fragments.rebatch import exact_batches, small_batches
+from lancekit.scan.order_by import parse_orderings, sorted_table
+from lancekit.scan.scan import Scan, plan_columns
+from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LanceScanner", "scan_of", "shown_schema"]
+
+
+@checked_methods
+class LanceScanner(ExplainedScan, PartOfPylance):
+    """A scan of one version.  It can be run more than once; each run reads anew.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1, 2, 3]}), "memory://scanner-example")
+    >>> ds.scanner(filter="x > 1").to_table().column("x").to_pylist()
+    [2, 3]
+    """
+
+    def __init__(
+        self,
+        scan: Scan,
+        snapshot: Snapshot,
+        order_by: Any = None,
+        *,
+        strict_batch_size: bool = False,
+        batch_size_bytes: int | None = None,
+    ) -> None:
+        self._scan = scan
+        self._strict = strict_batch_size
+        self._batch_bytes = (
+            None
+            if batch_size_bytes is None
+            else check_count("batch_size_bytes", batch_size_bytes, least=1)
+        )
+        self._snapshot = snapshot
+        self._dataset_schema = snapshot.manifest.schema
+        self._order = parse_orderings(order_by)
+        known = set(scan.request.schema.names)
+        self._sorted_by = [o.column_name for o in self._order if o.column_name not in known]
+
+    @property
+    def unsorted(self) -> Scan | None:
+        """The scan itself; ``None`` if its rows are still to be sorted."""
+        return None if self._order else self._scan
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the dataset."""
+        return resolved_schema(self._dataset_schema.to_arrow())
+
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return resolved_schema(self._scan.request.schema)
+
+    schema = projected_schema
+
+    def to_table(self) -> pa.Table:
+        """Read the result into memory."""
+        return resolved(self._table())
+
+    def _table(self) -> pa.Table:
+        if not self._order:
+            return self._scan.to_table()
+        request = self._scan.request
+        names = request.schema.names
+        if self._sorted_by:
+            request = replace(
+                request,
+                outputs=request.outputs + plan_columns(self._dataset_schema, self._sorted_by),
+            )
+        whole = replace(self._scan, request=request, limit=None, offset=0).to_table()
+        ordered = sorted_table(whole, self._order)
+        return ordered.slice(self._scan.offset, self._scan.limit).select(names)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result in batches, memory being bounded by blocks of a fragment."""
+        rows = self._scan.request.batch_rows
+        if self._order:
+            batches = iter(self.to_table().to_batches(max_chunksize=rows))
+        else:
+            batches = self._scan.batches()
+            if any(map(has_extensions, self._scan.request.schema)):
+                batches = map(resolved, batches)
+        if self._batch_bytes is not None:
+            batches = small_batches(batches, self._batch_bytes)
+        yield from exact_batches(batches, rows) if self._strict else batches
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return the batches as an Arrow reader."""
+        return pa.RecordBatchReader.from_batches(self.projected_schema, self.to_batches())
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        """Read the result into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
+
+        ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
+        """
+        check_blob_mode(blob_mode)
+        blobs = blob_columns(self._scan.request.outputs, self._dataset_schema)
+        if blob_mode == "descriptions" or not blobs:
+            return pandas_frame(self.to_table(), kwargs)
+        names = self.projected_schema.names
+        return frame_with_blobs(
+            self._with_addresses(), names, blobs, self._scan.sources, blob_mode, kwargs
+        )
+
+    def _with_addresses(self) -> pa.Table:
+        request = self._scan.request
+        outputs = request.outputs
+        if "_rowaddr" not in request.schema.names:
+            outputs += plan_columns(self._dataset_schema, ["_rowaddr"])
+        scan = replace(self._scan, request=replace(request, outputs=outputs))
+        return LanceScanner(scan, self._snapshot, self._order).to_table()
+
+    def head(self, num_rows: int) -> pa.Table:
+        """Read the first rows of the result."""
+        rows = check_count("num_rows", num_rows)
+        limit = rows if self._scan.limit is None else min(rows, self._scan.limit)
+        if self._order:
+            return self.to_table().slice(0, rows)
+        return resolved(replace(self._scan, limit=limit).to_table())
+
+    def count_rows(self) -> int:
+        """Count the rows of the result."""
+        return self._scan.count()
+
+
+def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
+    """Set up a scan of a version.
+
+    Raises
+    ------
+    ColumnNotFoundError, PredicateError
+        A name or a filter does not fit the schema.
+    NotOfferedError
+        An argument that lancekit does not offer was passed.
+    """
+    options.check()
+    scan = make_scan(
+        snapshot,
+        columns=options.columns,
+        filter=options.filter,
+        limit=options.limit,
+        offset=options.offset,
+        batch_size=options.batch_size,
+        with_row_id=options.with_row_id,
+        with_row_address=options.with_row_address,
+        blob_handling=options.blob_handling,
+        sources=None if options.fragments is None else sources_of(options.fragments),
+        with_deleted=bool(options.include_deleted_rows),
+        report=options.scan_stats_callback,
+    )
+    return LanceScanner(
+        scan,
+        snapshot,
+        options.order_by,
+        strict_batch_size=bool(options.strict_batch_size),
+        batch_size_bytes=options.batch_size_bytes,
+    )
+
+
+def shown_schema(handle: Handle) -> pa.Schema:
+    """Return the schema that a handle shows: its version's, as its defaults of scans have it."""
+    if not handle._scan_defaults:
+        return handle._snapshot.row_schema
+    return scan_of(handle._snapshot, ScanOptions().over(handle._scan_defaults)).projected_schema

@@ -1,0 +1,199 @@
+"""`Tags` and `Branches`: names for versions, and lines of versions beside the main one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from lancekit.checked import checked_methods
+from lancekit.commit import reference_files, refs
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.refs import Branch, Tag
+from lancekit.versions.line import Line
+
+__all__ = ["Branches", "Tags"]
+
+R = TypeVar("R", Tag, Branch)
+# the classes have a method called list
+Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
+
+
+class OnLine(Protocol):
+    """What is asked of a handle or a history: a line, and a version of it."""
+
+    @property
+    def version(self) -> int:
+        """The version that a name is for unless another is said."""
+
+    @property
+    def _line(self) -> Line: ...
+
+
+def _tag_dict(tag: Tag) -> dict[str, Any]:
+    times = {"created_at": tag.created_at, "updated_at": tag.updated_at}
+    return {
+        "branch": tag.branch,
+        "version": tag.version,
+        **{key: moment for key, moment in times.items() if moment is not None},
+        "manifest_size": tag.manifest_size,
+        "metadata": dict(tag.metadata),
+    }
+
+
+def _branch_dict(branch: Branch) -> dict[str, Any]:
+    return {
+        "parent_branch": branch.parent_branch,
+        "branch_identifier": list(branch.identifier),
+        "parent_version": branch.parent_version,
+        "create_at": branch.create_at,
+        "manifest_size": branch.manifest_size,
+        "metadata": dict(branch.metadata),
+    }
+
+
+def _ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
+    if order not in {None, "asc", "desc"}:
+        raise InvalidArgumentError(
+            f"Invalid sort order {order!r}.", hint='Pass "asc" or "desc".', order=order
+        )
+    sign = 1 if order == "asc" else -1
+    return sorted(found, key=lambda name: (sign * key(found[name]), name))
+
+
+def _check_name(name: Any, what: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
+    return name
+
+
+@checked_methods
+class Tags(Displayed):
+    """The tags of a dataset, whatever branch the handle is on.
+
+    Examples
+    --------
+    >>> import lancekit as lk, pyarrow as pa
+    >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://tags-example")
+    >>> ds.tags.create("first", 1)
+    >>> ds.tags.get_version("first")
+    1
+    """
+
+    def __init__(self, handle: OnLine) -> None:
+        self._handle = handle  # asked anew each time: it may have moved
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return reference_files.tag_names(self._line().root)
+
+    def list(self) -> dict[str, dict[str, Any]]:
+        """Return each tag's branch (``None``: main), version, times and metadata, by name."""
+        return {
+            name: _tag_dict(tag)
+            for name, tag in reference_files.list_tags(self._line().root).items()
+        }
+
+    def list_ordered(self, order: str | None = None) -> Pairs:
+        """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
+        found = reference_files.list_tags(self._line().root)
+        names = _ordered(found, order, lambda tag: tag.version)
+        return [(name, _tag_dict(found[name])) for name in names]
+
+    def get_version(self, tag: str) -> int:
+        """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
+        return reference_files.get_tag(self._line().root, _check_name(tag, "tag")).version
+
+    def create(
+        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
+    ) -> None:
+        """Name a version.
+
+        Parameters
+        ----------
+        tag
+            ASCII letters, digits, ``.``, ``-`` and ``_``.
+        reference
+            A version of this branch, a tag, or a pair of branch and version; the version that
+            the handle is at by default.
+
+        Raises
+        ------
+        RefConflictError
+            The tag exists.
+        InvalidArgumentError
+            The name cannot be used.
+        VersionNotFoundError
+            The version does not exist.
+        """
+        target = self._handle.version if reference is None else reference
+        refs.create_tag(self._line(), _check_name(tag, "tag"), target)
+
+    def update(
+        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
+    ) -> None:
+        """Point an existing tag to another version."""
+        target = self._handle.version if reference is None else reference
+        refs.update_tag(self._line(), _check_name(tag, "tag"), target)
+
+    def delete(self, tag: str) -> None:
+        """Delete a tag; the version stays."""
+        refs.delete_tag(self._line().root, _check_name(tag, "tag"))
+
+    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
+        """Replace the tag's own key-value metadata."""
+        refs.replace_tag_metadata(self._line().root, _check_name(tag, "tag"), metadata)
+
+    def _line(self) -> Line:
+        return self._handle._line
+
+    def _plain(self) -> str:
+        return f"{len(self.list())} tags"
+
+
+@checked_methods
+class Branches(Displayed):
+    """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
+
+    def __init__(self, handle: OnLine) -> None:
+        self._handle = handle
+
+    def _line(self) -> Line:
+        return self._handle._line
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names alone, in order; unlike `list`, this reads no file."""
+        return reference_files.branch_names(self._line().root)
+
+    def list(self) -> dict[str, dict[str, Any]]:
+        """Return each branch's parent, fork version, time of creation and metadata, by name."""
+        found = reference_files.list_branches(self._line().root)
+        return {name: _branch_dict(branch) for name, branch in found.items()}
+
+    def list_ordered(self, order: str | None = None) -> Pairs:
+        """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
+        found = reference_files.list_branches(self._line().root)
+        names = _ordered(found, order, lambda branch: branch.parent_version)
+        return [(name, _branch_dict(found[name])) for name in names]
+
+    def delete(self, branch: str) -> None:
+        """Delete a branch and its own files.
+
+        A folder in its place that holds no versions of it, or that is behind a link, is left
+        alone: then only the reference goes, with a warning.
+
+        Raises
+        ------
+        BranchNotFoundError
+            There is none of that name.
+        RefConflictError
+            A tag or another branch still needs it.
+        """
+        refs.delete_branch(self._line(), _check_name(branch, "branch"))
+
+    def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
+        """Replace the branch's own key-value metadata."""
+        refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
+
+    def _plain(self) -> str:
+        return f"{len(self.list())} branches"

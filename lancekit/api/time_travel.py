@@ -1,0 +1,64 @@
+"""Time travel by a moment: what users pass for a time, and the version it means."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import shown, warn
+from lancekit.versions.line import Line
+from lancekit.versions.listing import list_versions, version_as_of
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["snapshot_as_of"]
+
+
+def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
+    """Load the newest version committed at or before a moment.
+
+    Parameters
+    ----------
+    line
+        The versions to choose from.
+    moment
+        A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
+    """
+    listing = list_versions(line)
+    when = _aware(moment)
+    return version_as_of(
+        listing, when, lambda version: load_snapshot(line, version, listing.naming)
+    )
+
+
+def _aware(moment: Any) -> datetime:
+    if isinstance(moment, str):
+        try:
+            moment = datetime.fromisoformat(moment)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"asof={shown(moment)} is not a time.",
+                hint='Write it like "2026-03-01 12:00:00+00:00".',
+                asof=moment,
+            ) from error
+    elif hasattr(moment, "to_pydatetime"):  # a pandas Timestamp
+        moment = moment.to_pydatetime(warn=False)
+    if not isinstance(moment, datetime):
+        raise InvalidTypeError(
+            f"asof is {shown(moment)}.",
+            hint="Pass a datetime, best one with a time zone.",
+            asof=moment,
+        )
+    if moment.tzinfo is None:
+        warn(
+            f"asof={moment.isoformat(' ')} has no time zone and is taken as local time; to be "
+            "exact, pass an aware datetime such as datetime(2026, 3, 1, tzinfo=timezone.utc)"
+        )
+    try:
+        return moment.astimezone(UTC)
+    except (ValueError, OverflowError) as error:  # pandas' NaT, and hours before the year 1
+        raise InvalidArgumentError(
+            f"asof={shown(moment)} is no time of UTC's calendar.",
+            hint='Write it like "2026-03-01 12:00:00+00:00".',
+            asof=moment,
+        ) from error

@@ -1,0 +1,84 @@
+"""Vectors as columns of Arrow.  Names follow ``lance.vector``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.checked import checked
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
+from lancekit.legible import shown
+
+__all__ = ["vec_to_table"]
+
+
+@checked
+def vec_to_table(
+    data: Mapping[Any, Any] | Sequence[Any] | np.ndarray[Any, Any],
+    names: str | Sequence[str] | None = None,
+    ndim: int | None = None,
+    check_ndim: bool = True,
+) -> pa.Table:
+    """Make a table of vectors of 32-bit floats, one in a row.
+
+    Parameters
+    ----------
+    data
+        Vectors in a list or an array, or in a dictionary by their ids.
+    names
+        The column's name, ``"vector"`` by default; of a dictionary two: ``["id", "vector"]``.
+    ndim
+        The length of each vector; that of the first by default.
+    check_ndim
+        Whether to compare the lengths; if not, the values only have to fill whole vectors.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The vectors differ in length, hold what is no number, or a number of names does not fit.
+
+    Examples
+    --------
+    >>> vec_to_table({"a": [1, 2], "b": [3, 4]})["vector"].to_pylist()
+    [[1.0, 2.0], [3.0, 4.0]]
+    """
+    if not isinstance(data, Mapping | Sequence | np.ndarray) or isinstance(data, str | bytes):
+        raise InvalidTypeError(
+            f"data is {type_name(data)}.", hint="Pass a list, an array, or a dictionary."
+        )
+    keyed = isinstance(data, Mapping)
+    wanted = ["id", "vector"] if keyed else ["vector"]
+    titles = [names] if isinstance(names, str) else list(names or wanted)
+    if len(titles) != len(wanted):
+        raise InvalidArgumentError(f"names is {shown(names)}; {wanted!r} are {len(wanted)}.")
+    vectors = list(data.values()) if isinstance(data, Mapping) else list(data)
+    try:
+        column = _column(vectors, ndim, check=check_ndim)
+        ids = [pa.array(list(data))] if isinstance(data, Mapping) else []
+    except LancekitError:
+        raise
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"{shown(data)} do not become vectors: {error}.",
+            hint="Pass vectors of numbers; ids of one type.",
+        ) from error
+    return pa.table([*ids, column], names=titles)
+
+
+def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Array:
+    if ndim is None and not vectors:
+        raise InvalidArgumentError("There is no vector.", hint="Pass ndim for an empty table.")
+    size = len(vectors[0]) if ndim is None else ndim
+    other = next((v for v in vectors if check and len(v) != size), None)
+    if other is not None:
+        raise InvalidArgumentError(
+            f"Vectors have {size} values; one has {len(other)}: {shown(other)}.",
+            hint="Give all of them the same length.",
+        )
+    values = np.concatenate([np.empty(0, np.float32), *(np.ravel(v) for v in vectors)])
+    if size < 1 or len(values) % size:
+        raise InvalidArgumentError(f"{len(values)} values do not fill vectors of {size}.")
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)

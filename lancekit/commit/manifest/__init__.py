@@ -1,0 +1,1 @@
+"""The next manifest: what each operation makes of the one before."""

@@ -1,0 +1,166 @@
+"""The next manifest: a builder per operation, then what all have in common.
+
+See docs/format/table.md, 8.4, and docs/format/operations.md, 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lancekit._version import __version__
+from lancekit.commit.manifest import data_operations as rows
+from lancekit.commit.manifest import metadata_operations as settings
+from lancekit.commit.manifest.draft import Built, Draft
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.format import flags
+from lancekit.format import operations as ops
+from lancekit.format.fragment import FragmentList
+from lancekit.format.index import IndexMetadata
+from lancekit.format.manifest import Manifest, WriterVersion
+
+__all__ = ["Built", "build_manifest", "first_manifest", "writer_version"]
+
+
+def writer_version() -> WriterVersion:
+    """Return what this library signs its versions with."""
+    return WriterVersion(library="lancekit", version=__version__)
+
+
+def first_manifest(
+    operation: ops.Overwrite, storage_version: str, *, stable_row_ids: bool = False
+) -> Manifest:
+    """Return what version 1 is built on: an empty table of the given file version."""
+    word = flags.STABLE_ROW_IDS if stable_row_ids else 0
+    return Manifest(
+        schema=operation.new_schema,
+        fragments=FragmentList(),
+        version=0,
+        storage_version=storage_version,
+        reader_flags=word,
+        writer_flags=word,
+    )
+
+
+def build_manifest(
+    latest: Manifest,
+    operation: ops.Operation,
+    *,
+    timestamp_ns: int,
+    indices: tuple[IndexMetadata, ...] = (),
+    restored: Built | None = None,
+    storage_version: str | None = None,
+    marks: Mapping[str, str] | None = None,
+) -> Built:
+    """Return the version that ``operation`` makes of ``latest``.
+
+    Parameters
+    ----------
+    latest, indices
+        The newest version: its manifest and its indices; for a `Clone` the version cloned from,
+        whose number it takes over.
+    timestamp_ns
+        When the new version is committed, in nanoseconds since 1970.
+    restored
+        The version that a `Restore` names.
+    storage_version
+        That of the files of an `Overwrite`.
+    marks
+        Entries to add to the config, whatever the operation.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The operation does not fit the version.
+    IncompatibleConflictError
+        It merges a write-ahead generation that was merged before.
+    """
+    build = _BUILDERS.get(type(operation))
+    if build is None:
+        raise InvalidArgumentError(
+            "An operation that this release does not know cannot be committed.",
+            operation=type(operation).__name__,
+        )
+    is_clone = isinstance(operation, ops.Clone)
+    draft = Draft(
+        manifest=latest,
+        indices=indices,
+        version=latest.version if is_clone else latest.version + 1,
+        restored=restored,
+        storage_version=storage_version,
+    )
+    manifest, kept = build(draft, operation)
+    if marks:
+        manifest = replace(manifest, config={**manifest.config, **marks})
+    _check_unique(manifest.fragments)
+    reader, writer = _feature_flags(latest, manifest)
+    finished = replace(
+        manifest,
+        version=draft.version,
+        timestamp_ns=timestamp_ns,
+        max_fragment_id=_highest(latest, manifest),
+        writer=writer_version(),
+        branch=manifest.branch if is_clone else latest.branch,
+        reader_flags=reader,
+        writer_flags=writer,
+        transaction_file="",
+        index_section=None,
+        inline_transaction=None,
+    )
+    return Built(finished, kept)
+
+
+def _highest(latest: Manifest, manifest: Manifest) -> int | None:
+    """Return the highest fragment id ever used; it never goes back."""
+    known = {latest.max_fragment_id, manifest.max_fragment_id} - {None}
+    if manifest.fragments:
+        known.add(int(manifest.fragments.ids.max()))
+    return max((id_ for id_ in known if id_ is not None), default=None)
+
+
+def _feature_flags(latest: Manifest, manifest: Manifest) -> tuple[int, int]:
+    """Return the flags of the content; those of other features stay as they are.
+
+    Mixed file versions are for good: not even the restoring of an older version ends them.
+    """
+    both = (latest.reader_flags | latest.writer_flags) & flags.MIXED_FILE_VERSIONS
+    if manifest.fragments.any_deletions:
+        both |= flags.DELETION_FILES
+    if manifest.base_paths:
+        both |= flags.BASE_PATHS
+    config = flags.TABLE_CONFIG if manifest.config else 0
+    reader, writer = (
+        word & ~flags.FROM_CONTENT for word in (manifest.reader_flags, manifest.writer_flags)
+    )
+    return reader | both, writer | both | config
+
+
+def _check_unique(fragments: FragmentList) -> None:
+    ids = fragments.ids
+    repeated = ids[1:][ids[1:] == ids[:-1]]
+    if len(repeated):
+        raise CorruptFileError(
+            f"The commit would produce two fragments with id {repeated[0]}.",
+            hint="Leave the ids of new fragments at 0: they are given out by the commit.",
+            fragment=int(repeated[0]),
+        )
+
+
+_BUILDERS: Mapping[type, Callable[[Draft, Any], Built]] = {
+    ops.Append: rows.append,
+    ops.Delete: rows.delete,
+    ops.Overwrite: rows.overwrite,
+    ops.CreateIndex: settings.create_index,
+    ops.Rewrite: rows.rewrite,
+    ops.Merge: rows.merge,
+    ops.Restore: settings.restore,
+    ops.ReserveFragments: settings.reserve_fragments,
+    ops.Update: rows.update,
+    ops.Project: settings.project,
+    ops.UpdateConfig: settings.update_config,
+    ops.DataReplacement: rows.data_replacement,
+    ops.UpdateMemWalState: settings.update_mem_wal_state,
+    ops.Clone: settings.clone,
+    ops.UpdateBases: settings.update_bases,
+}

@@ -1,0 +1,115 @@
+"""The last step of a commit: a transaction and a manifest, and what came of putting them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from lancekit.commit.manifest.build import Built
+from lancekit.errors import (
+    CommitUnknownError,
+    LancekitError,
+    StorageError,
+    VersionNotFoundError,
+)
+from lancekit.format import names
+from lancekit.format.index import encode_index_section
+from lancekit.format.manifest import encode_manifest_file
+from lancekit.format.names import ManifestNaming
+from lancekit.format.transaction import Transaction, encode_transaction
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
+
+__all__ = ["is_transaction", "put_version"]
+
+
+def is_transaction(snapshot: Snapshot, unique: str) -> bool:
+    """Return whether a version was made by the transaction of that uuid."""
+    found = snapshot.transaction
+    return found is not None and found.uuid == unique
+
+
+def put_version(
+    line: Line, built: Built, naming: ManifestNaming, transaction: Transaction
+) -> Snapshot | None:
+    """Put a version in place, and return it; ``None`` if its number is taken.
+
+    Raises
+    ------
+    CorruptFileError
+        The version could not be opened; nothing was written.
+    StorageError
+        The storage failed, and the version did not land.
+    CommitUnknownError
+        The storage failed, and it cannot be told whether the version landed.
+    """
+    store = line.store
+    data = encode_transaction(transaction)
+    file = names.transaction_name(transaction.read_version, transaction.uuid)
+    manifest = replace(built.manifest, transaction_file=file)
+    version = manifest.version
+    encoded = encode_manifest_file(
+        manifest,
+        index_section=encode_index_section(built.indices) if built.indices else None,
+        transaction=data,
+    )
+    # what cannot be opened has to be found out before anybody else meets it
+    ready = snapshot_of(line, manifest, naming, encoded)
+    store.put(f"{names.TRANSACTIONS}/{file}", data)
+    path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
+    try:
+        won = line.committer.put(store, path, version, encoded)
+    except StorageError as error:
+        landed = _settled(line, version, naming, transaction, error)
+    else:
+        if won and not _is_forked(line, version, naming):
+            if not names.is_detached(version):
+                # for readers of stores that list without order; the reference writes it too
+                hint = f'{{"version":{version}}}'.encode()
+                store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
+            return replace(ready, mark=store.mark(path))
+        if won:
+            store.delete(path)
+            landed = None
+        else:
+            # a store may answer "taken" to a request that it carried out, and whose reply was lost
+            landed = _settled(line, version, naming, transaction, None)
+    if landed is None:
+        with suppress(StorageError):  # what is left over is for cleanup to find
+            store.delete(f"{names.TRANSACTIONS}/{file}")
+    return landed
+
+
+def _is_forked(line: Line, version: int, naming: ManifestNaming) -> bool:
+    """Return whether somebody migrated the folder meanwhile, and committed under the new names."""
+    if naming is ManifestNaming.V2 or names.is_detached(version):
+        return False
+    newer = names.manifest_name(version, ManifestNaming.V2)
+    return line.store.exists(f"{names.VERSIONS}/{newer}")
+
+
+def _settled(
+    line: Line,
+    version: int,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    error: StorageError | None,
+) -> Snapshot | None:
+    """Return the version if it is mine, after a put that failed or found the name taken."""
+    try:
+        found = load_snapshot(line, version, naming)
+        return found if is_transaction(found, transaction.uuid) else None
+    except VersionNotFoundError:
+        if error is None:  # taken, and removed since
+            return None
+        raise error from None
+    except LancekitError as second:
+        reason = error or second
+        raise CommitUnknownError(
+            f"The storage failed while version {version} of {line.uri} was committed, and it "
+            f"cannot be told whether it landed: {reason}",
+            hint=f"Open the dataset and look for transaction {transaction.uuid}, "
+            "before you write the same change again.",
+            version=version,
+            uuid=transaction.uuid,
+        ) from second

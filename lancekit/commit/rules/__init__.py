@@ -1,0 +1,1 @@
+"""Which changes conflict: the table, its rules, and what they tell."""

@@ -1,0 +1,33 @@
+"""A change that is not committed yet, with what only its writer knows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyroaring import BitMap
+
+from lancekit.commit.rules.exactly_once import Mark
+from lancekit.format.transaction import Operation
+
+__all__ = ["Pending"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """An operation on its way into a version.
+
+    `affected_rows` holds, for each fragment, the offsets of the rows that the operation deletes
+    or moves.  It never reaches the wire; with it, two writers that changed different rows of one
+    fragment can both land.  `uuid` lets a writer recognise its own commit.
+
+    `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
+    lands at most once.
+    """
+
+    operation: Operation
+    uuid: str
+    affected_rows: Mapping[int, BitMap] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    doing: str = ""
+    mark: Mark | None = None

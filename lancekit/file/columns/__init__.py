@@ -1,0 +1,1 @@
+"""A field's columns: how they are divided into pages, written and read."""

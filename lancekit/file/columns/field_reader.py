@@ -1,0 +1,396 @@
+"""Reading the rows of one field from the columns that hold it.
+
+A field's reader *plans* the reading of some rows: what to decode, in pieces that may run in
+threads, and how to put the results together.  From 2.1 on, every leaf comes with the shape of all
+that is around it, so `_Leaves` reads the leaves side by side.  In 2.0 structs and lists have
+columns of their own: `_Struct` passes rows on to its children, `_Lists` asks its child for items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate, islice
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import FormatError
+from lancekit.file.columns.page_runs import Run, runs_of
+from lancekit.file.columns.threads import Piece, divide
+from lancekit.file.container.footer import Container, StoredPage
+from lancekit.file.container.page import Page
+from lancekit.file.encodings.packed_struct import struct_array
+from lancekit.file.kernels.bounds import allowance
+from lancekit.file.kernels.faults import Damaged, Unsupported, located, require
+from lancekit.file.kernels.memory import Ints, starts_of
+from lancekit.file.kernels.row_selection import Selection, Span, cut, grouped, split
+from lancekit.file.kernels.widths import null_bytes
+from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
+from lancekit.file.layouts.constant_decode import ConstantPage
+from lancekit.file.layouts.fullzip.decode import FullZipPage
+from lancekit.file.layouts.miniblock.decode import MiniBlockPages
+from lancekit.file.layouts.v20_decode import ArrayPage
+from lancekit.file.structure.assemble import aligned, lists_over, merge, nest, struct_of, wrap
+from lancekit.file.structure.field_tree import Node, Path, paths, tree
+from lancekit.file.structure.leaf import PageDecoder
+from lancekit.file.structure.repdef import Layers, ranges
+
+__all__ = ["FieldReader", "Plan"]
+
+#: Encoded bytes, but at least so many rows, that a stream of batches decodes at a time.
+_UNIT_BYTES = 2 << 20
+_UNIT_ROWS = 64
+
+#: About so many decoded bytes, where a few encoded ones stand for any number of rows.
+_UNIT_DECODED = 64 << 20
+
+#: What a row takes while it is decoded, however narrow its value is.
+_LEVELS_BYTES = 8
+
+#: Encoded bytes that are decoded sooner than a thread has been told to.
+_ALONE_BYTES = 1 << 14
+
+Work = tuple[int, Callable[[], pa.Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to decode, with its cost, and how to make chunks of a field from the results."""
+
+    work: list[Work]
+    finish: Callable[[list[pa.Array]], list[pa.Array]]
+    #: what is small and will be read, whichever rows of it are wanted
+    small: Sequence[Run] = ()
+
+
+class _Reader(Protocol):
+    """Reads a field or a part of one."""
+
+    @property
+    def columns(self) -> Sequence[_Column]:
+        """The physical columns below."""
+
+    def plan(self, rows: Selection) -> Plan:
+        """Return what to do for rows, or items, of this part."""
+
+
+_LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
+    "mini_block": lambda page, layout, kind: MiniBlockPages([(page, layout)], kind),
+    "full_zip": FullZipPage,
+    "constant": ConstantPage,
+}
+
+
+def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
+    """Return the decoder of one page of a 2.1+ file."""
+    name = encoding.WhichOneof("layout") or "unknown"
+    if name == "blob":
+        descriptors = _decoder(page, encoding.blob.inner_layout, DESCRIPTOR)
+        return BlobPage(page, descriptors, Layers.of(encoding.blob.layers), kind)
+    make = _LAYOUTS.get(name)
+    if make is None:
+        raise Unsupported(f"page layout {name!r}")
+    decoder: PageDecoder = make(page, getattr(encoding, name), kind)
+    return decoder
+
+
+def _array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:
+    """Return the decoder of one page of a 2.0 file."""
+    encoding: Any = stored.encoding
+    return ArrayPage(stored.page, encoding, kind)
+
+
+class _Column:
+    """One physical column; pages keep what they learned for later reads."""
+
+    def __init__(
+        self, container: Container, node: Node, column: int, rows: int, group: int = 1
+    ) -> None:
+        self.file = container.source.name
+        self.name = node.name
+        self.is_20 = container.version == (2, 0)
+        self.page_memory = container.page_memory
+        with located(self.file, self.name):
+            self.stored = container.pages(column)
+            self.runs = list(runs_of(self.stored))
+            borders = [0, *accumulate(run.length for run in self.runs)]
+            for border in borders:
+                require(border % group == 0, "a page ends inside of a list of fixed size")
+            total = borders[-1] // group
+            if total != rows:
+                raise Damaged(f"its pages hold {total} rows, not {rows}")
+            self.firsts = np.array(borders, np.int64) // group
+
+    @property
+    def encoded_bytes(self) -> int:
+        """The size of all pages."""
+        return sum(run.encoded_bytes for run in self.runs)
+
+
+class _Leaf:
+    """A column that holds values."""
+
+    def __init__(
+        self, container: Container, node: Node, column: int, rows: int, path: Path
+    ) -> None:
+        self._column = _Column(container, node, column, rows, path.group)
+        self._path = path
+        self._decoders: dict[int, Callable[[Selection], pa.Array]] = {}
+        self._encoded: dict[int, int] = {}
+
+    @property
+    def columns(self) -> Sequence[_Column]:
+        return [self._column]
+
+    def plan(self, rows: Selection) -> Plan:
+        pieces: list[Piece] = []
+        small: list[Run] = []
+        for place, part in split(rows, self._column.firsts):
+            run = self._column.runs[place]
+            if run.encoded_bytes <= _ALONE_BYTES:
+                pieces.append(Piece(place, part, 0))
+                small.append(run)
+            else:
+                pieces += divide(run.as_page(), place, part)
+        return Plan([(p.cost, partial(self._read, p)) for p in pieces], list, small)
+
+    def _read(self, piece: Piece) -> pa.Array:
+        """Decode rows of one run of pages."""
+        column = self._column
+        pages = column.runs[piece.page].pages
+        first = pages[0].page.index
+        if len(pages) == 1:
+            return self._decode(piece.page, pages, piece.rows)
+        try:
+            return self._decode(piece.page, pages, piece.rows)
+        except FormatError:
+            # one by one, the error names the page
+            borders = starts_of(np.array([stored.page.length for stored in pages]))
+            group = self._path.group
+            parts = [
+                self._decode(-1 - first - place, pages[place : place + 1], part)
+                for place, part in split(piece.rows, borders // group)
+            ]
+            return pa.concat_arrays(parts)
+
+    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Selection) -> pa.Array:
+        column, kind = self._column, self._path.kinds[-1]
+        encoded = self._encoded.get(key)
+        if encoded is None:
+            encoded = self._encoded[key] = Run(tuple(pages)).encoded_bytes
+        with (
+            located(column.file, column.name, pages[0].page.index),
+            allowance(encoded, column.page_memory),
+        ):
+            decode = self._decoders.get(key)
+            if decode is None:
+                decode = self._decoders[key] = self._decoder_of(pages)
+            array = decode(rows)
+            if len(array) != len(rows) or array.type != kind:
+                raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
+        return array
+
+    def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Selection], pa.Array]:
+        path, stored = self._path, pages[0]
+        kind = path.kinds[0]
+        if self._column.is_20:
+            return _array_page(stored, kind).read
+        decoder: PageDecoder
+        if len(pages) == 1:
+            decoder = _decoder(stored.page, stored.encoding, kind)
+        else:
+            encodings: list[Any] = [stored.encoding for stored in pages]
+            layouts = [(p.page, e.mini_block) for p, e in zip(pages, encodings, strict=True)]
+            decoder = MiniBlockPages(layouts, kind)
+        group = path.group
+        return lambda rows: nest(decoder.leaf(grouped(rows, group)), path, len(rows))
+
+
+class _Leaves:
+    """A field of a 2.1+ file: its leaves, each with the shape of what is around it."""
+
+    def __init__(self, node: Node, leaves: Sequence[_Leaf]) -> None:
+        self._node = node
+        self._leaves = leaves
+
+    @property
+    def columns(self) -> Sequence[_Column]:
+        return [column for leaf in self._leaves for column in leaf.columns]
+
+    def plan(self, rows: Selection) -> Plan:
+        return _side_by_side(
+            [leaf.plan(rows) for leaf in self._leaves], lambda parts: merge(self._node, parts)
+        )
+
+
+class _Struct:
+    """A struct of a 2.0 file: a column without data, and the children's."""
+
+    def __init__(self, node: Node, header: _Column, children: Sequence[_Reader]) -> None:
+        self._node = node
+        self._header = header
+        self._children = children
+        for stored in header.stored:
+            with located(header.file, header.name, stored.page.index):
+                _array_page(stored, node.kind).check_struct()
+
+    @property
+    def columns(self) -> Sequence[_Column]:
+        return [self._header, *(column for child in self._children for column in child.columns)]
+
+    def plan(self, rows: Selection) -> Plan:
+        if not self._children:
+            return Plan([], lambda _: [struct_array(self._node.kind, [], len(rows))])
+        return _side_by_side(
+            [child.plan(rows) for child in self._children],
+            lambda parts: struct_of(self._node.kind, parts, None),
+        )
+
+
+class _Lists:
+    """Lists of a 2.0 file: a column of offsets, and that of the items."""
+
+    def __init__(self, node: Node, header: _Column, child: _Reader) -> None:
+        self._node = node
+        self._header = header
+        self._child = child
+        self._pages = [_array_page(stored, node.kind) for stored in header.stored]
+        self._items = _first_items(header, node)
+
+    @property
+    def columns(self) -> Sequence[_Column]:
+        return [self._header, *self._child.columns]
+
+    def plan(self, rows: Selection) -> Plan:
+        lengths, nulls, spans, places = [], [], [], []
+        for page, part in split(rows, self._header.firsts):
+            with located(self._header.file, self._header.name, page):
+                begin, end, null = self._pages[page].lists(part)
+            lengths.append(end - begin)
+            nulls.append(null)
+            first = int(self._items[page])
+            if isinstance(rows, Span):
+                spans.append(Span(first + int(begin[0]), first + int(end[-1])))
+            else:
+                places.append(ranges(first + begin, end - begin))
+        if not lengths:
+            return Plan([], lambda _: [])
+        wanted: Selection
+        if isinstance(rows, Span):
+            wanted = Span(spans[0].start, spans[-1].stop)
+        else:
+            wanted = np.concatenate(places)
+        below = self._child.plan(wanted)
+        size, null = np.concatenate(lengths), np.concatenate(nulls)
+        require(int(size.sum()) == len(wanted), "lists that do not follow each other")
+        return Plan(
+            below.work,
+            lambda results: lists_over(self._node.kind, size, null, below.finish(results)),
+            below.small,
+        )
+
+
+def _first_items(header: _Column, node: Node) -> Ints:
+    """Return the first item of each page of offsets, and the number of all items."""
+    counts = []
+    for stored in header.stored:
+        with located(header.file, header.name, stored.page.index):
+            counts.append(_array_page(stored, node.kind).num_items)
+    return starts_of(np.array(counts, np.int64))
+
+
+def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa.Array]) -> Plan:
+    """Return a plan for several parts of the same rows."""
+
+    def finish(results: list[pa.Array]) -> list[pa.Array]:
+        remaining = iter(results)
+        chunks = [plan.finish(list(islice(remaining, len(plan.work)))) for plan in plans]
+        return [together(parts) for parts in aligned(chunks)]
+
+    return Plan(
+        [piece for plan in plans for piece in plan.work],
+        finish,
+        [run for plan in plans for run in plan.small],
+    )
+
+
+def _check_columns(node: Node, expected: int, columns: Sequence[int]) -> None:
+    if len(columns) != expected:
+        raise Damaged(f"{node.kind} takes {expected} physical columns, not {len(columns)}")
+
+
+def _reader(container: Container, node: Node, columns: Sequence[int], rows: int) -> _Reader:
+    """Return the reader of a field of a 2.1+ file."""
+    leaves = list(paths(node))
+    _check_columns(node, len(leaves), columns)
+    for _, path in leaves:
+        if path.group != 1 and path.lists:
+            raise Unsupported("a list in, or of, fixed-size lists of structs")
+    readers = [
+        _Leaf(container, leaf, column, rows, path)
+        for (leaf, path), column in zip(leaves, columns, strict=True)
+    ]
+    return readers[0] if node.is_leaf else _Leaves(node, readers)
+
+
+def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: int) -> _Reader:
+    """Return the reader of one part of a field of a 2.0 file."""
+    column = next(columns)
+    if node.is_leaf:
+        if node.kind == pa.struct([]):
+            return _Struct(node, _Column(container, node, column, rows), [])
+        return _Leaf(container, node, column, rows, Path((node.kind,), (1,)))
+    header = _Column(container, node, column, rows)
+    if pa.types.is_struct(node.kind):
+        children = [_reader_20(container, child, columns, rows) for child in node.children]
+        return _Struct(node, header, children)
+    if pa.types.is_fixed_size_list(node.kind):
+        raise Unsupported("a fixed-size list of structs in a 2.0 file")
+    items = int(_first_items(header, node)[-1])
+    return _Lists(node, header, _reader_20(container, node.children[0], columns, items))
+
+
+class FieldReader:
+    """Reads one top-level field."""
+
+    def __init__(self, container: Container, field: pa.Field, columns: Sequence[int]) -> None:
+        self._field = field
+        self._file = container.source.name
+        self._rows = int(container.descriptor.length)
+        node = tree(field)
+        with located(self._file, self._field.name):
+            if container.version == (2, 0):
+                _check_columns(node, sum(1 for _ in node.walk()), columns)
+                self._reader: _Reader = _reader_20(container, node, iter(columns), self._rows)
+            else:
+                self._reader = _reader(container, node, columns, self._rows)
+
+    def plan(self, rows: Selection) -> Plan:
+        """Return what to do for some rows, and how to make chunks of the field's type of it."""
+        inner = self._reader.plan(rows)
+
+        def finish(results: list[pa.Array]) -> list[pa.Array]:
+            with located(self._file, self._field.name):
+                return [wrap(array, self._field.type) for array in inner.finish(results)]
+
+        return Plan(inner.work, finish, inner.small)
+
+    def units(self, rows: Selection) -> Iterator[Selection]:
+        """Yield the rows in parts that take no more memory than a page of each column."""
+        columns = self._reader.columns
+        most = max(_UNIT_ROWS, _UNIT_DECODED // max(null_bytes(self._field.type), _LEVELS_BYTES))
+        if len(columns) == 1 and columns[0].is_20:  # a page may be compressed as a whole
+            first = 0
+            for _, part in split(rows, columns[0].firsts):
+                stop = first + len(part)
+                for start in range(first, stop, most):
+                    yield cut(rows, start, min(start + most, stop))
+                first = stop
+            return
+        size = sum(column.encoded_bytes for column in columns)
+        step = max(_UNIT_ROWS, min(_UNIT_BYTES * self._rows // max(1, size), most))
+        for start in range(0, len(rows), step):
+            yield cut(rows, start, start + step)

@@ -1,0 +1,135 @@
+"""Several files with the same columns read as one: small files cost more to begin than to read.
+
+Pages that are encoded alike are decoded together anyway, if only they lie in one file: behind
+each other, the files make one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+import pyarrow as pa
+
+from lancekit.file.container.footer import ALIGNMENT, Container, StoredPage
+from lancekit.file.kernels.faults import require
+from lancekit.file.reader import FileReader
+from lancekit.format.pb import schema_pb2
+from lancekit.storage.base import RandomAccess
+
+__all__ = ["join_files"]
+
+#: Bytes between two ranges that are sooner copied than left out.
+_GAP = 1 << 12
+
+
+def join_files(readers: Sequence[FileReader]) -> FileReader:
+    """Return a reader of the rows of all files, in order.
+
+    Errors name the first file: whoever meets one reads the files one by one, which names the
+    right one.
+
+    Parameters
+    ----------
+    readers
+        Files of 2.1 or newer, all of the same version and the same physical columns.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancekit.file import FileReader, FileWriter
+    >>> from lancekit.storage import open_store
+    >>> store, readers = open_store("memory://"), []
+    >>> for name in ("a", "b"):
+    ...     writer = FileWriter(store.create(name), pa.schema({"x": pa.string()}))
+    ...     writer.write(pa.record_batch({"x": [f"of {name}"]}))
+    ...     _ = writer.finish()
+    ...     readers.append(FileReader.open(store.open(name)))
+    >>> both = join_files(readers)
+    >>> both.read(readers[0].columns).column("x").to_pylist()
+    ['of a', 'of b']
+    """
+    parts = tuple(reader.container for reader in readers)
+    first = parts[0]
+    if len(parts) == 1:
+        return readers[0]
+    chain = _Chain([part.source for part in parts])
+    joined = _Joined(
+        source=chain,
+        size=chain.size(),
+        version=first.version,
+        descriptor=schema_pb2.FileDescriptor(length=sum(part.descriptor.length for part in parts)),
+        column_table=(),
+        global_table=first.global_table,
+        tail=first.tail,
+        parts=parts,
+        chain=chain,
+    )
+    return FileReader(joined)
+
+
+class _Chain:
+    """Files behind each other, far enough apart that no range leads from one into the next."""
+
+    def __init__(self, sources: Sequence[RandomAccess]) -> None:
+        self._sources = sources
+        rooms = [-(-source.size() // ALIGNMENT) * ALIGNMENT + 2 * _GAP for source in sources]
+        *self.firsts, self._size = accumulate(rooms, initial=0)
+
+    @property
+    def name(self) -> str:
+        """What errors call the files."""
+        return self._sources[0].name
+
+    @property
+    def gap(self) -> int:
+        """Bytes between two ranges that cost no more than reading them apart."""
+        return _GAP
+
+    def size(self) -> int:
+        """Return the bytes of all, with the room between them."""
+        return self._size
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        """Return a range, which lies in one of the files."""
+        at = bisect_right(self.firsts, start) - 1
+        return self._sources[at].read(start - self.firsts[at], length)
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        """Return several ranges."""
+        return [self.read(start, length) for start, length in ranges]
+
+
+@dataclass(frozen=True, slots=True)
+class _Joined(Container):
+    """What the files say about themselves, together."""
+
+    parts: tuple[Container, ...] = field(kw_only=True)
+    chain: _Chain = field(kw_only=True)
+
+    def pages(self, column: int) -> list[StoredPage]:
+        """Return the pages of one physical column of all files."""
+        found: list[StoredPage] = []
+        shares = set()
+        for part, first in zip(self.parts, self.chain.firsts, strict=True):
+            pages = part.pages(column)
+            rows, length = sum(stored.page.length for stored in pages), part.descriptor.length
+            # rows that one file lacks must not be made up for by another
+            require(bool(length) and rows % length == 0, f"its pages hold {rows} rows")
+            shares.add(rows // length)
+            for stored in pages:
+                found.append(self._placed(stored, part.source, first, len(found)))
+        require(len(shares) == 1, "the files do not hold the same rows")
+        return found
+
+    def _placed(
+        self, stored: StoredPage, source: RandomAccess, first: int, index: int
+    ) -> StoredPage:
+        page = stored.page
+        if page.source is not source:  # one whose checksum is looked at when it is read
+            return StoredPage(replace(page, index=index), stored.encoding)
+        positions = tuple(first + position for position in page.positions)
+        placed = replace(page, source=self.chain, index=index, positions=positions)
+        return StoredPage(placed, stored.encoding)

@@ -1,0 +1,239 @@
+"""The container of a data file: footer, tables, column metadata.
+
+See docs/format/data-files.md, 1 and 2.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf.any_pb2 import Any as AnyMessage
+
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.file.container.checksums import Checksums
+from lancekit.file.container.page import Page
+from lancekit.file.kernels.faults import Damaged, Unsupported, require
+from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2, schema_pb2
+from lancekit.format.unknown_fields import parse
+from lancekit.options import options
+from lancekit.storage.base import RandomAccess
+
+__all__ = [
+    "ALIGNMENT",
+    "ARRAY_ENCODING",
+    "COLUMN_ENCODING",
+    "FOOTER",
+    "MAGIC",
+    "PAGE_LAYOUT",
+    "VERSIONS",
+    "Container",
+    "StoredPage",
+    "open_container",
+]
+
+MAGIC = b"LANC"
+FOOTER = struct.Struct("<QQQIIHH4s")
+ALIGNMENT = 64
+
+#: (major, minor) of a footer -> the version's name and numbers in manifests
+VERSIONS = {
+    (0, 3): ("2.0", (2, 0)),
+    (2, 0): ("2.0", (2, 0)),
+    (2, 1): ("2.1", (2, 1)),
+    (2, 2): ("2.2", (2, 2)),
+}
+
+COLUMN_ENCODING = "/lance.encodings.ColumnEncoding"
+ARRAY_ENCODING = "/lance.encodings.ArrayEncoding"
+PAGE_LAYOUT = "/lance.encodings21.PageLayout"
+
+#: One read of this size at the end usually covers footer, tables, metadata and schema.
+_TAIL = 1 << 16
+
+#: Encodings that are kept parsed.
+_CACHED = 512
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPage:
+    """A page and the message that describes its encoding."""
+
+    page: Page
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """What an opened file says about itself; columns are parsed when asked for."""
+
+    source: RandomAccess
+    size: int
+    version: tuple[int, int]
+    descriptor: schema_pb2.FileDescriptor
+    column_table: tuple[tuple[int, int], ...]
+    global_table: tuple[tuple[int, int], ...]
+    tail: _Tail = field(repr=False)
+    checksums: Checksums | None = field(default=None, repr=False)
+    #: bytes that any page may take in memory: what `bounds.allowance` begins with
+    page_memory: int = field(default_factory=lambda: options.page_memory_bytes, repr=False)
+
+    def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Yield position and size of columns' metadata that opening the file did not read."""
+        for column in columns:
+            if 0 <= column < len(self.column_table):
+                position, size = self.column_table[column]
+                if position < self.tail.start and position + size <= self.size:
+                    yield position, size
+
+    def pages(self, column: int) -> list[StoredPage]:
+        """Parse the metadata of one physical column.
+
+        Raises
+        ------
+        Damaged, Unsupported
+            To be called inside of `located`.
+        """
+        require(0 <= column < len(self.column_table), f"there is no physical column {column}")
+        position, size = self.column_table[column]
+        stored = bytes(self.tail.read(position, size))
+        if self.checksums is not None:
+            self.checksums.check_column(column, stored)
+        metadata = file2_pb2.ColumnMetadata.FromString(stored)
+        _check_column_encoding(metadata.encoding.SerializeToString())
+        return [self._page(column, index, page) for index, page in enumerate(metadata.pages)]
+
+    def _page(self, column: int, index: int, message: file2_pb2.Page) -> StoredPage:
+        positions, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
+        require(len(positions) == len(sizes), f"page {index} has buffers without a size")
+        for position, size in zip(positions, sizes, strict=True):
+            require(position + size <= self.size, f"page {index} reaches past the end of the file")
+            require(
+                self.version == (2, 0) or position % ALIGNMENT == 0,
+                f"page {index} has a buffer that is not aligned",
+            )
+        source = self.source
+        if self.checksums is not None:
+            places = list(zip(positions, sizes, strict=True))
+            source = self.checksums.checked(source, column, index, places)
+        page = Page(source, index, int(message.length), positions, sizes)
+        parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
+        return StoredPage(page, parse_encoding(message.encoding.SerializeToString()))
+
+
+# Columns and pages mostly have encodings that others have too, byte for byte: of a wide table, each
+# is parsed once.  The largest hold an FSST symbol table of 2 KiB.
+
+
+@functools.lru_cache(_CACHED)
+def _check_column_encoding(stored: bytes) -> None:
+    encoding = encodings_v20_pb2.ColumnEncoding()
+    _unwrap(stored, COLUMN_ENCODING, encoding)
+    kind = encoding.WhichOneof("column_encoding")
+    if kind == "blob":  # in 2.0; its pages say so too
+        kind = encoding.blob.inner.WhichOneof("column_encoding")
+    if kind != "values":
+        raise Unsupported(f"column encoding {kind or 'unknown'!r}")
+
+
+@functools.lru_cache(_CACHED)
+def _array_encoding(stored: bytes) -> encodings_v20_pb2.ArrayEncoding:
+    encoding = encodings_v20_pb2.ArrayEncoding()
+    _unwrap(stored, ARRAY_ENCODING, encoding)
+    return encoding
+
+
+@functools.lru_cache(_CACHED)
+def _page_layout(stored: bytes) -> encodings_v21_pb2.PageLayout:
+    encoding = encodings_v21_pb2.PageLayout()
+    _unwrap(stored, PAGE_LAYOUT, encoding)
+    return encoding
+
+
+def _unwrap(stored: bytes, type_url: str, into: Any) -> None:
+    """Parse a directly stored encoding of the expected type."""
+    encoding = file2_pb2.Encoding.FromString(stored)
+    where = encoding.WhichOneof("location")
+    if where == "indirect":
+        raise Unsupported("an encoding stored outside of its column")
+    require(where == "direct", "an encoding is missing")
+    wrapper = AnyMessage()
+    wrapper.ParseFromString(encoding.direct.encoding)
+    if not wrapper.type_url.endswith(type_url):
+        raise Unsupported(f"encoding {wrapper.type_url!r}")
+    into.ParseFromString(wrapper.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The end of the file in memory, with a way to what lies before it."""
+
+    source: RandomAccess
+    start: int
+    data: pa.Buffer
+
+    def read(self, position: int, length: int) -> pa.Buffer:
+        end = self.start + self.data.size
+        if position + length > end:
+            raise Damaged(f"bytes {position} to {position + length} of a file of {end} bytes")
+        if position >= self.start:
+            return self.data.slice(position - self.start, length)
+        return self.source.read(position, length)
+
+
+def open_container(source: RandomAccess) -> Container:
+    """Read footer, tables and schema; one read for most files.
+
+    Raises
+    ------
+    CorruptFileError
+        Not a Lance file, or a truncated one.
+    UnsupportedFeatureError
+        A format version that this release does not read.
+    """
+    size = source.size()
+    start = max(0, size - _TAIL)
+    tail = _Tail(source, start, source.read(start, size - start))
+    if tail.data.size < FOOTER.size:
+        raise _not_lance(source, f"it has only {size} bytes")
+    footer = FOOTER.unpack(tail.read(size - FOOTER.size, FOOTER.size))
+    columns_at, table_at, globals_at, num_globals, num_columns, major, minor, magic = footer
+    if magic != MAGIC:
+        raise _not_lance(source, f"it ends with {magic!r}, not {MAGIC!r}")
+    known = VERSIONS.get((major, minor))
+    if known is None:
+        raise UnsupportedFeatureError(
+            f"{source.name}: data file version {major}.{minor} is not supported.",
+            hint="Versions 2.0, 2.1 and 2.2 are.",
+            file=source.name,
+            version=f"{major}.{minor}",
+        )
+    if not columns_at <= table_at <= globals_at <= size - FOOTER.size:
+        raise Damaged("the footer points outside of the file")
+    require(num_globals >= 1, "there is no schema")
+    require(table_at + 16 * num_columns <= globals_at, "the column table is cut off")
+    require(globals_at + 16 * num_globals <= size - FOOTER.size, "the buffer table is cut off")
+    columns = _table(tail.read(table_at, 16 * num_columns))
+    global_table = _table(tail.read(globals_at, 16 * num_globals))
+    schema_at, schema_size = global_table[0]
+    stored = tail.read(schema_at, schema_size)
+    descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
+    verify = options.verify_checksums
+    checksums = Checksums.of(descriptor, stored.to_pybytes()) if verify else None
+    return Container(source, size, known[1], descriptor, columns, global_table, tail, checksums)
+
+
+def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:
+    return tuple(struct.iter_unpack("<QQ", data))
+
+
+def _not_lance(source: RandomAccess, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"{source.name} is not a Lance data file: {why}.",
+        hint="It may be truncated, or something else altogether.",
+        file=source.name,
+    )

@@ -1,0 +1,193 @@
+"""How values become the buffers of mini-block chunks (docs/format/data-files.md, 11).
+
+Knows nothing of levels or pages: `encode21` says which values there are and how many a chunk may
+hold, and gets the buffers of all chunks at once.
+
+Flat values are the fastest to read, so another encoding has to save a good part to be chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit.file.encodings.choose_strings import long_strings, string_values
+from lancekit.file.encodings.chunk_buffers import chunk_counts
+from lancekit.file.encodings.dictionary import dictionary_values, indexed
+from lancekit.file.encodings.fixed_width import (
+    byte_streams,
+    pack,
+    packed_size,
+    run_starts,
+    runs,
+    widths_of,
+)
+from lancekit.file.encodings.messages import fsl_encoding, packed_encoding
+from lancekit.file.encodings.request import (
+    CHUNK,
+    MAX_CHUNK_VALUES,
+    MiniValues,
+    Request,
+    chunk_size,
+    compressed,
+    flat_values,
+    split,
+)
+from lancekit.file.kernels import bits
+from lancekit.file.kernels.arrow_buffers import (
+    byte_width,
+    fixed_bytes,
+    is_variable,
+    packed_rows,
+    string_buffers,
+    taken_apart,
+)
+from lancekit.file.kernels.bitpacking import BLOCK
+from lancekit.file.kernels.memory import Bytes
+
+__all__ = ["MAX_CHUNK_VALUES", "MiniValues", "long_values", "mini_values"]
+
+#: Another encoding than flat values takes at most so much of their bytes.
+_WORTH = 0.8
+
+#: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
+_TINY = 1024
+
+#: Values in a chunk of runs.
+_RUN_CHUNK = 4096
+
+#: How many pairs of neighbours are looked at to see whether there are runs.
+_NEIGHBOURS = 4096
+
+
+def mini_values(
+    values: pa.Array,
+    valid: Bytes | None,
+    *,
+    large: bool,
+    max_values: int,
+    options: Mapping[str, str],
+) -> MiniValues:
+    """Encode the values of one page.
+
+    Parameters
+    ----------
+    values
+        At least one value of a leaf column; nulls where ``valid`` has them, or none.
+    valid
+        The bitmap of ``values``, from bit 0 on; ``None`` if all count.
+    large
+        Version 2.2: 32-bit chunk sizes.
+    max_values
+        The most values that a chunk may have: a power of two, at least 8.
+    options
+        The column's metadata.
+    """
+    request = Request(large=large, max_values=max_values, options=options)
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return indexed(values, valid, request)
+    if is_variable(kind):
+        offsets, data = string_buffers(values)
+        coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
+        return coded or string_values(values, request)
+    if pa.types.is_fixed_size_list(kind):
+        stored = _lists(values, request)
+    elif pa.types.is_struct(kind):
+        stored = _packed(values, request)
+    elif byte_width(kind) is None:
+        stored = flat_values(fixed_bytes(values), len(values), 1, request)
+    else:
+        stored = _fixed(values, valid, request)
+    return stored if request.scheme is None else compressed(stored, *request.scheme, large)
+
+
+def long_values(
+    values: pa.Array,
+    valid: Bytes | None,
+    *,
+    large: bool,
+    max_values: int = MAX_CHUNK_VALUES,
+    options: Mapping[str, str],
+) -> MiniValues | None:
+    """Encode strings of which some are long; ``None`` if chunks do not suit them."""
+    request = Request(large=large, max_values=max_values, options=options)
+    offsets, data = string_buffers(values)
+    coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
+    return coded or long_strings(values, request)
+
+
+def _fixed(values: pa.Array, valid: Bytes | None, request: Request) -> MiniValues:
+    """Encode numbers, decimals, temporal values: as the smallest of several encodings."""
+    data = fixed_bytes(values)
+    width = byte_width(values.type) or 0
+    plain = flat_values(data, len(values), width * 8, request)
+    # the reference splits 32- and 64-bit values only
+    if request.scheme and request.option("bss") == "on" and width in {4, 8}:
+        size = chunk_size(width, CHUNK[request.large], request.max_values)
+        return byte_streams(data, width, size)
+    if request.option("compression") == "none" or data.nbytes <= _TINY:
+        return plain
+    best = _WORTH * data.nbytes
+    packed = ran = None
+    if width in {1, 2, 4, 8}:
+        words: NDArray[Any] = data.view(f"<u{width}")
+        if valid is not None:
+            words = words * bits.unpack(valid, len(values))  # null slots may hold anything
+        widths = widths_of(words)
+        size = packed_size(widths, width)
+        if size < best and request.max_values >= min(BLOCK, len(words)):
+            packed, best = widths, _WORTH * size
+        starts = _starts_of_runs(words, best / (width + 1))
+        if starts is not None:
+            ran, best = starts, _WORTH * len(starts) * (width + 1)
+    if width == 16 or (width == 8 and request.large):
+        # as plain bytes, whose equality is that of their bits
+        coded = dictionary_values(_bits_of(values, width), valid, request, int(best / _WORTH))
+        if coded is not None:
+            return coded
+    if ran is not None:
+        return runs(words, ran, min(_RUN_CHUNK, request.max_values))
+    return plain if packed is None else pack(words, packed)
+
+
+def _bits_of(values: pa.Array, width: int) -> pa.Array:
+    """Return values as integers or bytes that are equal where all bits are."""
+    kind = pa.uint64() if width == 8 else pa.binary(width)
+    validity, data = values.buffers()
+    return pa.Array.from_buffers(kind, len(values), [validity, data], offset=values.offset)
+
+
+def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
+    """Return where runs begin; ``None`` if there are more than ``most``."""
+    step = max(1, (len(words) - 1) // _NEIGHBOURS)
+    left, right = words[:-1:step], words[1::step]
+    if np.count_nonzero(left != right) * step > 1.5 * most + _NEIGHBOURS // 64:
+        return None
+    starts = run_starts(words)
+    number = len(starts) + len(words) // _RUN_CHUNK + len(words) // 255
+    return starts if number < most else None
+
+
+def _packed(values: pa.Array, request: Request) -> MiniValues:
+    table, widths = packed_rows(values)
+    stored = flat_values(table.reshape(-1), len(values), table.shape[1] * 8, request)
+    encoding = packed_encoding(widths)
+    return MiniValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
+
+
+def _lists(values: pa.Array, request: Request) -> MiniValues:
+    parts = taken_apart(values)
+    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
+    counts = chunk_counts(len(values), size)
+    buffers = [
+        [split(level.validity, counts, level.items)]
+        for level in parts.levels
+        if level.validity is not None
+    ]
+    buffers.append([split(parts.data, counts, parts.bits_per_row)])
+    return MiniValues(encoding=fsl_encoding(parts), counts=counts, buffers=buffers)

@@ -1,0 +1,99 @@
+"""Dictionary pages: values that occur often, as indices into the distinct ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancekit.file.encodings.fixed_width import pack, widths_of
+from lancekit.file.encodings.messages import flat, variable
+from lancekit.file.encodings.request import MiniValues, Request, compressed_unit, flat_values
+from lancekit.file.kernels import bits
+from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, string_buffers
+from lancekit.file.kernels.bitpacking import BLOCK, bits_needed
+from lancekit.file.kernels.memory import Bytes
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+__all__ = ["dictionary_values", "indexed"]
+
+#: Fewer values, or bytes, are not worth a dictionary.
+_MIN_VALUES = 100
+_MIN_BYTES = 2048
+
+_MAX_ITEMS = 100_000
+
+#: How many values are looked at to see whether many are equal.
+_SAMPLE = 4096
+
+#: A dictionary page takes at most so much of the bytes of the plain values.
+_WORTH = 0.7
+
+
+def dictionary_values(
+    values: pa.Array, valid: Bytes | None, request: Request, plain: int
+) -> MiniValues | None:
+    """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
+    if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
+        return None
+    coded = values.dictionary_encode()
+    items = coded.dictionary
+    index = len(values) * bits_needed(len(items)) // 8
+    most = min(_MAX_ITEMS, len(values) // 2)
+    if len(items) > most or items.nbytes + index > _WORTH * plain:
+        return None
+    return indexed(coded, valid, request)
+
+
+def _repeats(values: pa.Array) -> bool:
+    """Guess from a sample whether the distinct values are few enough.
+
+    Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
+    """
+    step = max(1, len(values) // _SAMPLE)
+    places = np.arange(0, len(values) - step + 1, step)
+    # not at even distances: values that repeat in a cycle would not be seen to
+    places += np.random.default_rng(0).integers(0, step, len(places))
+    sample = values.take(pa.array(places)).drop_null()
+    again = len(sample) - pc.count_distinct(sample).as_py()
+    if step == 1:
+        return bool(again * 2 >= len(sample))
+    return bool(again * 2 * min(_MAX_ITEMS, len(values) // 2) >= len(sample) ** 2)
+
+
+def indexed(coded: pa.DictionaryArray, valid: Bytes | None, request: Request) -> MiniValues:
+    """Encode an array of indices whose items are not null."""
+    width = byte_width(coded.indices.type) or 0
+    words: NDArray[Any] = fixed_bytes(coded.indices).view(f"<u{width}")
+    if valid is not None:
+        words = words * bits.unpack(valid, len(words))  # null slots may hold anything
+    if request.max_values >= min(BLOCK, len(words)):
+        stored = pack(words, widths_of(words))
+    else:
+        stored = flat_values(words.view(np.uint8), len(words), width * 8, request)
+    return MiniValues(
+        encoding=stored.encoding,
+        counts=stored.counts,
+        buffers=stored.buffers,
+        dictionary=_items(coded.dictionary, request),
+    )
+
+
+def _items(items: pa.Array, request: Request) -> tuple[pb.CompressiveEncoding, int, bytes]:
+    """Encode the items as one buffer; in 2.2 compressed where that pays."""
+    if is_variable(items.type):
+        offsets, data = string_buffers(items)
+        width = offsets.dtype.itemsize
+        head = np.array([width * 8, width * (len(items) + 3)], offsets.dtype)
+        encoding = variable(width * 8)
+        stored = b"".join((head.tobytes(), offsets.tobytes(), data.tobytes()))
+    else:
+        encoding = flat((byte_width(items.type) or 0) * 8 or 1)
+        stored = fixed_bytes(items).tobytes()
+    scheme = request.option("dict-values-compression") or "lz4"
+    if request.large and scheme in {"lz4", "zstd"}:
+        encoding, stored = compressed_unit(encoding, stored, scheme)
+    return encoding, len(items), stored

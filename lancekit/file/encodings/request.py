@@ -1,0 +1,139 @@
+"""What the values of a mini-block page become: one set of buffers for every chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
+from lancekit.file.encodings.messages import flat, general
+from lancekit.file.kernels.compression import compressor
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.format.field_marks import COMPRESSION_LEVEL, level, option
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+__all__ = [
+    "CHUNK",
+    "MAX_CHUNK_VALUES",
+    "MIN_CHUNK_VALUES",
+    "MiniValues",
+    "Request",
+    "chunk_size",
+    "compressed",
+    "compressed_unit",
+    "flat_values",
+    "split",
+]
+
+#: Bytes of values in a chunk, for 16-bit and 32-bit chunk sizes.
+CHUNK = {False: 8192, True: 16384}
+
+MAX_CHUNK_VALUES = 1 << 15
+
+#: A chunk of single bits never has fewer values, so that it ends on a byte.
+MIN_CHUNK_VALUES = 8
+
+#: Smaller buffers are not worth a general compression.
+_MIN_COMPRESSED = 4096
+
+#: The most bytes of a compressed chunk of 2.1, whose levels need room too.
+_MAX_SMALL_CHUNK = 28_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiniValues:
+    """The values of all chunks of a page.
+
+    `counts` are the values of every chunk, the same power of two but for the last.  `buffers` are
+    the value buffers of a chunk, each as parts that follow each other without padding.
+    `dictionary` is the encoding, the number and the bytes of the items that the values index.
+    """
+
+    encoding: pb.CompressiveEncoding
+    counts: Ints
+    buffers: list[list[Part]]
+    dictionary: tuple[pb.CompressiveEncoding, int, bytes] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all buffers, and of the dictionary."""
+        stored = sum(part.data.size for parts in self.buffers for part in parts)
+        return stored + (len(self.dictionary[2]) if self.dictionary else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """How a page's values are to be encoded.
+
+    `large` stands for version 2.2, with its 32-bit chunk sizes; `max_values` is the most that a
+    chunk may hold, a power of two; `options` is the column's metadata.
+    """
+
+    large: bool
+    max_values: int = MAX_CHUNK_VALUES
+    options: Mapping[str, str]
+
+    def option(self, name: str) -> str:
+        """Return an option of the column's metadata, such as ``compression``; empty if unset."""
+        return option(self.options, f"lance-encoding:{name}")
+
+    @property
+    def scheme(self) -> tuple[str, int | None] | None:
+        """The general compression that the column's metadata asks for, with its level."""
+        name = self.option("compression")
+        if name not in {"lz4", "zstd"}:
+            return None
+        return name, level(self.options.get(COMPRESSION_LEVEL, ""))
+
+
+def chunk_size(
+    bytes_per_value: float, limit: int, max_values: int, smallest: int = MIN_CHUNK_VALUES
+) -> int:
+    """Return the power of two of values that fit into ``limit`` bytes."""
+    fitting = int(limit / max(bytes_per_value, 1 / 8))
+    size = 1 << max(0, fitting.bit_length() - 1)
+    return min(MAX_CHUNK_VALUES, max_values, max(smallest, size))
+
+
+def split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
+    """Return values back to back as one buffer of every chunk."""
+    return Part(data, (counts * bits_per_value + 7) // 8)
+
+
+def flat_values(data: Bytes, rows: int, bits_per_row: int, request: Request) -> MiniValues:
+    """Encode values as they are."""
+    size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
+    counts = chunk_counts(rows, size)
+    part = split(data, counts, bits_per_row)
+    return MiniValues(encoding=flat(bits_per_row), counts=counts, buffers=[[part]])
+
+
+def compressed(values: MiniValues, scheme: str, level: int | None, large: bool) -> MiniValues:
+    """Compress the first buffer of every chunk, unless they are small or do not shrink."""
+    first = values.buffers[0]
+    lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)
+    if lengths.sum() < _MIN_COMPRESSED * len(lengths):
+        return values
+    joined = pa.py_buffer(first[0].data if len(first) == 1 else interleave(first))
+    compress = compressor(scheme, level)
+    places = zip(starts_of(lengths).tolist(), lengths.tolist(), strict=False)
+    units = [compress(joined.slice(start, length)) for start, length in places]
+    sizes = np.array([len(unit) for unit in units], np.int64)
+    if sizes.sum() >= lengths.sum() or not (large or sizes.max() < _MAX_SMALL_CHUNK):
+        return values
+    part = Part(np.frombuffer(b"".join(units), np.uint8), sizes)
+    encoding = general(scheme, level, values.encoding)
+    return replace(values, encoding=encoding, buffers=[[part], *values.buffers[1:]])
+
+
+def compressed_unit(
+    encoding: pb.CompressiveEncoding, data: bytes, scheme: str
+) -> tuple[pb.CompressiveEncoding, bytes]:
+    """Compress one buffer as a whole, unless it is small or does not shrink."""
+    if len(data) < _MIN_COMPRESSED:
+        return encoding, data
+    unit = compressor(scheme, None)(pa.py_buffer(data))
+    return (general(scheme, None, encoding), unit) if len(unit) < len(data) else (encoding, data)

@@ -1,0 +1,143 @@
+"""What a data file says about itself, by the names that pylance's ``lance.file`` has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.file.columns.physical import owner_paths
+from lancekit.file.container.footer import Container, StoredPage
+from lancekit.file.describe import describe
+from lancekit.file.kernels.faults import located
+from lancekit.file.reader import FileReader
+from lancekit.legible import clean
+
+__all__ = [
+    "ColumnStatistics",
+    "FileStatistics",
+    "LanceBufferDescriptor",
+    "LanceColumnMetadata",
+    "LanceFileMetadata",
+    "LancePageMetadata",
+    "metadata_of",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBufferDescriptor:
+    """Where in the file a buffer lies, in bytes."""
+
+    position: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LancePageMetadata:
+    """A page: its buffers, and how its values are encoded."""
+
+    buffers: list[LanceBufferDescriptor]
+    encoding: str
+    num_rows: int
+    _message: Any = field(repr=False, compare=False)
+
+    @property
+    def message(self) -> str:
+        """The message that describes the encoding, in protobuf's text form."""
+        return str(self._message)
+
+
+@dataclass(frozen=True, slots=True)
+class LanceColumnMetadata:
+    """A physical column: its field's path, its pages, and buffers that all of them share."""
+
+    name: str
+    pages: list[LancePageMetadata]
+    column_buffers: list[LanceBufferDescriptor] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all pages."""
+        return sum(buffer.size for page in self.pages for buffer in page.buffers)
+
+    def __str__(self) -> str:
+        encodings = list(dict.fromkeys(page.encoding for page in self.pages))
+        shown = "; ".join(encodings[:3]) + ("; ..." if len(encodings) > 3 else "")
+        pages = "1 page" if len(self.pages) == 1 else f"{len(self.pages)} pages"
+        told = f"{clean(self.name)}: {pages}, {self.size_bytes:,} bytes, {shown}"
+        return told.removesuffix(", ")
+
+
+@dataclass(frozen=True, slots=True)
+class LanceFileMetadata:
+    """What a file says about itself; printed, it shows how every column is encoded.
+
+    Files of version 2.0 say so, whatever their footer has, which may be 0.3.
+    """
+
+    schema: pa.Schema
+    num_rows: int
+    major_version: int
+    minor_version: int
+    num_data_bytes: int
+    num_column_metadata_bytes: int
+    num_global_buffer_bytes: int
+    global_buffers: list[LanceBufferDescriptor]
+    columns: list[LanceColumnMetadata]
+
+    def __str__(self) -> str:
+        version = f"{self.major_version}.{self.minor_version}"
+        title = f"Data file {version}, {self.num_rows:,} rows, {self.num_data_bytes:,} bytes"
+        return "\n  ".join([title, *map(str, self.columns)])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """The pages of a physical column, and their bytes."""
+
+    num_pages: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatistics:
+    """The statistics of every physical column."""
+
+    columns: list[ColumnStatistics]
+
+
+def metadata_of(reader: FileReader) -> LanceFileMetadata:
+    """Return a file's version, schema, and where and how everything is stored."""
+    container = reader.container
+    buffers = [LanceBufferDescriptor(*place) for place in container.global_table]
+    first, *others = buffers
+    major, minor = container.version
+    paths = owner_paths(reader.stored_schema, container.version)
+    return LanceFileMetadata(
+        schema=reader.schema,
+        num_rows=reader.num_rows,
+        major_version=major,
+        minor_version=minor,
+        num_data_bytes=first.position - sum(buffer.size for buffer in others),
+        # with the table of where they are
+        num_column_metadata_bytes=sum(size + 16 for _, size in container.column_table),
+        num_global_buffer_bytes=sum(buffer.size for buffer in buffers),
+        global_buffers=buffers,
+        columns=[_column(container, index, path) for index, path in enumerate(paths)],
+    )
+
+
+def _column(container: Container, index: int, path: str) -> LanceColumnMetadata:
+    with located(container.source.name, path):
+        pages = container.pages(index)
+    return LanceColumnMetadata(path, list(map(_page, pages)))
+
+
+def _page(stored: StoredPage) -> LancePageMetadata:
+    page = stored.page
+    places = zip(page.positions, page.sizes, strict=True)
+    buffers = [LanceBufferDescriptor(*place) for place in places]
+    return LancePageMetadata(
+        buffers, describe(stored.encoding, len(buffers)), page.length, stored.encoding
+    )

@@ -1,0 +1,1 @@
+"""Work on plain buffers, which knows neither pages nor files."""

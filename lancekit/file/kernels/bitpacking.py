@@ -1,0 +1,198 @@
+"""Bit-packed blocks of 1024 integers, in the order of FastLanes.
+
+A block of T-bit integers packed to W bits is W rows of ``1024 / T`` lanes.  Logical row r of lane l
+holds value ``16 * _ORDER[r // 8] + 128 * (r % 8) + l`` at bits ``r * W`` and up of the lane's
+little-endian bit string.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.file.kernels.memory import Ints, scratch
+
+__all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack_blocks"]
+
+BLOCK = 1024
+
+_ORDER = (0, 4, 2, 6, 1, 5, 3, 7)
+
+#: Bytes of values worked on together: few enough for the cache, enough to amortise the calls.
+_TILE = 1 << 19
+
+#: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
+_LANES = np.dtype("V128")
+
+
+def bits_needed(largest: int) -> int:
+    """Return the width that holds every value up to ``largest``."""
+    return int(largest).bit_length()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How to unpack one width.
+
+    Every row of the result comes from one *word row*: a row of words as stored, or, for a value
+    that two words share, one that is made of both.  `source` names the word row of each, in the
+    order of the values.  `left` multiplies a word so that its value ends at its highest bit; a
+    shift to the right by all unused bits then leaves the value alone.
+
+    Values of at most half a word (and a bit) that lie over a border are whole in the word that
+    starts in the middle of the first: `middle`.  Larger ones are joined: the word row `first`
+    shifted right by `down`, and the next one multiplied by `up`.
+    """
+
+    source: Ints
+    left: NDArray[Any]
+    middle: bool
+    first: Ints
+    down: NDArray[Any]
+    up: NDArray[Any]
+
+    @property
+    def made(self) -> int:
+        """The word rows that are not stored."""
+        return len(self.first)
+
+
+@functools.cache
+def _plan(bits: int, width: int) -> _Plan:
+    lanes, half = BLOCK // bits, bits // 2
+    dtype = np.dtype(f"u{bits // 8}")
+    row = np.arange(bits)
+    order = np.empty(bits, np.int64)
+    order[(16 * np.array(_ORDER)[row // 8] + 128 * (row % 8)) // lanes] = row
+    word, shift = np.divmod(order * width, bits)
+    over = shift + width > bits
+    middle = bits > 8 and width <= half + 1
+    first = np.arange(width - 1 if over.any() else 0) if middle else word[over]
+    start = shift[over]
+    if middle:
+        shift[over] -= half
+        word[over] += width
+    else:
+        shift[over] = bits - width
+        word[over] = width + np.arange(len(first))
+
+    def lanewise(numbers: Ints) -> NDArray[Any]:
+        return np.repeat(numbers.astype(dtype), lanes)
+
+    one = dtype.type(1)
+    return _Plan(
+        source=word,
+        left=one << lanewise(bits - width - shift),
+        middle=middle,
+        first=first,
+        down=lanewise(start + width - bits),
+        up=one << lanewise(2 * bits - width - start),
+    )
+
+
+def unpack_blocks(
+    packed: NDArray[Any], width: int, into: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """Unpack blocks of shape (blocks, ``width`` * lanes) to values of shape (blocks, 1024).
+
+    The word type is the unpacked type; ``width`` is not 0.  Only the words of a block need to be
+    contiguous.  The values go ``into`` a table of their shape, if one is given.
+
+    All steps but the last stay in the cache: a tile is brought into the order of the values first,
+    a row of all lanes as one element, and then shifted as a whole.
+    """
+    dtype = packed.dtype
+    bits = dtype.itemsize * 8
+    lanes = BLOCK // bits
+    blocks = len(packed)
+    plan = _plan(bits, width)
+    made = plan.made * lanes
+    stored = width * lanes
+    tile = max(1, min(blocks, _TILE // (BLOCK * dtype.itemsize)))
+    out = _table(blocks, BLOCK, dtype) if into is None else into
+    words, rows = _table(tile, stored + made, dtype), _table(tile, BLOCK, dtype)
+    unused = dtype.type(bits - width)
+    for start in range(0, blocks, tile):
+        part = packed[start : start + tile]
+        count = len(part)
+        known, values = words[:count], rows[:count]
+        known[:, :stored] = part
+        if plan.made and plan.middle:
+            halves = np.dtype(f"u{dtype.itemsize // 2}")
+            between, of_part = known[:, stored:].view(halves), known[:, :stored].view(halves)
+            between[:, ::2] = of_part[:, 1 : -2 * lanes : 2]
+            between[:, 1::2] = of_part[:, 2 * lanes :: 2]
+        elif plan.made:
+            low = known.view(_LANES).take(plan.first, 1).view(dtype)
+            high = known.view(_LANES).take(plan.first + 1, 1).view(dtype)
+            low >>= plan.down
+            high *= plan.up
+            np.bitwise_or(low, high, out=known[:, stored:])
+        # "clip" keeps NumPy from buffering the result
+        np.take(known.view(_LANES), plan.source, 1, values.view(_LANES), "clip")
+        values *= plan.left
+        np.right_shift(values, unused, out=out[start : start + count])
+    return out
+
+
+def _table(rows: int, columns: int, dtype: Any) -> NDArray[Any]:
+    """Return an uninitialised table that starts on a multiple of 64 bytes."""
+    table: NDArray[Any] = scratch(rows * columns * dtype.itemsize).view(dtype)
+    return table.reshape(rows, columns)
+
+
+def pack_blocks(values: NDArray[Any], width: int) -> NDArray[Any]:
+    """Pack values of shape (blocks, 1024), all below ``2 ** width``; mirrors `unpack_blocks`."""
+    dtype = values.dtype
+    bits = dtype.itemsize * 8
+    lanes = BLOCK // bits
+    blocks = values.shape[0]
+    out = np.empty((blocks, width, lanes), dtype)
+    if width == 0:
+        return out.reshape(blocks, 0)
+    groups = gcd(width, bits)
+    period, words = bits // groups, width // groups
+    tile = max(1, _TILE // (BLOCK * dtype.itemsize))
+    for start in range(0, blocks, tile):
+        source = values[start : start + tile]
+        count = len(source)
+        by_octet = np.empty((bits // 8, 8, count, lanes), dtype)
+        octets = source.reshape(count, 8, 128)
+        for octet in range(bits // 8):
+            first = 16 * _ORDER[octet]
+            by_octet[octet] = octets[:, :, first : first + lanes].transpose(1, 0, 2)
+        rows = by_octet.reshape(groups, period, count * lanes)
+        planes = np.zeros((groups, words, count * lanes), dtype)
+        for row in range(period):
+            word, shift = divmod(row * width, bits)
+            planes[:, word] |= rows[:, row] << dtype.type(shift)
+            if shift + width > bits:
+                planes[:, word + 1] |= rows[:, row] >> dtype.type(bits - shift)
+        out[start : start + tile] = planes.reshape(width, count, lanes).transpose(1, 0, 2)
+    return out.reshape(blocks, width * lanes)
+
+
+def place_of(positions: Ints, width: Any, bits: int) -> tuple[Ints, Ints]:
+    """Return the word, within its block, and the shift at which values start.
+
+    Parameters
+    ----------
+    positions
+        Places of the values in their blocks, 0 to 1023.
+    width
+        Their packed width, one for all or one for each.
+    bits
+        The unpacked width.
+    """
+    lanes = BLOCK // bits
+    row_of = np.empty(BLOCK, np.int64)
+    for row in range(bits):
+        first = 16 * _ORDER[row // 8] + 128 * (row % 8)
+        row_of[first : first + lanes] = row
+    word, shift = np.divmod(row_of[positions] * width, bits)
+    return word * lanes + positions % lanes, shift

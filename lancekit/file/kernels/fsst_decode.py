@@ -1,0 +1,212 @@
+"""FSST: strings as codes of a table of up to 255 symbols (docs/format/data-files.md, 11.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit.file.kernels.bounds import claim
+from lancekit.file.kernels.faults import require
+from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, scratch
+from lancekit.file.kernels.values import Variable
+
+__all__ = ["SymbolTable", "decode_by_page", "symbol_table"]
+
+_ESCAPE = 255
+_MAGIC = 0x46535354
+_EVERY_BYTE = bytes(range(256))
+_CROSSES = "an FSST escape crosses a value"
+
+#: A length that no symbol has.
+_NEVER = 255
+
+#: Codes decoded at a time, an even number.
+_BLOCK = 1 << 19
+
+#: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
+_MANY = 1 << 18
+
+
+@lru_cache(maxsize=16)
+def symbol_table(table: bytes) -> SymbolTable:
+    """Return the symbols, parsed; pages are read in pieces, so they are kept for a while."""
+    return SymbolTable(table)
+
+
+class SymbolTable:
+    """The symbols of one page.
+
+    Arrow does the decoding: codes index a binary array of what they stand for, and ``take``
+    concatenates.  Its cost is per element, so codes are decoded in pairs, over an array of all
+    pairs, where there are enough of them to make up for building it.
+    """
+
+    def __init__(self, table: bytes) -> None:
+        require(len(table) >= 8, "an FSST symbol table is too short")
+        header = int.from_bytes(table[:8], "little")
+        require(header >> 32 == _MAGIC, "an FSST symbol table has no magic number")
+        self.compressed = bool(header >> 24 & 0xFF)
+        if not self.compressed:
+            return
+        count = header & 0xFF
+        require(len(table) >= 8 + 9 * count, "an FSST symbol table is too short")
+        symbols = np.frombuffer(table, np.uint8, 8 * count, 8).reshape(count, 8)
+        sizes = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
+        require(
+            bool(((sizes >= 1) & (sizes <= 8)).all()), "an FSST symbol is not 1 to 8 bytes long"
+        )
+        self._count = count
+        # what single codes stand for: symbols, then what stands behind an escape
+        self._lengths = np.ones(512, np.uint8)
+        self._lengths[:count], self._lengths[count:256] = sizes, 0
+        data = symbols[np.arange(8) < sizes[:, None]].tobytes() + _EVERY_BYTE
+        borders = np.zeros(513, np.int32)
+        np.cumsum(self._lengths, out=borders[1:])
+        buffers = [None, pa.py_buffer(borders), pa.py_buffer(data)]
+        self._entries = pa.Array.from_buffers(pa.binary(), 512, buffers)
+
+    @cached_property
+    def _pairs(self) -> pa.Array:
+        """What pairs of codes stand for, by ``first + 256 * second``.
+
+        As far again behind them are the pairs whose first code is a literal byte.
+        """
+        codes = np.arange(1 << 16, dtype=np.uint16).view(np.uint8).astype(np.uint16)
+        table = np.tile(codes, 2).reshape(2, -1, 2)
+        plain, behind = table[0], table[1]
+        plain[plain[:, 0] == _ESCAPE, 1] += 256
+        behind[:, 0] += 256
+        _, borders, data = self._entries.take(arrow_of(table.reshape(-1))).buffers()
+        every_second = np.frombuffer(borders, np.int32)[::2].copy()
+        return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
+
+    @cached_property
+    def _firsts(self) -> NDArray[np.uint8]:
+        """How many bytes the first code of every pair stands for; `_NEVER` for an escape."""
+        lengths = self._lengths[:256].copy()
+        lengths[_ESCAPE] = _NEVER
+        return np.concatenate((np.tile(lengths, 256), np.ones(1 << 16, np.uint8)))
+
+    def decode(self, codes: Variable) -> Variable:
+        """Return the strings behind the codes."""
+        if not self.compressed or codes.count == 0:
+            return codes
+        begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
+        data = codes.data[begin:end]
+        offsets = codes.offsets - begin if begin else codes.offsets
+        literals = _literals(data)
+        require(not literals.size or literals[-1] < data.size, _CROSSES)
+        if self._count < _ESCAPE:
+            unknown = np.flatnonzero((data >= self._count) & (data < _ESCAPE))
+            # literal bytes may be anything
+            require(not unknown.size or np.isin(unknown, literals).all(), "a code has no symbol")
+        # a code stands for 8 bytes at most
+        places = np.zeros(len(offsets), np.int32 if data.size < 1 << 28 else np.int64)
+        if data.size == 0:
+            return Variable(places, data)
+        decode = self._in_pairs if data.size >= _MANY else self._singly
+        parts = []
+        size = 0
+        starts = np.arange(0, data.size + _BLOCK, _BLOCK).astype(offsets.dtype)
+        starts[-1] = data.size
+        borders_of = [*np.searchsorted(offsets, starts[:-1]).tolist(), len(offsets)]
+        marks_of = np.searchsorted(literals, starts)
+        for block, (start, stop) in enumerate(pairwise(starts.tolist())):
+            first, last = borders_of[block : block + 2]
+            marks = literals[marks_of[block] : marks_of[block + 1]] - start
+            part, borders = decode(data[start:stop], marks, offsets[first:last] - start)
+            np.add(borders, size, out=places[first:last], casting="same_kind")
+            size += part.size
+            claim(size, "strings of symbols")
+            parts.append(part)
+        return Variable(places, _join(parts, size))
+
+    def _singly(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
+        """Decode codes; return the bytes, and where in them the codes at ``offsets`` begin."""
+        index = data.astype(np.uint16)
+        index[literals] |= 256
+        part, borders = _taken(self._entries, index)
+        # an escape as the last code of a value would swallow the next value's first
+        require((index.take(offsets, mode="clip")[offsets < data.size] < 256).all(), _CROSSES)
+        return part, borders.take(offsets)
+
+    def _in_pairs(self, data: Bytes, literals: Ints, offsets: Ints) -> tuple[Bytes, NDArray[Any]]:
+        """Do the same by pairs of codes."""
+        size = data.size
+        if size % 2:
+            data = np.append(data, np.uint8(_ESCAPE))  # stands for nothing
+        index: NDArray[Any] = data.view("<u2")
+        if literals.size:
+            index = index.astype(np.uint32)
+            index[literals[literals % 2 == 0] >> 1] |= 1 << 16
+        elif not index.flags.aligned:
+            index = index.copy()
+        part, borders = _taken(self._pairs, index)
+        pair, second = offsets >> 1, (offsets & 1).astype(np.uint8)
+        pairs = index.take(pair, mode="clip")
+        # a value that begins with the second code of a pair begins behind the first
+        before = self._firsts.take(pairs) * second
+        literal = (pairs >> 16 > second) & (offsets < size)
+        require(not ((before == _NEVER) | literal).any(), _CROSSES)
+        return part, borders.take(pair) + before
+
+
+def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Variable:
+    """Return the strings of several pages, each of which has so many and a table of its own."""
+    parts = []
+    first = 0
+    for table, count in zip(tables, counts.tolist(), strict=True):
+        if count:
+            part = Variable(codes.offsets[first : first + count + 1], codes.data)
+            parts.append(symbol_table(table).decode(part))
+        first += count
+    sizes = [int(part.offsets[-1]) - int(part.offsets[0]) for part in parts]
+    total = sum(sizes)
+    offsets = np.zeros(first + 1, np.int32 if total < 1 << 31 else np.int64)
+    at = place = 0
+    data = []
+    for part, size in zip(parts, sizes, strict=True):
+        begin = int(part.offsets[0])
+        target = offsets[at + 1 : at + part.count + 1]
+        np.add(part.offsets[1:], place - begin, out=target, casting="same_kind")
+        data.append(part.data[begin : begin + size])
+        at, place = at + part.count, place + size
+    return Variable(offsets, _join(data, total) if data else np.empty(0, np.uint8))
+
+
+def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
+    """Join entries; return the bytes, and where each entry begins."""
+    _, borders, data = entries.take(arrow_of(index)).buffers()
+    joined = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    places = np.frombuffer(borders, np.int32)[: len(index) + 1]
+    return joined[: int(places[-1])], places
+
+
+def _join(parts: list[Bytes], size: int) -> Bytes:
+    if len(parts) == 1:
+        return parts[0]
+    out = scratch(size)
+    np.concatenate(parts, out=out)
+    return out
+
+
+def _literals(data: Bytes) -> Ints:
+    """Return the places of literal bytes: those behind an escape."""
+    escapes: Ints = np.flatnonzero(data == _ESCAPE)
+    if escapes.size == 0:
+        return escapes
+    # in a run of 255s every second one is a literal
+    first = np.ones(escapes.size, bool)
+    first[1:] = np.diff(escapes) != 1
+    if first.all():
+        return escapes + 1
+    starts = np.flatnonzero(first)
+    place = np.arange(escapes.size) - np.repeat(starts, np.diff(np.append(starts, escapes.size)))
+    marks: Ints = escapes[place % 2 == 0] + 1
+    return marks

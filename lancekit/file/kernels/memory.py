@@ -1,0 +1,173 @@
+"""Moving bytes: aligned views, pieces gathered into one buffer, ranges fetched from a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancekit.file.kernels.faults import require
+from lancekit.storage.base import RandomAccess
+
+__all__ = [
+    "Bytes",
+    "Ints",
+    "arrow_of",
+    "as_bytes",
+    "fetch",
+    "gather",
+    "numbers_of",
+    "scratch",
+    "starts_of",
+    "view",
+]
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+#: Bytes of a buffer that Arrow's pool is asked for at most.
+_POOLED = 1 << 20
+
+_OUTSIDE = "a chunk reaches outside of its page"
+
+
+def scratch(size: int) -> Bytes:
+    """Return uninitialised memory that starts on a multiple of 64 bytes.
+
+    What is small comes from Arrow's pool, which reuses pages that are mapped already: the faults of
+    fresh ones cost as much as a decoder.  Of large buffers that pool takes, and keeps, far more
+    memory than they need.
+    """
+    pool = pa.system_memory_pool() if size > _POOLED else None
+    out: Bytes = np.frombuffer(pa.allocate_buffer(size, memory_pool=pool), np.uint8)
+    return out
+
+
+def as_bytes(data: Any) -> Bytes:
+    """Return a byte view of a buffer that starts on a multiple of 8, copied only if it must be.
+
+    Decoders view it as 64-bit words, and Arrow's consumers in other languages rely on alignment.
+    """
+    out: Bytes = np.frombuffer(data, np.uint8)
+    if out.size and out.ctypes.data % 8:
+        copy = scratch(out.size)
+        copy[:] = out
+        return copy
+    return out
+
+
+def arrow_of(values: NDArray[Any], null: NDArray[np.bool_] | None = None) -> pa.Array:
+    """Return numbers as an Arrow array, without a copy.
+
+    `pyarrow.array` imports pandas when it first sees a NumPy array, which takes half a second and
+    tens of megabytes.
+    """
+    stored = np.ascontiguousarray(values)
+    valid = None if null is None else pa.py_buffer(np.packbits(~null, bitorder="little"))
+    kind = pa.from_numpy_dtype(stored.dtype)
+    return pa.Array.from_buffers(kind, len(stored), [valid, pa.py_buffer(stored)])
+
+
+def numbers_of(array: pa.Array) -> NDArray[Any]:
+    """Return an Arrow array of integers without nulls as a view; ``to_numpy`` imports pandas."""
+    data = array.buffers()[1]
+    values: NDArray[Any] = np.frombuffer(b"" if data is None else data, str(array.type))
+    return values[array.offset : array.offset + len(array)]
+
+
+def view(data: Bytes, dtype: Any) -> NDArray[Any]:
+    """View whole elements of ``dtype``; odd bytes at the end are left out."""
+    size = np.dtype(dtype).itemsize
+    return data[: data.size // size * size].view(dtype)
+
+
+def starts_of(lengths: NDArray[Any]) -> Ints:
+    """Return the running total with a leading zero: starts, and the end of the last."""
+    out = np.empty(len(lengths) + 1, np.int64)
+    out[0] = 0
+    np.add.accumulate(lengths, out=out[1:])
+    return out
+
+
+def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
+    """Copy pieces of ``data``, in the order given, back to back.
+
+    The pieces must ascend and not overlap.  With ``room``, so many bytes of any content lie before
+    them and behind them, the result is writable, and the first piece must not be shorter.
+    """
+    if len(starts) == 0:
+        return np.empty(0, np.uint8)
+    if len(starts) == 1 and not room:
+        start, size = int(starts[0]), int(lengths[0])
+        require(start >= 0 and 0 <= size <= data.size - start, _OUTSIDE)
+        return data[start : start + size]
+    stops = starts + lengths
+    require(
+        starts[0] >= 0
+        and stops[-1] <= data.size
+        and (lengths >= 0).all()
+        and (starts[1:] >= stops[:-1]).all(),
+        _OUTSIDE,
+    )
+    if not room and (starts[1:] == stops[:-1]).all():
+        return data[starts[0] : stops[-1]]
+    head = len(starts) - 1  # the last chunk of a page is shorter than the others
+    size = int(lengths[0])
+    stride = int(starts[1] - starts[0])
+    if not room and (lengths[:head] == size).all() and (starts[1:] - starts[:-1] == stride).all():
+        out = scratch(head * size + int(lengths[-1]))
+        rows: Bytes = np.ndarray((head, size), np.uint8, data, int(starts[0]), (stride, 1))
+        out[: head * size].reshape(head, size)[:] = rows
+        out[head * size :] = data[starts[-1] : stops[-1]]
+        return out
+    # Arrow copies the pieces: seen as a binary array whose elements are gap, first bytes of the
+    # first piece, its rest, gap, piece, gap, piece ...
+    borders = np.empty(2 * len(starts) + 2, np.int64)
+    borders[0] = 0
+    borders[1] = starts[0]
+    borders[2::2] = starts
+    borders[3::2] = stops
+    borders[2] += room
+    wanted = np.arange(0, 2 * len(starts) + 1, 2)
+    wanted[0] = 1
+    if room:
+        wanted = np.concatenate(([1], wanted, [1]))
+    pieces = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), 2 * len(starts) + 1, [None, pa.py_buffer(borders), pa.py_buffer(data)]
+    ).take(arrow_of(wanted))
+    joined = pieces.buffers()[2]
+    if joined is None:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(joined, np.uint8)[: int(lengths.sum()) + 2 * room]
+
+
+def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
+    """Read ascending byte ranges, relative to ``base``, with nearby ones merged.
+
+    Returns
+    -------
+    The bytes read, and where in them each range starts.  Ranges that start on a multiple of 8
+    do so in the result too.
+    """
+    if len(starts) == 0:
+        return np.empty(0, np.uint8), np.empty(0, np.int64)
+    begins = starts & ~np.int64(7)
+    # bytes at odd places are copied, so no more of them than must be
+    gap = source.gap if base % 8 == 0 else 0
+    breaks = np.flatnonzero(begins[1:] - stops[:-1] > gap) + 1
+    if len(breaks) == 0:
+        first = int(begins[0])
+        return as_bytes(source.read(base + first, int(stops[-1]) - first)), starts - first
+    firsts = begins[np.concatenate(([0], breaks))]
+    lengths = stops[np.concatenate((breaks - 1, [len(stops) - 1]))] - firsts
+    parts = source.read_many(list(zip((base + firsts).tolist(), lengths.tolist(), strict=True)))
+    places = starts_of(-(-lengths // 8) * 8)
+    out = scratch(int(places[-1]))
+    for place, part in zip(places.tolist(), parts, strict=False):
+        out[place : place + part.size] = np.frombuffer(part, np.uint8)
+    merged = np.zeros(len(starts), np.int64)
+    merged[breaks] = 1
+    group = np.cumsum(merged)
+    return out, starts - firsts[group] + places[:-1][group]

@@ -1,0 +1,185 @@
+"""Writing blobs: values on their own in the file, descriptors in the column.
+
+See docs/format/data-files.md, 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.file.encodings.choose import MiniValues
+from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
+from lancekit.file.encodings.messages import packed_encoding
+from lancekit.file.kernels.arrow_buffers import Encoded, null_flags, string_buffers
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.layouts.choose import encode_page_of, mini_block
+from lancekit.file.layouts.v20_encode import encode_page
+from lancekit.file.structure.repdef_build import Shredded, shred
+from lancekit.format import field_marks as marks
+from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.format.schema import LanceField
+
+__all__ = [
+    "descriptor_field",
+    "encode_blobs",
+    "encode_blobs_20",
+    "encode_blobs_v2",
+    "is_blob",
+    "is_blob_v2",
+    "unified",
+]
+
+#: The extension type of blobs that descriptors of 2.2 hold.
+_EXTENSION = ("ARROW:extension:name", "lance.blob.v2")
+
+#: Where blobs start.
+_ALIGNMENT = 64
+
+_ROWS_PER_CHUNK = 512
+
+#: Kinds of descriptors: the bytes are in this file, or at a place outside of the dataset.
+_INLINE, _EXTERNAL = 0, 3
+
+_INPUT = pa.struct(
+    [
+        ("data", pa.large_binary()),
+        ("uri", pa.string()),
+        ("position", pa.uint64()),
+        ("size", pa.uint64()),
+    ]
+)
+_PARTS = (
+    ("kind", "uint8", pa.uint8()),
+    ("position", "uint64", pa.uint64()),
+    ("size", "uint64", pa.uint64()),
+    ("blob_id", "uint32", pa.uint32()),
+    ("blob_uri", "string", pa.string()),
+)
+
+#: Writes bytes to an aligned place of the file, and returns it.
+Place = Callable[[Bytes], int]
+
+
+def is_blob(field: LanceField) -> bool:
+    """Return whether values of a field are blobs."""
+    return marks.is_blob(field.metadata) or is_blob_v2(field)
+
+
+def is_blob_v2(field: LanceField) -> bool:
+    """Return whether a field holds blobs with descriptors of version 2.2."""
+    return field.metadata.get(_EXTENSION[0]) == _EXTENSION[1]
+
+
+def descriptor_field(field: LanceField) -> LanceField:
+    """Return the field that a file stores for blobs of 2.2."""
+    parts = tuple(
+        LanceField(id=-1, name=name, logical_type=logical, nullable=False)
+        for name, logical, _ in _PARTS
+    )
+    metadata = {marks.BLOB: "true", marks.PACKED[0]: "true"}
+    return replace(field, metadata=metadata, children=parts)
+
+
+def unified(array: pa.Array) -> pa.Array:
+    """Return blobs as structs of data, uri, position and size; without data and uri they are null.
+
+    They come as large binary values, or as structs that may lack the last two.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    given = {"data": array}
+    if pa.types.is_struct(array.type):
+        given = {field.name: array.field(i) for i, field in enumerate(array.type)}
+    count = len(array)
+    parts = [
+        given.get(field.name, pa.nulls(count, field.type)).cast(field.type) for field in _INPUT
+    ]
+    gone = array.is_null().to_numpy(zero_copy_only=False)
+    lacking = (parts[0].is_null().to_numpy(zero_copy_only=False)) & (
+        parts[1].is_null().to_numpy(zero_copy_only=False)
+    )
+    return pa.StructArray.from_arrays(parts, fields=list(_INPUT), mask=pa.array(gone | lacking))
+
+
+def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:
+    """Encode large binary values of version 2.0."""
+    positions, sizes = _placed(array, place)
+    null = null_flags(array)
+    if null is not None:
+        positions[null] = 1
+    parts = [pa.array(positions, pa.uint64()), pa.array(sizes, pa.uint64())]
+    yield encode_page(pa.StructArray.from_arrays(parts, ["position", "size"]))
+
+
+def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> Iterator[Encoded]:
+    """Encode large binary values, below structs perhaps, of versions 2.1 and 2.2."""
+    page = shred(array, depth)
+    positions, sizes = _placed(page.values, place)
+    if page.definition is not None:
+        positions |= page.definition.astype(np.int64) << 16
+    rows = np.stack((positions, sizes), axis=1)
+    counts = chunk_counts(len(rows), _ROWS_PER_CHUNK)
+    values = MiniValues(
+        encoding=packed_encoding([8, 8]),
+        counts=counts,
+        buffers=[[Part(rows.view(np.uint8).reshape(-1), counts * 16)]],
+    )
+    plain = Shredded(rows=page.rows, layers=(pb.ALL_VALID_ITEM,), values=page.values)
+    inner = mini_block(plain, values, large=large)
+    message = pb.PageLayout(blob=pb.BlobLayout(inner_layout=inner.message, layers=page.layers))
+    yield Encoded(page.rows, message, inner.buffers)
+
+
+def encode_blobs_v2(array: pa.Array, depth: int, *, place: Place) -> Iterator[Encoded]:
+    """Encode blobs that `unified` made, of version 2.2."""
+    page = shred(array, depth)
+    if page.values.null_count < len(page.values):
+        page = replace(page, values=_descriptors(page.values, place))
+    encoded = encode_page_of(page, large=True, options={})
+    if encoded is not None:
+        yield encoded
+
+
+def _descriptors(values: pa.StructArray, place: Place) -> pa.StructArray:
+    data, uri, first, length = (values.field(i) for i in range(4))
+    null = null_flags(values)
+    outside = data.is_null().to_numpy(zero_copy_only=False)
+    positions, sizes = _placed(data, place)
+    positions = np.where(outside, _numbers(first), positions)
+    sizes = np.where(outside, _numbers(length), sizes)
+    columns = [
+        np.where(outside, _EXTERNAL, _INLINE),
+        positions,
+        sizes,
+        np.zeros(len(values), np.int64),
+        uri.fill_null(""),
+    ]
+    arrays = [
+        column if isinstance(column, pa.Array) else pa.array(column).cast(kind)
+        for column, (_, _, kind) in zip(columns, _PARTS, strict=True)
+    ]
+    fields = [pa.field(name, kind, nullable=False) for name, _, kind in _PARTS]
+    mask = None if null is None else pa.array(null)
+    return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+
+def _numbers(values: pa.Array) -> Any:
+    return values.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _placed(values: pa.Array, place: Place) -> tuple[Ints, Ints]:
+    """Write values; return where each starts, and its size: both 0 for nulls and empty ones."""
+    offsets, data = string_buffers(values)
+    sizes = np.diff(offsets).astype(np.int64)
+    if len(data) == 0:
+        return np.zeros(len(sizes), np.int64), sizes
+    padding = -sizes % _ALIGNMENT
+    zeros = np.zeros(int(padding.sum()), np.uint8)
+    start = place(interleave([Part(data, sizes), Part(zeros, padding)]))
+    positions = start + starts_of(sizes + padding)[:-1]
+    return np.where(sizes > 0, positions, 0), sizes

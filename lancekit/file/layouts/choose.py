@@ -1,0 +1,166 @@
+"""Encoding pages of versions 2.1 and 2.2: levels and the structure of a page.
+
+One page is one of: all null; constant (2.2); mini-block, with the values of `values21`; full-zip
+for values of 256 bytes and more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.file.encodings.choose import long_values, mini_values
+from lancekit.file.encodings.chunk_buffers import ChunkOverflow, join_chunks
+from lancekit.file.encodings.request import CHUNK, MiniValues
+from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, is_variable, string_buffers
+from lancekit.file.kernels.bounds import is_readable
+from lancekit.file.kernels.memory import starts_of
+from lancekit.file.layouts.constant_encode import all_null_page, equal_page
+from lancekit.file.layouts.fullzip.encode import full_zip
+from lancekit.file.structure.repdef_build import Shredded, shred
+from lancekit.file.structure.repdef_pack import (
+    chunk_borders,
+    pack_levels,
+    repetition_index,
+    values_that_fit,
+)
+from lancekit.format.field_marks import option
+from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_PAGE_MEMORY
+
+__all__ = ["encode_page_of", "encode_pages", "mini_block"]
+
+#: Values this long go to full-zip pages.
+_LARGE = 256
+
+_NO_FIELDS = pa.struct([])
+
+
+def encode_pages(
+    array: pa.Array,
+    depth: int,
+    *,
+    large: bool,
+    options: Mapping[str, str],
+    most: int = DEFAULT_PAGE_MEMORY,
+) -> Iterator[Encoded]:
+    """Encode at least one row of a column, as one page where that can be.
+
+    Parameters
+    ----------
+    array, depth
+        The column, as `shred` takes it.
+    large
+        Version 2.2: 32-bit chunk sizes, constants.
+    options
+        The column's metadata.
+    most
+        Bytes that strings of a page may expand to, if these are not 64 times its own.
+    """
+    page = shred(array, depth)
+    encoded = encode_page_of(page, large=large, options=options)
+    if encoded is not None and not _is_readable(page, encoded, most):
+        encoded = None
+    if encoded is None and len(array) == 1:
+        encoded = full_zip(page, options)
+        if not _is_readable(page, encoded, most):
+            encoded = full_zip(page, _PLAIN)
+    if encoded is not None:
+        yield encoded
+        return
+    half = len(array) // 2
+    for part in (array.slice(0, half), array.slice(half)):
+        yield from encode_pages(part, depth, large=large, options=options, most=most)
+
+
+#: metadata of a row that would shrink so far that readers take it for a bomb
+_PLAIN = {"lance-encoding:compression": "none"}
+
+
+def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
+    """Return whether readers take a page as it is: numbers expand to what their count says."""
+    if not is_variable(page.values.type):
+        return True
+    stored = sum(memoryview(buffer).nbytes for buffer in encoded.buffers)
+    return is_readable(page.values.nbytes, stored, most)
+
+
+def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -> Encoded | None:
+    """Encode a page; ``None`` if it must be cut."""
+    values, valid = page.values, page.valid
+    kind = values.type
+    if values.null_count == len(values) or kind == _NO_FIELDS:
+        return all_null_page(page, large=large)
+    if pa.types.is_struct(kind) and not all(byte_width(field.type) for field in kind):
+        return full_zip(page, options)  # packed, with strings or vectors
+    if large:
+        equal = equal_page(page)
+        if equal is not None:
+            return equal
+    most = values_that_fit(page, large=large)
+    mini: MiniValues | None = None
+    asked = option(options, "lance-encoding:structural-encoding")
+    longest = _longest(values)
+    if asked == "fullzip" and not pa.types.is_dictionary(kind):
+        return full_zip(page, options)
+    if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
+        if most is None:
+            return None
+        mini = mini_values(values, valid, large=large, max_values=most, options=options)
+    elif is_variable(values.type) and most is not None:
+        mini = long_values(values, valid, large=large, max_values=most, options=options)
+    if mini is None:
+        return full_zip(page, options)
+    try:
+        return mini_block(page, mini, large=large)
+    except ChunkOverflow:
+        return None
+
+
+def _longest(values: pa.Array) -> int:
+    """Return the bytes of the longest value; 0 for what only mini-blocks can hold."""
+    if is_variable(values.type):
+        return int(np.diff(string_buffers(values)[0]).max())
+    kind = values.type
+    count = 1
+    while pa.types.is_fixed_size_list(kind):
+        count *= kind.list_size
+        kind = kind.value_type
+    return count * (byte_width(kind) or 0)
+
+
+def mini_block(page: Shredded, values: MiniValues, *, large: bool) -> Encoded:
+    """Encode a page in chunks, whose values are given; `ChunkOverflow` if one is too large."""
+    layout = pb.MiniBlockLayout(
+        value_compression=values.encoding,
+        layers=page.layers,
+        num_buffers=len(values.buffers),
+        num_items=len(page.values),
+        has_large_chunk=large,
+    )
+    levels = []
+    with_levels = page.repetition is not None or page.definition is not None
+    borders = chunk_borders(page, values.counts) if with_levels else starts_of(values.counts)
+    if page.repetition is not None:
+        encoding, parts = pack_levels(page.repetition, borders, large=large)
+        layout.rep_compression.CopyFrom(encoding)
+        layout.repetition_index_depth = 1
+        levels.append(parts)
+    if page.definition is not None:
+        encoding, parts = pack_levels(page.definition, borders, large=large)
+        layout.def_compression.CopyFrom(encoding)
+        levels.append(parts)
+    stored: tuple[Any, ...] = join_chunks(
+        values.counts, np.diff(borders), levels, values.buffers, large=large
+    )
+    if values.dictionary is not None:
+        items, count, data = values.dictionary
+        layout.dictionary.CopyFrom(items)
+        layout.num_dictionary_items = count
+        stored = (*stored, data)
+    if page.repetition is not None:
+        stored = (*stored, repetition_index(page.repetition, page.max_repetition, borders))
+    return Encoded(page.rows, pb.PageLayout(mini_block=layout), stored)

@@ -1,0 +1,1 @@
+"""Pages that keep each value with its levels, for wide values."""

@@ -1,0 +1,1 @@
+"""Pages of small chunks that are decoded whole, for narrow values."""

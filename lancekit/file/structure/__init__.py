@@ -1,0 +1,1 @@
+"""Nesting (chapter 6): fields as trees, and repetition and definition levels."""

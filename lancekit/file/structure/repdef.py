@@ -1,0 +1,321 @@
+"""Repetition and definition levels to list offsets and validity (docs/format/data-files.md, 6).
+
+A page of a nested column is a stream of entries.  Its *layers* are listed from the innermost, the
+values themselves, outwards; each is an item layer (values, structs, fixed-size lists) or a list
+layer.  The numbering is the other way round than Parquet's:
+
+- Definition 0 is a valid value.  Every layer owns the next numbers, from 1 on: a nullable item one,
+  a nullable or an emptyable list one, a list that is both two (null, then empty), others none.  An
+  entry's definition names the layer at which it stops.
+- Repetition 0 goes on in the innermost list; k starts a new list of the k-th list layer from the
+  inside.  The first entry of a row has as many as there are list layers.
+- An entry is *visible*, that is, it has a slot among the values, unless it stands for a null or
+  empty list: its definition is at most `Layers.visible`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.file.kernels import bits
+from lancekit.file.kernels.faults import Damaged, Unsupported, require
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+__all__ = ["Items", "Layers", "Levels", "Lists", "Shape", "pick", "ranges", "rows_of", "unravel"]
+
+Words = NDArray[np.uint16]
+
+#: layer -> how many definition numbers it owns
+_NUMBERS: dict[int, int] = {
+    pb.ALL_VALID_ITEM: 0,
+    pb.ALL_VALID_LIST: 0,
+    pb.NULLABLE_ITEM: 1,
+    pb.NULLABLE_LIST: 1,
+    pb.EMPTYABLE_LIST: 1,
+    pb.NULLABLE_EMPTYABLE_LIST: 2,
+}
+_LISTS: set[int] = {
+    pb.ALL_VALID_LIST,
+    pb.NULLABLE_LIST,
+    pb.EMPTYABLE_LIST,
+    pb.NULLABLE_EMPTYABLE_LIST,
+}
+_NULLABLE_LISTS: set[int] = {pb.NULLABLE_LIST, pb.NULLABLE_EMPTYABLE_LIST}
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The layers of a page, innermost first, and what follows from them."""
+
+    kinds: tuple[int, ...]
+    is_list: tuple[bool, ...]
+    #: list layers
+    lists: int
+    #: the largest definition of an entry that has a value
+    visible: int
+    #: the largest definition that a layer owns
+    largest: int
+
+    @classmethod
+    def of(cls, stored: Iterable[int]) -> Layers:
+        """Check the layers of a page."""
+        return _layers(tuple(stored))
+
+
+@lru_cache
+def _layers(kinds: tuple[int, ...]) -> Layers:
+    require(kinds, "a page without layers")
+    unknown = [kind for kind in kinds if kind not in _NUMBERS]
+    if unknown:
+        raise Unsupported(f"layer {unknown[0]}")
+    is_list = tuple(kind in _LISTS for kind in kinds)
+    require(not is_list[0], "the innermost layer is a list")
+    below = is_list.index(True) if any(is_list) else len(is_list)
+    numbers = [_NUMBERS[kind] for kind in kinds]
+    return Layers(kinds, is_list, sum(is_list), sum(numbers[:below]), sum(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """The levels of some whole rows; a stream that is absent holds zeros only."""
+
+    count: int
+    repetition: Words | None = None
+    definition: Words | None = None
+
+    def visible(self, layers: Layers) -> NDArray[np.bool_] | None:
+        """Return which entries have a value; ``None`` if all do."""
+        if self.definition is None or layers.visible == layers.largest:
+            return None
+        shown: NDArray[np.bool_] = self.definition <= layers.visible
+        return None if shown.all() else shown
+
+    def nulls(self, layers: Layers) -> NDArray[np.bool_]:
+        """Return which of the visible entries are null."""
+        if self.definition is None:
+            return np.zeros(self.count, bool)
+        null: NDArray[np.bool_] = self.definition != 0
+        shown = self.visible(layers)
+        if shown is not None:
+            null = null[shown]
+        return null
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """An item layer: how many, and a bitmap if not all are valid."""
+
+    count: int
+    validity: Bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lists:
+    """A list layer: offsets, one more than lists, and a bitmap if some are null."""
+
+    offsets: NDArray[Any]
+    validity: Bytes | None
+
+    @property
+    def count(self) -> int:
+        """The number of lists."""
+        return len(self.offsets) - 1
+
+
+Shape = Items | Lists
+
+
+def ranges(starts: Ints, lengths: Ints) -> Ints:
+    """Return every position of the ranges, in order."""
+    before = starts_of(lengths)
+    return np.arange(before[-1]) + np.repeat(starts - before[:-1], lengths)
+
+
+def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
+    """Return at which entry every row of lists starts, and the number of entries behind them.
+
+    ``others`` are entries that count as the start of a row too.
+    """
+    if levels.repetition is None:
+        raise Damaged("lists without repetition levels")
+    starts = np.empty(levels.count + 1, bool)
+    np.equal(levels.repetition, layers.lists, out=starts[:-1])
+    starts[-1] = True
+    if others is not None:
+        starts[others] = True
+    return np.flatnonzero(starts)
+
+
+def pick(
+    levels: Levels, layers: Layers, starts: Ints | None, rows: Selection
+) -> tuple[Levels, slice | Ints]:
+    """Return the levels of some rows, and which of the visible values are theirs.
+
+    Parameters
+    ----------
+    starts
+        What `rows_of` returned; ``None`` without lists, where every entry is a row.
+    rows
+        Rows among those that start in ``levels``.
+    """
+    index: slice | Ints
+    if isinstance(rows, Span):
+        first, last = rows.start, rows.stop
+        if starts is not None:
+            first, last = int(starts[first]), int(starts[last])
+        index = slice(first, last)
+        count = last - first
+    else:
+        index = rows if starts is None else ranges(starts[rows], starts[rows + 1] - starts[rows])
+        count = len(index)
+    repetition, definition = levels.repetition, levels.definition
+    picked = Levels(
+        count,
+        None if repetition is None else repetition[index],
+        None if definition is None else definition[index],
+    )
+    shown = levels.visible(layers)
+    if shown is None:
+        return picked, index
+    if isinstance(index, slice):
+        before = int(np.count_nonzero(shown[: index.start]))
+        return picked, slice(before, before + int(np.count_nonzero(shown[index])))
+    kept = index[shown[index]]
+    return picked, kept - np.searchsorted(np.flatnonzero(~shown), kept)
+
+
+def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()) -> list[Shape]:
+    """Return the shape of every layer, innermost first.
+
+    Parameters
+    ----------
+    rows
+        How many rows the levels must come to.
+    sizes
+        The number of items of a fixed-size-list layer, for every layer; 1 for others.
+
+    Raises
+    ------
+    Damaged
+        Levels that no column can have.
+    """
+    levels, largest = _checked(levels, layers)
+    definition, count = levels.definition, levels.count
+    repetition = np.empty(0, np.uint16) if levels.repetition is None else levels.repetition
+    shapes: list[Shape] = []
+    done = 0  # definition numbers of the layers behind us
+    first = 0
+    for layer in [place for place, is_list in enumerate(layers.is_list) if is_list]:
+        items = layers.kinds[first:layer]
+        visible = done + sum(_NUMBERS[kind] for kind in items)
+        above = visible + _NUMBERS[layers.kinds[layer]]
+        places = np.flatnonzero(repetition != 0)
+        at = None if definition is None else definition[places]
+        special = None
+        shown = definition
+        if definition is not None and at is not None and largest > visible:
+            special = at > visible
+            hidden = int(np.count_nonzero(special))
+            count -= hidden
+            require(hidden, "an empty list goes on")
+            shown = None
+            if pb.NULLABLE_ITEM in items:
+                shown = definition[definition <= visible]
+                require(len(shown) == count, "an empty list goes on")
+        shapes += _items(items, sizes[first:layer], shown, count, done)
+        lists = _Starts(places, at, special, count)
+        shapes.append(lists.shape(layers.kinds[layer], visible, above + _following(layers, layer)))
+        repetition = repetition[places] - np.uint16(1)
+        definition, count, done, first = at, len(places), above, layer + 1
+    require(not repetition.any(), "a repetition level that no list has")
+    shapes += _items(layers.kinds[first:], sizes[first:], definition, count, done)
+    require(shapes[-1].count == rows, f"levels of {shapes[-1].count} rows, not {rows}")
+    return shapes
+
+
+def _checked(levels: Levels, layers: Layers) -> tuple[Levels, int]:
+    """Return the levels without a stream of zeros, and the largest definition."""
+    repetition, definition = levels.repetition, levels.definition
+    if layers.lists == 0:
+        require(repetition is None or not repetition.any(), "repetition without lists")
+        repetition = None
+    else:
+        require(repetition is not None, "lists without repetition levels")
+        first = levels.count == 0 or repetition is None or repetition[0] == layers.lists
+        require(first, "levels begin inside of a row")
+    largest = 0 if definition is None or levels.count == 0 else int(definition.max())
+    require(largest <= layers.largest, "a definition level that no layer has")
+    return Levels(levels.count, repetition, definition if largest else None), largest
+
+
+def _following(layers: Layers, layer: int) -> int:
+    """Return the definition numbers of the item layers between a list layer and the next."""
+    total = 0
+    for kind, is_list in zip(layers.kinds[layer + 1 :], layers.is_list[layer + 1 :], strict=True):
+        if is_list:
+            break
+        total += _NUMBERS[kind]
+    return total
+
+
+def _items(
+    kinds: Sequence[int], sizes: Sequence[int], shown: Words | None, count: int, done: int
+) -> list[Shape]:
+    """Return the shapes of item layers in a row; ``shown`` are the visible entries' levels."""
+    shapes: list[Shape] = []
+    for place, kind in enumerate(kinds):
+        size = sizes[place] if sizes else 1
+        if size != 1:
+            require(size > 0 and count % size == 0, "a fixed-size list that is cut off")
+            count //= size
+            shown = None if shown is None else shown[::size]
+        validity = None
+        if kind == pb.NULLABLE_ITEM:
+            if shown is not None:
+                valid = shown <= done
+                validity = None if valid.all() else bits.pack(valid)
+            done += 1
+        shapes.append(Items(count, validity))
+    return shapes
+
+
+@dataclass(frozen=True, slots=True)
+class _Starts:
+    """The entries that start a list of one layer or of an outer one."""
+
+    places: Ints
+    definition: Words | None
+    #: those without an item: null or empty lists
+    special: NDArray[np.bool_] | None
+    items: int
+
+    def shape(self, kind: int, visible: int, shown: int) -> Lists:
+        """Return the list layer.
+
+        ``visible`` is the largest definition of an item; entries above ``shown`` stand for lists
+        further out.
+        """
+        offsets = np.empty(len(self.places) + 1, np.int64)
+        offsets[:-1] = self.places
+        offsets[-1] = self.items
+        at = self.definition
+        if self.special is None or at is None:
+            return Lists(offsets, None)
+        offsets[1:-1] -= np.cumsum(self.special[:-1])
+        kept = at <= shown
+        if not kept.all():
+            offsets = np.append(offsets[:-1][kept], self.items)
+            at = at[kept]
+        validity = None
+        if kind in _NULLABLE_LISTS:
+            valid = at != visible + 1
+            validity = None if valid.all() else bits.pack(valid)
+        return Lists(offsets, validity)

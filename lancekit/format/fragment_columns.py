@@ -1,0 +1,166 @@
+"""What is asked of all fragments at once, read from their encoded messages by NumPy.
+
+No fragment is made for it: their messages are walked side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.format.batch_parse import LENGTH, VARINT, damaged, inside, joined, walk
+from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.unknown_fields import parse
+
+__all__ = ["FragmentFacts", "Totals", "facts_of", "parsed_fragment", "totals_of"]
+
+Numbers: TypeAlias = NDArray[np.uint64]
+Flags: TypeAlias = NDArray[np.bool_]
+
+# a row address has 32 bits for the fragment, and 32 for the row in it
+_LAST_ID, _MOST_ROWS = (1 << 32) - 1, 1 << 32
+# up to so many messages are parsed one by one sooner than side by side
+_FEW = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over the fragments of a version."""
+
+    rows: int
+    deleted_rows: int
+    data_files: int
+    deletion_files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentFacts:
+    """One entry per fragment; `deleted` counts rows, `has_deletions` tells whether a file does."""
+
+    ids: Numbers
+    physical_rows: Numbers
+    deleted: Numbers
+    has_deletions: Flags
+
+    def take(self, which: NDArray[Any]) -> FragmentFacts:
+        """Return the entries at positions, or where a mask is set."""
+        return FragmentFacts(
+            self.ids[which], self.physical_rows[which], self.deleted[which],
+            self.has_deletions[which],
+        )  # fmt: skip
+
+    def followed_by(self, other: FragmentFacts) -> FragmentFacts:
+        """Return the entries of both."""
+        return FragmentFacts(
+            np.concatenate([self.ids, other.ids]),
+            np.concatenate([self.physical_rows, other.physical_rows]),
+            np.concatenate([self.deleted, other.deleted]),
+            np.concatenate([self.has_deletions, other.has_deletions]),
+        )
+
+
+def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
+    """Return what is asked of fragments, from their encoded messages.
+
+    Raises
+    ------
+    CorruptFileError
+        A message is damaged, or claims more than a row address could name.
+    """
+    if len(encoded) <= _FEW:
+        return _facts_of_few(encoded)
+    messages, count = joined(encoded), len(encoded)
+    ids, rows, deleted = (np.zeros(count, np.uint64) for _ in range(3))
+    has_deletions = np.zeros(count, np.bool_)
+    for fields in walk(messages):
+        found = fields.where(1, VARINT)
+        ids[found.message] = found.value
+        found = fields.where(4, VARINT)
+        rows[found.message] = found.value
+        found = fields.where(3, LENGTH)
+        has_deletions[found.message] = True
+        for inner in walk(inside(messages, found)):
+            number = inner.where(4, VARINT)
+            deleted[found.message[number.message]] = number.value
+    if (ids > _LAST_ID).any() or (rows > _MOST_ROWS).any() or (deleted > rows).any():
+        raise damaged()
+    return FragmentFacts(ids, rows, deleted, has_deletions)
+
+
+def totals_of(encoded: Sequence[bytes], facts: FragmentFacts | None) -> Totals:
+    """Return the sums over fragments; sizes as far as they are known.
+
+    Parameters
+    ----------
+    facts
+        Those of the fragments, if they are known already.
+
+    Raises
+    ------
+    CorruptFileError
+        A message is damaged.
+    """
+    if len(encoded) <= _FEW:
+        return _totals_of_few(encoded)
+    files = size = 0
+    messages = joined(encoded)
+    for fields in walk(messages):
+        found = fields.where(2, LENGTH)
+        files += found.message.size
+        for inner in walk(inside(messages, found)):
+            size += int(inner.where(6, VARINT).value.sum())
+    facts = facts or facts_of(encoded)
+    deleted = int(facts.deleted.sum())
+    return Totals(
+        rows=int(facts.physical_rows.sum()) - deleted,
+        deleted_rows=deleted,
+        data_files=files,
+        deletion_files=int(facts.has_deletions.sum()),
+        bytes=size,
+    )
+
+
+def _totals_of_few(encoded: Sequence[bytes]) -> Totals:
+    """Do the same in one pass, which a list of versions takes for each of them."""
+    rows = deleted = files = deletion_files = size = 0
+    for fragment in map(parsed_fragment, encoded):
+        rows += fragment.physical_rows
+        deleted += fragment.deletion_file.num_deleted_rows
+        deletion_files += fragment.HasField("deletion_file")
+        for file in fragment.files:
+            files += 1
+            size += file.file_size_bytes
+    return Totals(
+        rows=rows - deleted, deleted_rows=deleted, data_files=files,
+        deletion_files=deletion_files, bytes=size,
+    )  # fmt: skip
+
+
+def parsed_fragment(data: bytes) -> pb.DataFragment:
+    """Parse the message of one fragment.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged, or claims more than a row address could name.
+    """
+    fragment = parse(pb.DataFragment, data, "a manifest's fragment")
+    rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
+    if fragment.id > _LAST_ID or rows > _MOST_ROWS or deleted > rows:
+        raise damaged()
+    return fragment
+
+
+def _facts_of_few(encoded: Sequence[bytes]) -> FragmentFacts:
+    rows = [
+        (f.id, f.physical_rows, f.deletion_file.num_deleted_rows, f.HasField("deletion_file"))
+        for f in map(parsed_fragment, encoded)
+    ]
+    columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+    kinds = (np.uint64, np.uint64, np.uint64, np.bool_)
+    return FragmentFacts(*map(np.array, columns, kinds))

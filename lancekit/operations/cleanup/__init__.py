@@ -1,0 +1,1 @@
+"""Old versions and the files that no version needs."""

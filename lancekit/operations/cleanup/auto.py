@@ -1,0 +1,222 @@
+"""Automatic cleanup: every so many versions, a commit removes what the table's config says.
+
+The settings are pylance's and are followed by its commits too; here only if the user is known to
+want them (`cleanup_consent`).  What pylance does not require is
+a bound: an interval alone would leave two versions, so it removes nothing here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from lancekit.commit.protocol import commit as commit_only
+from lancekit.commit.protocol import create_first_version
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.format.names import is_detached
+from lancekit.format.operations import Operation, Overwrite, UpdateConfig
+from lancekit.legible import shown, warn
+from lancekit.operations.cleanup.consent import PREFIX, agree, is_agreed
+from lancekit.operations.cleanup.plan import CleanupRequest
+from lancekit.operations.cleanup.run import clean_up
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["SETTINGS", "AutoCleanup", "auto_cleanup_config", "commit", "create"]
+
+#: everything that the table's config may say
+SETTINGS = tuple(
+    PREFIX + name
+    for name in (
+        "interval",
+        "older_than",
+        "retain_versions",
+        "delete_rate_limit",
+        "referenced_branch",
+    )
+)
+
+_DAY = 86400.0
+#: seconds in a unit of a duration's text
+_UNITS: Mapping[str, float] = {
+    unit: seconds
+    for units, seconds in (
+        ("nanos nsec ns", 1e-9),
+        ("usec us µs", 1e-6),
+        ("millis msec ms", 1e-3),
+        ("seconds second secs sec s", 1.0),
+        ("minutes minute mins min m", 60.0),
+        ("hours hour hrs hr h", 3600.0),
+        ("days day d", _DAY),
+        ("weeks week wks wk w", 7 * _DAY),
+        ("months month M", 30.44 * _DAY),
+        ("years year yrs yr y", 365.25 * _DAY),
+    )
+    for unit in units.split()
+}
+_PART = re.compile(r"\s*(\d+)\s*([a-zA-Zµ]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AutoCleanup:
+    """When to clean up, and what."""
+
+    interval: int
+    older_than: timedelta | None = None
+    retain_versions: int | None = None
+    delete_rate_limit: int | None = None
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> AutoCleanup | None:
+        """Read a table's config; ``None`` if it asks for no cleanup.
+
+        Raises
+        ------
+        InvalidArgumentError
+            A setting cannot be read, or nothing bounds what would go.
+        """
+        interval = _number(config, "interval", least=0)
+        if not interval:
+            return None
+        age = config.get(PREFIX + "older_than")
+        found = cls(
+            interval=interval,
+            older_than=None if age is None else _duration(age),
+            retain_versions=_number(config, "retain_versions", least=1),
+            delete_rate_limit=_number(config, "delete_rate_limit", least=1),
+        )
+        if found.older_than is None and found.retain_versions is None:
+            raise InvalidArgumentError(
+                f"{PREFIX}interval is set, but neither older_than nor retain_versions.",
+                hint="Set one of them: without a bound, nearly every version would go.",
+            )
+        return found
+
+
+def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
+    """Commit an operation, and clean up if the table's config says that it is time.
+
+    Arguments, results and errors are those of `lancekit.commit.protocol.commit`.  A cleanup that
+    fails is a warning: the version has landed.
+    """
+    landed = commit_only(read, pending, **settings)
+    if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
+        if _sets(pending.operation) & set(SETTINGS):
+            agree(landed)
+        try:
+            _clean_after(landed)
+        except (LancekitError, OSError) as error:
+            text = error.message if isinstance(error, LancekitError) else str(error)
+            warn(
+                f"Version {landed.version} has landed, but its automatic cleanup did not work: "
+                f"{text}"
+            )
+    return landed
+
+
+def create(
+    line: Line, operation: Overwrite, pending: Pending, storage_version: str, **settings: Any
+) -> Snapshot:
+    """Create a dataset; whoever gives it settings wants them.
+
+    Arguments, results and errors are those of `lancekit.commit.protocol.create_first_version`.
+    """
+    created = create_first_version(line, operation, pending, storage_version, **settings)
+    if PREFIX + "interval" in created.manifest.config:
+        agree(created)
+    return created
+
+
+def _sets(operation: Operation) -> Set[str]:
+    """Return the keys of the config that an operation sets."""
+    if isinstance(operation, UpdateConfig):
+        return operation.config_keys
+    return operation.config_upsert_values.keys() if isinstance(operation, Overwrite) else set()
+
+
+def _clean_after(landed: Snapshot) -> None:
+    settings = AutoCleanup.of(landed.manifest.config)
+    if settings is None or landed.version % settings.interval or not is_agreed(landed):
+        return
+    request = CleanupRequest(
+        older_than=settings.older_than,
+        retain_versions=settings.retain_versions,
+        error_if_tagged_old_versions=False,
+        # the version that this commit was made on stays, for whoever reads it at the moment
+        keep_from=landed.version - 1,
+    )
+    done = clean_up(landed, request, per_second=settings.delete_rate_limit)
+    if done.left_alone:
+        warn(
+            f"The automatic cleanup of {landed.line.uri} left alone "
+            f"{', '.join(done.left_alone)}: explain_cleanup_old_versions() says why."
+        )
+
+
+def auto_cleanup_config(wanted: Any) -> dict[str, str]:
+    """Return the table's config for pylance's ``AutoCleanupConfig``.
+
+    Parameters
+    ----------
+    wanted
+        ``interval`` (versions), ``older_than_seconds``, and ours: ``retain_versions``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A value cannot be used, or nothing bounds what would go.
+    """
+    keys = {"interval": "", "older_than_seconds": "s", "retain_versions": ""}
+    if not isinstance(wanted, Mapping):
+        raise InvalidTypeError(
+            f"The settings of automatic cleanup are {shown(wanted)}.",
+            hint='Pass a dictionary: {"interval": 20, "older_than_seconds": 14 * 86400}.',
+        )
+    if not wanted:
+        return {}
+    unknown = sorted(map(str, wanted.keys() - keys))
+    if unknown or "interval" not in wanted:
+        problem = f"have no {unknown[0]!r}" if unknown else "need an interval"
+        raise InvalidArgumentError(
+            f"The settings of automatic cleanup {problem}.",
+            hint="Pass interval, and older_than_seconds or retain_versions.",
+        )
+    config = {
+        PREFIX + key.removesuffix("_seconds"): f"{value}{keys[key]}"
+        for key, value in wanted.items()
+        if value is not None
+    }
+    AutoCleanup.of(config)
+    return config
+
+
+def _number(config: Mapping[str, str], key: str, *, least: int) -> int | None:
+    text = config.get(PREFIX + key)
+    if text is None:
+        return None
+    if not re.fullmatch(r"\+?0*[0-9]{1,19}", text) or int(text) < least:
+        raise InvalidArgumentError(
+            f"{PREFIX}{key} is {text!r}.", hint=f"Set it to a whole number, {least} or more."
+        )
+    return int(text)
+
+
+def _duration(text: str) -> timedelta:
+    """Return a duration that is written as ``14d``, ``3600s`` or ``1h 30m``."""
+    parts = _PART.findall(text)
+    whole = "".join(match.group() for match in _PART.finditer(text)).strip() == text.strip()
+    known = all(unit in _UNITS for _, unit in parts)
+    if text.strip() == "0":
+        return timedelta(0)
+    if not (parts and whole and known):
+        raise InvalidArgumentError(
+            f"{PREFIX}older_than is {text!r}.",
+            hint="Set it to a duration such as '14d', '3600s' or '1h 30m'.",
+        )
+    # a float, because a number of any length is one, be it infinite
+    seconds = sum(float(count) * _UNITS[unit] for count, unit in parts)
+    return timedelta(seconds=min(seconds, timedelta.max.total_seconds() / 2))

@@ -1,0 +1,134 @@
+"""What files there are for a cleanup to look at, and what it leaves alone wherever it looks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from lancekit.commit.reference_files import all_branches
+from lancekit.commit.refs import holds_branch
+from lancekit.format import names
+from lancekit.storage import ObjectInfo, Store
+from lancekit.storage.base import TEMPORARY_PREFIX
+from lancekit.storage.names import is_name
+from lancekit.versions.line import Line
+
+__all__ = ["Listed", "file_key", "list_files"]
+
+#: by folder: what a file's name looks like, its kind, and what of the name others refer to
+_KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
+    (folder, re.compile(pattern), kind)
+    for folder, pattern, kind in (
+        (names.DATA, r"(data/[^/]+)\.lance", "data"),
+        (names.DATA, r"(data/[^/]+)/[^/]+\.blob", "data"),
+        (names.DELETIONS, r"(_deletions/[^/]+\.(?:arrow|bin))", "deletion"),
+        (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
+        (names.INDICES, r"(_indices/[^/]+)/.+", "index"),
+        (names.VERSIONS, r"_versions/(\d+\.manifest)", "manifest"),
+        # aside of a manifest: written by a store that moves files, or staged for one that locks
+        (names.VERSIONS, r"(_versions/(?:\.tmp.*|\d+\.manifest[-.].+))", "temporary_manifest"),
+    )
+)
+_FOLDERS = (names.DATA, names.DELETIONS, names.TRANSACTIONS, names.INDICES, names.VERSIONS)
+
+#: a file, its kind, and the key that references name
+_Classified = tuple[ObjectInfo, str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """Files that a cleanup may remove: of the line itself, and of branches that are not listed.
+
+    `left_alone` says of other things in these places why they are none of its business.
+    """
+
+    own: list[_Classified] = field(default_factory=list)
+    orphaned: list[tuple[ObjectInfo, str]] = field(default_factory=list)
+    left_alone: dict[str, str] = field(default_factory=dict)
+
+
+def file_key(name: str) -> str:
+    """Return what references say of a file, by its name in the line's folder."""
+    for folder, pattern, _ in _KINDS:
+        found = pattern.fullmatch(name) if name.startswith(f"{folder}/") else None
+        if found:
+            return found[1]
+    return name
+
+
+def list_files(line: Line) -> Listed:
+    """List what there is."""
+    listed = Listed()
+    for folder in _FOLDERS:
+        for file in _regular(line.store, folder, listed):
+            listed.own.extend(_classified(file, folder))
+    for folder in (names.TAGS, names.BRANCHES):
+        for file in _regular(line.root, folder, listed):
+            # what crashes left beside tags and branches
+            if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
+                listed.own.append((file, "temporary", file.name))
+    if line.branch is None:
+        listed.orphaned.extend(_orphaned(line, listed))
+    return listed
+
+
+def _regular(store: Store, folder: str, listed: Listed) -> Iterator[ObjectInfo]:
+    for file in store.list_tree(folder):
+        if not file.regular:
+            listed.left_alone[file.name] = "a link or a special file"
+        elif not is_name(file.name):
+            listed.left_alone[file.name] = "a name that leads elsewhere"
+        else:
+            yield file
+
+
+def _classified(file: ObjectInfo, folder: str) -> Iterator[_Classified]:
+    if file.name.rpartition("/")[2].startswith(TEMPORARY_PREFIX):
+        kind = "temporary_manifest" if folder == names.VERSIONS else "temporary"
+        yield file, kind, file.name
+        return
+    for place, pattern, kind in _KINDS:
+        found = pattern.fullmatch(file.name) if place == folder else None
+        if found:
+            yield file, kind, found[1]
+            return
+
+
+def _orphaned(line: Line, listed: Listed) -> Iterator[tuple[ObjectInfo, str]]:
+    """Yield what is in the folders of branches that are not listed, and its kind.
+
+    A branch that was not deleted to the end, or one that is being made; which of the two is told
+    by the age.  Its manifests are the first to come and the last to go: a folder without any that
+    name the branch is something else.
+    """
+    branches = [f"{names.branch_folder(name)}/" for name in all_branches(line.root)]
+    are_branches: dict[str, bool] = {}
+    for file in _regular(line.root, names.TREE, listed):
+        # the longest, because a branch may lie in the folder of another one
+        own = max((b for b in branches if file.name.startswith(b)), key=len, default="")
+        rest = file.name.removeprefix(own).split("/")
+        if own and rest[0] in _FOLDERS:
+            continue
+        for start in range(1 if own else 2, len(rest)):
+            kind = _kind_in_branch(file, rest[start:])
+            if kind is None:
+                continue
+            branch = (own + "/".join(rest[:start])).removeprefix(f"{names.TREE}/")
+            if branch not in are_branches:
+                are_branches[branch] = holds_branch(line.on(branch))
+            if are_branches[branch]:
+                yield file, kind
+            else:
+                listed.left_alone[names.branch_folder(branch)] = "no branch of this dataset"
+            break
+
+
+def _kind_in_branch(file: ObjectInfo, parts: list[str]) -> str | None:
+    if parts == [names.VERSIONS, names.HINT]:
+        return "temporary"
+    if parts[0] not in _FOLDERS:  # a part of the branch's name
+        return None
+    for _, kind, _ in _classified(replace(file, name="/".join(parts)), parts[0]):
+        return "temporary_manifest" if kind == "manifest" else kind
+    return None

@@ -1,0 +1,159 @@
+"""Cleanup: old versions go, and the files that no version needs any more.
+
+See docs/format/operations.md, 6.6.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from lancekit.commit.reference_files import all_branches, all_tags
+from lancekit.display import Displayed
+from lancekit.errors import StorageError
+from lancekit.format import names
+from lancekit.legible import clean
+from lancekit.operations.cleanup.files import file_key
+from lancekit.operations.cleanup.plan import (
+    CleanupBranch,
+    CleanupFile,
+    CleanupPlan,
+    CleanupRequest,
+    CleanupStats,
+    plan_cleanup,
+    references,
+)
+from lancekit.storage import Store, leads_away
+from lancekit.versions.line import Line
+from lancekit.versions.listing import list_versions
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["CleanupExplanation", "clean_up", "explain_cleanup"]
+
+#: files that are removed at a time, if nothing else is asked for
+_CONCURRENCY = 8
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CleanupExplanation(Displayed):
+    """What a cleanup would remove."""
+
+    read_version: int
+    stats: CleanupStats
+    candidate_files: list[CleanupFile]
+    candidate_files_truncated: bool
+    candidate_file_limit: int
+    referenced_branches: list[CleanupBranch]
+    warnings: list[str]
+
+    def _plain(self) -> str:
+        return f"CleanupExplanation(read_version={self.read_version}, stats={self.stats._plain()})"
+
+
+def explain_cleanup(
+    snapshot: Snapshot, request: CleanupRequest, *, include_files: bool, max_files: int
+) -> CleanupExplanation:
+    """Plan a cleanup and tell what it would do; nothing is removed."""
+    plan = plan_cleanup(snapshot, request)
+    cut = include_files and len(plan.files) > max_files
+    warnings = [f"{name!r} keeps version {version}" for name, version in plan.tagged.items()]
+    left = sorted(plan.left_alone.items())
+    warnings += [f"{clean(name)} is left alone: {why}" for name, why in left]
+    if cut:
+        warnings.append(f"only {max_files} of {len(plan.files)} files are listed")
+    return CleanupExplanation(
+        read_version=plan.read_version,
+        stats=CleanupStats.of(plan.files, left_alone=plan.left_alone),
+        candidate_files=list(plan.files[:max_files]) if include_files else [],
+        candidate_files_truncated=cut,
+        candidate_file_limit=max_files,
+        referenced_branches=list(plan.branches),
+        warnings=warnings,
+    )
+
+
+def clean_up(
+    snapshot: Snapshot,
+    request: CleanupRequest,
+    *,
+    per_second: int | None = None,
+    concurrency: int | None = None,
+) -> CleanupStats:
+    """Plan a cleanup and carry it out.
+
+    Manifests go first, oldest first: a cleanup that dies leaves files that no version refers to,
+    and never a version without its files.
+
+    Parameters
+    ----------
+    per_second
+        The most files that are removed in a second.
+    concurrency
+        The most that are removed at a time.
+    """
+    line = snapshot.line
+    plan = plan_cleanup(snapshot, request)
+    kept = _needed_since(line, plan)
+    files = [file for file in plan.files if not kept(file.path)]
+    manifests = [file for file in files if file.kind == "manifest"]
+    # names of the newer scheme descend with their versions
+    manifests.sort(key=lambda file: _age(file.path), reverse=True)
+    rest = [file for file in files if file.kind != "manifest"]
+    left_alone = set(plan.left_alone)
+    remove = _remover(line, per_second, left_alone)
+    removed = [file for file in manifests if remove(file)]
+    gone_manifests = len(removed) == len(manifests)
+    # where a version could not be removed, its files stay with it
+    candidates = [file for file in rest if gone_manifests or file.unverified]
+    with ThreadPoolExecutor(1 if per_second else concurrency or _CONCURRENCY) as pool:
+        # what tells a folder to be that of a branch goes last
+        for telling in (False, True):
+            batch = [file for file in candidates if _tells_a_branch(file) is telling]
+            outcomes = list(pool.map(remove, batch))
+            removed += [file for file, gone in zip(batch, outcomes, strict=True) if gone]
+    return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed), left_alone)
+
+
+def _tells_a_branch(file: CleanupFile) -> bool:
+    return file.path.startswith(f"{names.TREE}/") and file.path.endswith(".manifest")
+
+
+def _age(path: str) -> int:
+    parsed = names.parse_manifest_name(path.rpartition("/")[2])
+    return -parsed[0] if parsed else 0
+
+
+def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
+    """Return what tells files that came to be needed since the plan was made.
+
+    By new versions, tags and branches.
+    """
+    found = [v for v in list_versions(line).versions if v > plan.latest]
+    tags = [t.version for t in all_tags(line.root).values() if t.branch == line.branch]
+    forks = all_branches(line.root)
+    parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
+    again = sorted({*tags, *parents} & set(plan.versions))
+    snapshots = [load_snapshot(line, version) for version in (*found, *again)]
+    kept = references(snapshots) | {snapshot.manifest_name for snapshot in snapshots}
+    folders = tuple(f"{names.branch_folder(name)}/" for name in forks)
+    return lambda path: file_key(path) in kept or path.startswith(folders)
+
+
+def _remover(
+    line: Line, per_second: int | None, left_alone: set[str]
+) -> Callable[[CleanupFile], bool]:
+    def remove(file: CleanupFile) -> bool:
+        if per_second:
+            time.sleep(1 / per_second)
+        store: Store = line.root if file.path.startswith("_refs/") else line.store
+        try:
+            store.delete(file.path)
+        except StorageError as error:
+            if leads_away(error):  # since it was planned
+                left_alone.add(file.path)
+            return False
+        return True
+
+    return remove

@@ -1,0 +1,1 @@
+"""Columns: added, altered, replaced, dropped."""

@@ -1,0 +1,1 @@
+"""What operations share: retries, results, staged files, places."""

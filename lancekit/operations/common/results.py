@@ -1,0 +1,125 @@
+"""What an operation did.  Results answer to the keys that pylance's dictionaries have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from lancekit.display import Displayed
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.versions.line import Line
+
+__all__ = ["CompactionMetrics", "Counts", "DeleteResult", "MergeResult", "UpdateResult"]
+
+
+class Counts(Displayed, dict[str, int]):
+    """A result that is the dictionary of counts that pylance returns, and tells more."""
+
+    _keys: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        self.update({key: int(getattr(self, key)) for key in self._keys})
+
+    def _plain(self) -> str:
+        return f"{type(self).__name__}({dict(self)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is sent elsewhere tells what was done, and needs no store
+        return {**self.__dict__, "line": None}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class DeleteResult(Counts):
+    """What a delete did: rows, the version that came of it, and how.
+
+    `duration` is in seconds, `engine` is where the work ran, `attempts` counts executions: more
+    than one means that other writers landed meanwhile.  `line` is where the version was committed.
+    """
+
+    _keys = ("num_deleted_rows",)
+    num_deleted_rows: int
+    version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+    line: Line | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MergeResult(Counts):
+    """What a merge-insert did.
+
+    `num_skipped_rows` are those of the source that were left out because another had their key
+    (``None`` where Spark's join left them out, which does not tell), and `match` tells how the keys
+    were found.  `key_guard` says how inserted keys are guarded against a concurrent merge:
+    ``"bloom"``, ``"exact"``, or ``None`` where no new key can come in.
+    """
+
+    _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
+    num_skipped_rows: int | None = 0
+    match: MatchPlan | None = None
+    on: tuple[str, ...]
+    version: int
+    read_version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+    key_guard: str | None = None
+    fragments_added: int = 0
+    fragments_changed: int = 0
+    fragments_removed: int = 0
+    bytes_written: int = 0
+    line: Line | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class UpdateResult(Counts):
+    """What an update did; fields as in `DeleteResult`."""
+
+    _keys = ("num_rows_updated",)
+    num_rows_updated: int
+    columns: tuple[str, ...] = ()
+    version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+    line: Line | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class CompactionMetrics(Displayed):
+    """What a compaction did: fragments and files, and the version that came of it.
+
+    `files_removed` counts deletion files too; the files themselves stay until a cleanup.
+    `left_to_indices` names, for each index, the fragments that were left alone because it covers
+    them.  `version` equals `read_version` if there was nothing to do.
+    """
+
+    fragments_removed: int
+    fragments_added: int
+    files_removed: int
+    files_added: int
+    deleted_rows_removed: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    left_to_indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    version: int
+    read_version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
+    engine: str = "local"
+
+    def _plain(self) -> str:
+        return (
+            f"CompactionMetrics(fragments_removed={self.fragments_removed}, "
+            f"fragments_added={self.fragments_added}, files_removed={self.files_removed}, "
+            f"files_added={self.files_added})"
+        )

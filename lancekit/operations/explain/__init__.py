@@ -1,0 +1,1 @@
+"""What operations would do, planned and not done."""

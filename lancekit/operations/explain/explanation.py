@@ -1,0 +1,131 @@
+"""What an operation would do, where and why: the answer of every `explain`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from lancekit.display import Displayed
+from lancekit.operations.explain.stored_bytes import stored_bytes
+from lancekit.pipeline.engine.engine import Choice
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["METADATA_ONLY", "Explanation", "Reads", "Writes", "explanation", "reads"]
+
+#: where a change of nothing but metadata runs
+METADATA_ONLY = Choice("local", "only metadata is read and written")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What is read of the dataset: columns of fragments; `bytes` is an estimate."""
+
+    columns: tuple[str, ...]
+    rows: int
+    fragments: int
+    all_fragments: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writes:
+    """What is written: in words, and how much where that can be told before.
+
+    If it is not `exact`, there are at most so many rows.
+    """
+
+    what: str
+    rows: int | None = None
+    bytes: int | None = None
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Explanation(Displayed):
+    """What an operation would do; making it changes nothing and reads no rows.
+
+    Attributes
+    ----------
+    operation
+        The method's name.
+    engine, why
+        Where the work would run, ``"local"`` or ``"spark"``, and the reason.
+    version, branch
+        What it would read.
+    reads, writes
+        How much; ``None`` for nothing but metadata.
+    commits
+        The operations of the transactions, in order; none for what only reads.
+    notes
+        What else there is to know.
+    """
+
+    operation: str
+    engine: str
+    why: str
+    version: int
+    branch: str | None = None
+    reads: Reads | None = None
+    writes: Writes | None = None
+    commits: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def _plain(self) -> str:
+        return f"Explanation({self.operation} of version {self.version}, engine={self.engine!r})"
+
+
+def explanation(
+    snapshot: Snapshot,
+    operation: str,
+    choice: Choice,
+    *,
+    reads: Reads | None = None,
+    writes: Writes | None = None,
+    commits: Iterable[str] = (),
+    notes: Iterable[str] = (),
+) -> Explanation:
+    """Return what is to be said of an operation on a version."""
+    return Explanation(
+        operation=operation,
+        engine=choice.engine,
+        why=choice.why,
+        version=snapshot.version,
+        branch=snapshot.branch,
+        reads=reads,
+        writes=writes,
+        commits=tuple(commits),
+        notes=tuple(filter(None, notes)),
+    )
+
+
+def reads(
+    snapshot: Snapshot,
+    columns: Iterable[str],
+    sources: Sequence[FragmentSource] | None = None,
+    rows: int | None = None,
+) -> Reads:
+    """Return what it takes to read columns of fragments, all of them by default.
+
+    Parameters
+    ----------
+    columns
+        Names and paths.
+    sources
+        The fragments.
+    rows
+        How many rows, if fewer than the fragments have.
+    """
+    manifest = snapshot.manifest
+    chosen = fragment_sources(snapshot) if sources is None else sources
+    whole = sum(source.fragment.num_rows for source in chosen)
+    count = whole if rows is None else min(rows, whole)
+    names = tuple(dict.fromkeys(columns))
+    size = stored_bytes(chosen, manifest.schema, names)
+    return Reads(
+        columns=names,
+        rows=count,
+        fragments=len(chosen),
+        all_fragments=len(manifest.fragments),
+        bytes=size if count == whole else round(size * count / max(whole, 1)),
+    )

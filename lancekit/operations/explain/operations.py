@@ -1,0 +1,320 @@
+"""Explanations of the operations on a dataset: one function for each.
+
+Each plans what the operation would do with the functions that the operation itself plans and
+chooses with, and stops there.  Of the data files no more than the metadata of some is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.format.extensions import stored_schema
+from lancekit.operations.columns.add import NewColumns, check_join_keys, plan_addition, rows_like
+from lancekit.operations.columns.alter import (
+    Alteration,
+    alterations_by_field,
+    altered,
+    schema_without,
+)
+from lancekit.operations.columns.replace import plan_replacement
+from lancekit.operations.explain.explanation import (
+    METADATA_ONLY,
+    Explanation,
+    Reads,
+    Writes,
+    explanation,
+    reads,
+)
+from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.columns.write import Maker, Streamed
+from lancekit.pipeline.engine.engine import Choice, choose_engine, choose_source
+from lancekit.pipeline.engine.inputs import as_reader, in_memory, is_spark_dataframe
+from lancekit.scan.expressions.assignment import compile_assignment
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.scan import Scan
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = [
+    "explain_add",
+    "explain_alter",
+    "explain_compaction",
+    "explain_count",
+    "explain_delete",
+    "explain_drop",
+    "explain_join",
+    "explain_metadata",
+    "explain_replacement",
+    "explain_scan",
+    "explain_update",
+    "explain_write",
+]
+
+_HERE = Choice("local", "the rows are asked for here; to_spark() reads them on the executors")
+_IN_ORDER = Choice("local", "the rows come in a stream, and are taken from it in order")
+
+
+# ---- reading
+
+
+def explain_scan(
+    snapshot: Snapshot,
+    scan: Scan,
+    *,
+    order_by: Sequence[str] = (),
+    operation: str = "scan",
+    choice: Choice = _HERE,
+) -> Explanation:
+    """Explain a scan."""
+    request = scan.request
+    shown = {column for output in request.outputs for column in output.inputs}
+    asked = () if request.predicate is None else sorted(request.predicate.columns)
+    columns = [*asked, *sorted(shown.difference(asked, order_by)), *order_by]
+    whole = sum(source.fragment.num_rows for source in scan.sources)
+    stops = scan.limit is not None and request.predicate is None and not order_by
+    wanted = (scan.limit or 0) if stops else whole
+    notes = [
+        f"the filter is looked at first: of {', '.join(asked)} all rows are read, of the other "
+        "columns the blocks that have rows left"
+        if asked
+        else "",
+        "the whole result is sorted in memory" if order_by else "",
+        f"it stops as soon as {scan.limit} rows are found"
+        if scan.limit is not None and asked and not order_by
+        else "",
+    ]
+    return explanation(
+        snapshot,
+        operation,
+        choice,
+        reads=reads(snapshot, columns, scan.sources, wanted),
+        notes=notes,
+    )
+
+
+def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
+    """Explain a count of rows; without a filter the manifest knows."""
+    if scan is None:
+        return explanation(
+            snapshot, "count_rows", METADATA_ONLY, notes=["the manifest says how many there are"]
+        )
+    return explain_scan(snapshot, scan, operation="count_rows")
+
+
+# ---- changing rows
+
+
+def _condition(snapshot: Snapshot, where: Any) -> Sequence[str]:
+    schema = blob_view(snapshot.manifest.schema)
+    return sorted(Predicate.parse(where, schema.to_arrow()).columns)
+
+
+def explain_delete(snapshot: Snapshot, predicate: Any, operation: str = "delete") -> Explanation:
+    """Explain a delete."""
+    return explanation(
+        snapshot,
+        operation,
+        choose_engine(snapshot.manifest.num_rows),
+        reads=reads(snapshot, _condition(snapshot, predicate)),
+        writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
+        commits=["Delete"],
+    )
+
+
+def explain_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -> Explanation:
+    """Explain an update."""
+    manifest = snapshot.manifest
+    arrow = manifest.schema.to_arrow()
+    for name, sql in updates.items():
+        compile_assignment(manifest.schema.field(name).to_arrow(), sql, arrow)
+    asked = () if where is None else _condition(snapshot, where)
+    everything = reads(snapshot, [*asked, *manifest.schema.names])
+    return explanation(
+        snapshot,
+        "update",
+        choose_engine(manifest.num_rows),
+        reads=everything if where is None else reads(snapshot, asked),
+        writes=Writes(
+            what="the changed rows, whole, in new files, and deletion files for the old ones",
+            rows=manifest.num_rows,
+            bytes=everything.bytes,
+        ),
+        commits=["Update"],
+        notes=["the other columns are read for the rows that the condition selects"]
+        if asked
+        else [],
+    )
+
+
+def explain_write(
+    snapshot: Snapshot, data: Any, mode: str, schema: pa.Schema | None = None
+) -> Explanation:
+    """Explain rows that are appended, or that take the place of all rows."""
+    if schema is not None and mode == "append":
+        target = snapshot.manifest.schema.to_arrow()
+        plan_cast(stored_schema(schema), target, allow_missing=True)
+    frame = is_spark_dataframe(data)
+    number = None if frame else getattr(data, "num_rows", None)
+    size = None if frame else getattr(data, "nbytes", None)
+    return explanation(
+        snapshot,
+        "insert",
+        choose_source(data, is_frame=frame),
+        writes=Writes(
+            what="the rows, in new fragments",
+            rows=number if isinstance(number, int) else None,
+            bytes=size if isinstance(size, int) else None,
+        ),
+        commits=["Overwrite" if mode == "overwrite" else "Append"],
+        notes=["old versions keep the rows that are there now"] if mode == "overwrite" else [],
+    )
+
+
+# ---- changing columns
+
+
+def explain_add(snapshot: Snapshot, new: NewColumns) -> Explanation:
+    """Explain new columns."""
+    addition = plan_addition(snapshot, new)
+    if addition.maker is None:
+        note = "columns of nulls need no files"
+        return explain_metadata(snapshot, "add_columns", ["Merge"], [note])
+    return _columns(snapshot, "add_columns", addition.maker, addition.stored.names, "Merge")
+
+
+def explain_join(
+    snapshot: Snapshot,
+    data: Any,
+    left_on: str,
+    operation: str,
+    schema: pa.Schema | None = None,
+    right_on: str | None = None,
+) -> Explanation:
+    """Explain columns of other rows that are found by a key."""
+    manifest = snapshot.manifest
+    frame = is_spark_dataframe(data)
+    on = right_on or left_on
+    if schema is None and in_memory(data) and not frame:
+        schema = as_reader(data, like=rows_like(snapshot, left_on, on)).schema
+    if schema is not None:
+        check_join_keys(manifest.schema, stored_schema(schema), left_on, on, exact=False)
+    return explanation(
+        snapshot,
+        operation,
+        choose_engine(manifest.num_rows, on_spark=frame),
+        reads=reads(snapshot, [left_on]),
+        writes=Writes(
+            what="a file with the new columns for each of the "
+            f"{len(manifest.fragments)} fragments; the files that are there stay",
+            rows=manifest.num_rows,
+        ),
+        commits=["Merge"],
+    )
+
+
+def explain_replacement(snapshot: Snapshot, new: NewColumns) -> Explanation:
+    """Explain new values of whole columns."""
+    planned = plan_replacement(snapshot, new)
+    names = planned.stored.names
+    return _columns(snapshot, "replace_columns", planned.maker, names, "DataReplacement")
+
+
+def _columns(
+    snapshot: Snapshot, operation: str, maker: Maker, names: Sequence[str], commits: str
+) -> Explanation:
+    manifest = snapshot.manifest
+    streamed = isinstance(maker, Streamed)
+    known = [name for name in names if name in manifest.schema]
+    taken = reads(snapshot, maker.columns)
+    return explanation(
+        snapshot,
+        operation,
+        _IN_ORDER if streamed else choose_engine(manifest.num_rows),
+        reads=None if streamed else taken,
+        writes=Writes(
+            what=f"a file with {', '.join(names)} for each of the {len(manifest.fragments)} "
+            "fragments; the files that are there stay",
+            rows=manifest.num_rows,
+            bytes=reads(snapshot, known).bytes if known else None,
+        ),
+        commits=[commits],
+    )
+
+
+def explain_alter(snapshot: Snapshot, alterations: Sequence[Alteration]) -> Explanation:
+    """Explain columns that are renamed, cast, or made nullable or not."""
+    schema = snapshot.manifest.schema
+    changes = alterations_by_field(schema, alterations)
+    altered(snapshot, changes)
+    casts = [a.path for _, a in changes.values() if a.data_type is not None]
+    tightened = [a.path for f, a in changes.values() if a.nullable is False and f.nullable]
+    if not casts and not tightened:
+        return explain_metadata(snapshot, "alter_columns", ["Project"])
+    rows = snapshot.manifest.num_rows
+    return explanation(
+        snapshot,
+        "alter_columns",
+        choose_engine(rows),
+        reads=reads(snapshot, [*casts, *tightened]),
+        writes=Writes(what="a file with the cast columns for each fragment", rows=rows)
+        if casts
+        else None,
+        commits=["Merge" if casts else "Project"],
+        notes=[f"nulls are looked for in {', '.join(tightened)}" if tightened else ""],
+    )
+
+
+def explain_drop(snapshot: Snapshot, columns: Iterable[str]) -> Explanation:
+    """Explain columns that are dropped."""
+    schema_without(snapshot.manifest.schema, columns)
+    note = "the files stay as they are, so no room is gained"
+    return explain_metadata(snapshot, "drop_columns", ["Project"], [note])
+
+
+# ---- files and references
+
+
+def explain_compaction(snapshot: Snapshot, options: CompactionOptions) -> Explanation:
+    """Explain a compaction."""
+    plan = plan_compaction(snapshot, options)
+    ids = {fragment.id for task in plan.tasks for fragment in task.fragments}
+    sources = [s for s in fragment_sources(snapshot) if s.fragment.id in ids]
+    rows = sum(source.fragment.num_rows for source in sources)
+    left = [
+        f"{len(covered.fragment_ids)} fragments are left alone, because index {covered.index!r} "
+        "covers them"
+        for covered in plan.left_to_indices
+    ]
+    if not sources:
+        note = "there is nothing to compact, so no version is made"
+        return explain_metadata(snapshot, "compact_files", [], [note, *left])
+    size = sum(file.size_bytes for source in sources for file in source.fragment.files)
+    return explanation(
+        snapshot,
+        "compact_files",
+        choose_engine(rows),
+        reads=Reads(
+            columns=tuple(snapshot.manifest.schema.names),
+            rows=rows,
+            fragments=len(sources),
+            all_fragments=len(snapshot.manifest.fragments),
+            bytes=size,
+        ),
+        writes=Writes(
+            what=f"the same rows in new files, by {len(plan.tasks)} tasks", rows=rows, bytes=size
+        ),
+        commits=["ReserveFragments", "Rewrite"],
+        notes=["old files stay until cleanup_old_versions() removes them", *left],
+    )
+
+
+def explain_metadata(
+    snapshot: Snapshot, operation: str, commits: Iterable[str], notes: Iterable[str] = ()
+) -> Explanation:
+    """Explain what changes nothing but metadata."""
+    return explanation(snapshot, operation, METADATA_ONLY, commits=commits, notes=notes)

@@ -1,0 +1,1 @@
+"""Compaction, clones, inventories, validation."""

@@ -1,0 +1,211 @@
+"""What files a dataset has and needs, how large its columns are, and its removal as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.commit.refs import parse_reference, resolve
+from lancekit.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    InvalidArgumentError,
+    InvalidTypeError,
+)
+from lancekit.file.file_metadata import metadata_of
+from lancekit.format import names
+from lancekit.legible import shown, warn
+from lancekit.pipeline.engine.engine import choose_runner
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.versions.line import Line
+from lancekit.versions.listing import dataset_exists, list_versions
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = [
+    "ALL_FILES",
+    "TRACKED_FILES",
+    "DataStatistics",
+    "FieldStatistics",
+    "all_files",
+    "data_statistics",
+    "drop_dataset",
+    "tracked_files",
+]
+
+_PLACE = pa.field("base_uri", pa.dictionary(pa.int32(), pa.string()), nullable=False)
+_PATH = pa.field("path", pa.string(), nullable=False)
+ALL_FILES = pa.schema(
+    [
+        _PLACE,
+        _PATH,
+        pa.field("size_bytes", pa.int64(), nullable=False),
+        pa.field("last_modified", pa.timestamp("us", tz="UTC"), nullable=False),
+    ]
+)
+TRACKED_FILES = pa.schema(
+    [
+        pa.field("version", pa.int64(), nullable=False),
+        _PLACE,
+        _PATH,
+        pa.field("type", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldStatistics:
+    """A field by its id, and how many bytes its values have in data files."""
+
+    id: int
+    bytes_on_disk: int
+
+
+@dataclass(frozen=True, slots=True)
+class DataStatistics:
+    """The statistics of every field, nested ones after their parents."""
+
+    fields: list[FieldStatistics]
+
+
+# ---- files
+
+
+def all_files(line: Line) -> Iterator[pa.RecordBatch]:
+    """Yield what there is in a line's own folder."""
+    found = line.store.list_tree()
+    modified = [round(file.modified * 1e6) for file in found]
+    yield _batch(
+        ALL_FILES,
+        [
+            [line.uri] * len(found),
+            [file.name for file in found],
+            [file.size for file in found],
+            pa.array(modified, pa.int64()).cast(ALL_FILES.field("last_modified").type),
+        ],
+    )
+
+
+def tracked_files(
+    line: Line, min_version: int, progress: Callable[[int, int], object] | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield what each version of a line refers to, newest version first."""
+    if progress is not None and not callable(progress):
+        raise InvalidTypeError(f"progress is {shown(progress)}.", hint="Pass a function.")
+    versions = [v for v in reversed(list_versions(line).versions) if v >= min_version]
+    for done, version in enumerate(versions, 1):
+        found = list(_referred(load_snapshot(line, version)))
+        columns = [list(column) for column in zip(*found, strict=True)]
+        yield _batch(TRACKED_FILES, [[version] * len(found), *columns])
+        if progress is not None:
+            progress(done, len(versions))
+
+
+def _referred(snapshot: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield place, path and kind of each file of a version."""
+    manifest, own = snapshot.manifest, snapshot.line.uri
+    yield own, f"{names.VERSIONS}/{snapshot.manifest_name}", "manifest"
+    if manifest.transaction_file:
+        yield own, f"{names.TRANSACTIONS}/{manifest.transaction_file}", "transaction file"
+    for fragment in manifest.fragments:
+        for file in fragment.files:
+            location = snapshot.data_file(file)
+            yield location.store.uri, location.name, "data file"
+        deletion = snapshot.deletion_file(fragment)
+        if deletion is not None:
+            yield deletion.store.uri, deletion.name, "deletion file"
+    for index in snapshot.indices:
+        store, folder = snapshot.base_store(index.base_id), f"{names.INDICES}/{index.uuid}"
+        # old releases did not say which files a segment has
+        said = [f"{folder}/{file.path}" for file in index.files]
+        for name in said or [file.name for file in store.list_tree(folder)]:
+            yield store.uri, name, "index file"
+
+
+def _batch(schema: pa.Schema, columns: list[Any]) -> pa.RecordBatch:
+    arrays = [
+        pa.array(values, field.type.value_type).dictionary_encode().cast(field.type)
+        if pa.types.is_dictionary(field.type)
+        else pa.array(values, field.type)
+        for values, field in zip(columns, schema, strict=True)
+    ]
+    return pa.record_batch(arrays, schema=schema)
+
+
+# ---- bytes
+
+
+def data_statistics(snapshot: Snapshot) -> DataStatistics:
+    """Add up the pages of every field, by the metadata of all data files."""
+    runner = choose_runner(0)  # a few reads for each file
+    sizes = Counter[int]()
+    for found in runner.map(_field_sizes, list(fragment_sources(snapshot))):
+        sizes.update(found)
+    fields = snapshot.manifest.schema.walk()
+    return DataStatistics([FieldStatistics(field.id, sizes[field.id]) for field in fields])
+
+
+def _field_sizes(source: FragmentSource) -> dict[int, int]:
+    reader = FragmentReader(source)
+    sizes = Counter[int]()
+    for place, file in enumerate(source.fragment.files):
+        columns = metadata_of(reader.file(place)).columns
+        for field, column in zip(file.fields, file.column_indices, strict=False):
+            if 0 <= column < len(columns):
+                sizes[field] += columns[column].size_bytes
+    return dict(sizes)
+
+
+# ---- removal
+
+
+def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
+    """Remove a dataset's folder, whatever is in it; warns of what is left elsewhere.
+
+    Manifests go last: a removal that is interrupted can be done again.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is nothing.
+    InvalidArgumentError
+        What is there is no dataset, or is a branch.
+    """
+    store = line.store
+    if not dataset_exists(line) and not store.first_names("").names:
+        if ignore_not_found:
+            return
+        raise DatasetNotFoundError(f"There is nothing at {line.uri} to drop.", uri=line.uri)
+    try:
+        found = resolve(line, parse_reference(None, line))
+    except (DatasetNotFoundError, FormatError) as error:
+        raise InvalidArgumentError(
+            f"{line.uri} is not dropped: no version of a dataset can be read there.",
+            hint="Pass the dataset's own folder; what else is there has to be removed by hand.",
+            uri=line.uri,
+        ) from error
+    branch = found.line.branch
+    if branch is not None:
+        raise InvalidArgumentError(
+            f"{line.uri} is not dropped: it is the branch {branch!r} of a dataset.",
+            hint=f"Delete it from a handle on the dataset: ds.branches.delete({branch!r}).",
+            uri=line.uri,
+        )
+    listed = list(store.list_tree())
+    tops = {file.name.partition("/")[0] for file in listed if "/" in file.name}
+    for folder in sorted(tops - {names.VERSIONS}):
+        store.delete_tree(folder)
+    store.delete_tree("")
+    left = {
+        "what is behind its links": [file.name for file in listed if not file.regular],
+        "its files in base paths": [
+            b.path for b in found.manifest.base_paths if not b.is_dataset_root
+        ],
+    }
+    for what, places in left.items():
+        if places:
+            warn(f"{line.uri} is removed, but not {what}: {', '.join(sorted(places))}.")

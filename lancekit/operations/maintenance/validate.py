@@ -1,0 +1,104 @@
+"""Look whether a version is whole: its manifest, its files, and if asked every value in them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from lancekit.errors import CorruptFileError
+from lancekit.options import options
+from lancekit.pipeline.engine.engine import choose_runner
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.scan import ScanRequest, plan_columns, scan_fragment
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["validate_fragment", "validate_version"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Task:
+    """A fragment to look at.  Can be sent to a worker."""
+
+    source: FragmentSource
+    deep: bool
+
+
+def validate_version(snapshot: Snapshot, *, deep: bool) -> None:
+    """Raise if something is wrong with a version.
+
+    Parameters
+    ----------
+    deep
+        Decode every value, and compare the checksums of files that have them; else only the
+        manifest, and the frame of each file.
+
+    Raises
+    ------
+    CorruptFileError
+        Names the file, and the column and page where there is one.
+    """
+    manifest = snapshot.manifest
+    times = Counter(fragment.id for fragment in manifest.fragments)
+    if repeated := [id_ for id_, count in times.items() if count > 1]:
+        raise CorruptFileError(
+            f"Version {snapshot.version} lists fragment {repeated[0]} more than once.",
+            version=snapshot.version,
+            fragment=repeated[0],
+        )
+    tasks = [_Task(source=source, deep=deep) for source in fragment_sources(snapshot)]
+    choose_runner(manifest.num_rows if deep else 0).map(_validate, tasks)
+
+
+def validate_fragment(source: FragmentSource, *, deep: bool) -> None:
+    """Raise ``CorruptFileError`` if something is wrong with a fragment's files."""
+    _validate(_Task(source=source, deep=deep))
+
+
+def _validate(task: _Task) -> None:
+    with options(verify_checksums=True):
+        reader = FragmentReader(task.source)
+        _check_deletions(reader)
+        for place in range(len(task.source.files)):
+            _check_file(reader, place)
+        if task.deep:
+            for place in range(len(task.source.files)):
+                reader.file(place).check_blobs()
+            request = ScanRequest(outputs=plan_columns(task.source.schema, None))
+            for _ in scan_fragment(task.source, request):
+                pass
+
+
+def _check_deletions(reader: FragmentReader) -> None:
+    fragment = reader.source.fragment
+    if len(reader.deleted) != fragment.num_deletions:
+        raise CorruptFileError(
+            f"{reader.source.deletion} marks {len(reader.deleted)} rows, but "
+            f"{reader.source.where} says {fragment.num_deletions}.",
+            fragment=fragment.id,
+        )
+
+
+def _check_file(reader: FragmentReader, place: int) -> None:
+    location, file = reader.source.files[place], reader.source.fragment.files[place]
+    opened = reader.file(place)  # its frame, schema and number of rows are checked
+    _, size = location.store.tail(location.name, 1)
+    if location.size is not None and size != location.size:
+        raise CorruptFileError(
+            f"{location} has {size} bytes, but {reader.source.where} says {location.size}.",
+            file=str(location),
+        )
+    if opened.version != file.version:
+        raise CorruptFileError(
+            f"{location} is of format {opened.version}, but {reader.source.where} says "
+            f"{file.version}.",
+            file=str(location),
+        )
+    columns = opened.num_columns
+    outside = [index for index in file.column_indices if not 0 <= index < columns]
+    if outside or len(file.column_indices) != len(file.fields):
+        raise CorruptFileError(
+            f"{location} has {columns} columns, and {reader.source.where} lists "
+            f"{len(file.fields)} fields in columns {list(file.column_indices)}.",
+            file=str(location),
+        )

@@ -1,0 +1,1 @@
+"""Merge-insert, done or previewed."""

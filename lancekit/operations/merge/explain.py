@@ -1,0 +1,151 @@
+"""Explanations of merge-inserts: where keys are matched, what is read and what is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.paths import top_of
+from lancekit.legible import shown
+from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
+from lancekit.operations.explain.stored_bytes import stored_bytes
+from lancekit.operations.merge.merge_insert import check_merge, plan_merge
+from lancekit.pipeline.engine.engine import Choice
+from lancekit.pipeline.merge.plan import MergeClauses, writes_rows
+from lancekit.pipeline.merge.rewrite_columns import condition_columns, rewritten_columns
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.source import Source
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["explain_merge", "explain_unknown_merge", "explained", "in_words", "match_merge"]
+
+
+def explain_merge(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses, choice: Choice
+) -> Explanation:
+    """Explain the merge of a source, whose keys are looked at."""
+    match = match_merge(snapshot, source, clauses)
+    rows = match.source_rows if writes_rows(clauses) else 0
+    return explained(snapshot, source.schema, clauses, choice, match, rows=rows)
+
+
+def explain_unknown_merge(
+    snapshot: Snapshot, clauses: MergeClauses, schema: pa.Schema | None, choice: Choice
+) -> Explanation:
+    """Explain the merge of a source of which no more than its schema is known."""
+    if schema is None and clauses.rewrite_columns:
+        raise InvalidArgumentError(
+            "Which columns are written anew depends on those of the source.",
+            hint="Pass the rows, or schema= with their columns.",
+        )
+    known = snapshot.manifest.schema.to_arrow() if schema is None else schema
+    if not isinstance(known, pa.Schema):
+        raise InvalidTypeError(f"schema is {shown(schema)}.", hint="Pass a pyarrow Schema.")
+    check_merge(snapshot.manifest.schema, known, clauses)
+    return explained(snapshot, known, clauses, choice)
+
+
+def match_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MatchPlan:
+    """Check a merge; return how its keys would be found."""
+    casts = plan_merge(snapshot, source, clauses)
+    return source.match(casts, clauses, snapshot.manifest.num_rows)
+
+
+def in_words(clauses: MergeClauses) -> tuple[str, ...]:
+    """Return what a merge does with each kind of row."""
+    condition = f", where {clauses.condition}" if clauses.condition else ""
+    selected = f", where {clauses.delete_by_source}" if clauses.delete_by_source else ""
+    matched = {
+        "keep": "",
+        "update": f"matched rows are updated{condition}",
+        "delete": "matched rows are deleted",
+        "fail": "a matched row is an error",
+    }
+    told = [
+        matched[clauses.matched],
+        "new rows are inserted" if clauses.insert else "",
+        ""
+        if clauses.delete_by_source is None
+        else f"rows that the source lacks are deleted{selected}",
+        f"of several source rows of one key the {clauses.dedupe} is kept" if clauses.dedupe else "",
+        f"of several source rows of one key that with the largest {clauses.dedupe_by} is kept"
+        if clauses.dedupe_by
+        else "",
+    ]
+    return tuple(filter(None, told))
+
+
+def explained(
+    snapshot: Snapshot,
+    source: pa.Schema,
+    clauses: MergeClauses,
+    choice: Choice,
+    match: MatchPlan | None = None,
+    *,
+    rows: int | None = None,
+    touched: Sequence[FragmentSource] | None = None,
+) -> Explanation:
+    """Return what is to be said of a merge.
+
+    Parameters
+    ----------
+    source
+        The source's columns.
+    match
+        How its keys are found, if that is known.
+    rows
+        How many new rows there are, or are at most.
+    touched
+        The fragments of which rows change, if the merge was worked out.
+    """
+    schema = snapshot.manifest.schema
+    keys = [name if name in schema else top_of(name) for name in clauses.on]
+    lent = [] if clauses.matched != "update" else condition_columns(clauses.condition, schema.names)
+    if clauses.rewrite_columns:
+        columns = rewritten_columns([n for n in source.names if n in schema], clauses.on)
+        lent += columns
+        whole = fragment_sources(snapshot) if touched is None else touched
+        writes = Writes(
+            what=f"files with {', '.join(columns)} for all rows of each fragment that has a match; "
+            "the rows stay where they are",
+            rows=sum(s.fragment.num_rows for s in whole),
+            bytes=stored_bytes(whole, schema, columns),
+            exact=touched is not None,
+        )
+    else:
+        if clauses.matched == "update":
+            lent += [name for name in schema.names if name not in source.names]
+        writes = Writes(
+            what="new rows in new files, and deletion files for those that go"
+            if writes_rows(clauses)
+            else "deletion files for rows that go; no data file",
+            rows=rows,
+            bytes=None if rows is None else _size_of(snapshot, rows),
+            exact=touched is not None,
+        )
+    others = [name for name in dict.fromkeys(lent) if name not in keys]
+    return explanation(
+        snapshot,
+        "merge_insert",
+        Choice(choice.engine, f"{choice.why}; {match.why}" if match else choice.why),
+        reads=reads(snapshot, keys),
+        writes=writes,
+        commits=["Update"],
+        notes=[
+            *in_words(clauses),
+            f"where rows match, also read: {', '.join(others)}" if others else "",
+            "" if match else "how keys are matched is chosen when the number of rows is known",
+        ],
+    )
+
+
+def _size_of(snapshot: Snapshot, rows: int) -> int | None:
+    """Estimate the bytes of new rows by those of the rows that are there."""
+    manifest = snapshot.manifest
+    if not manifest.num_rows:
+        return None
+    stored = sum(file.size_bytes for f in manifest.fragments for file in f.files)
+    return round(stored * rows / manifest.num_rows)

@@ -1,0 +1,344 @@
+"""Merge-insert: update matched rows, insert new ones, delete what the source lacks."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
+from lancekit.format.paths import find_field, top_of
+from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.format.transaction import Transaction, Update
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.results import MergeResult
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.common.staged_files import removed_unless_landed, write_task
+from lancekit.operations.common.write_targets import chosen_places
+from lancekit.operations.delete import apply_deletions
+from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_operation
+from lancekit.pipeline.casts.plan import CastPlan, plan_cast
+from lancekit.pipeline.merge.plan import MergeClauses, MergeWork
+from lancekit.pipeline.rows.write import WriteTask
+from lancekit.pipeline.source import Source
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = [
+    "check_clauses",
+    "check_merge",
+    "dry_merge",
+    "merge_insert",
+    "plan_merge",
+    "prepare_merge",
+]
+
+
+def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
+    """Return the clauses with the key columns checked.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no key columns, or the merge would change nothing.
+    ColumnNotFoundError
+        A key column is not in the schema.
+    """
+    key = tuple(f.name for f in schema.primary_key)
+    on = clauses.on or key
+    if not on:
+        raise InvalidArgumentError(
+            "A merge-insert needs key columns, and the dataset has no primary key.",
+            hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
+        )
+    for name in on:
+        check_key_type(find_field(schema, name)[-1])
+    _check_dedupe(schema, clauses)
+    nothing = clauses.matched == "keep" and not clauses.insert and clauses.delete_by_source is None
+    if nothing:
+        raise InvalidArgumentError(
+            "The merge-insert is not configured to change the data in any way.",
+            hint="Add when_matched_update_all(), when_not_matched_insert_all() or another clause.",
+        )
+    return replace(clauses, on=on)
+
+
+def _check_dedupe(schema: LanceSchema, clauses: MergeClauses) -> None:
+    if clauses.dedupe not in {None, "first", "last"}:
+        raise InvalidArgumentError(
+            f"dedupe is {clauses.dedupe!r}.",
+            hint="Choose 'first' or 'last', or name a column with dedupe_by.",
+            dedupe=clauses.dedupe,
+        )
+    if clauses.dedupe_by is None:
+        return
+    if clauses.dedupe is not None:
+        raise InvalidArgumentError(
+            "dedupe and dedupe_by both say which row of a key to keep.",
+            hint="Leave one of them out.",
+        )
+    field = schema.field(clauses.dedupe_by)
+    if field.children:
+        raise InvalidArgumentError(
+            f"Column {field.name!r} of type {field.to_arrow().type} has no largest value.",
+            hint="Use a column with plain values.",
+            column=field.name,
+        )
+
+
+def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> MergeClauses:
+    """Return the clauses with the columns of the primary key, if new keys may come into the table.
+
+    That is so whatever the merge is on: a row that matches nothing is new, and one that is matched
+    by other columns may get another key.
+    """
+    key = tuple(path for top in schema.fields for path in _key_paths(top))
+    paths = tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
+    updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
+    if not (clauses.insert or updates) or not {p[0] for p in paths} <= set(plan.target.names):
+        return clauses
+    return replace(clauses, guard=paths, guard_updates=updates)
+
+
+def _key_paths(
+    field: LanceField, above: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the paths of key columns in a field, each with its place in the key."""
+    path = (*above, field.name)
+    if field.key_position is not None:
+        yield path, field.key_position
+    for child in field.children:
+        yield from _key_paths(child, path)
+
+
+def merge_insert(
+    snapshot: Snapshot,
+    source: Source,
+    clauses: MergeClauses,
+    policy: RetryPolicy,
+    *,
+    properties: Mapping[str, str] | None = None,
+    mark: Mark | None = None,
+) -> tuple[Snapshot, MergeResult]:
+    """Merge rows into a version.
+
+    Parameters
+    ----------
+    snapshot
+        The version that the caller sees; others may have landed since.
+    source
+        The rows.
+    clauses
+        What to do, checked by `check_clauses`.
+    policy
+        How often to do it again when other writers land meanwhile.
+    properties
+        Those of the transaction.
+    mark
+        With one, the merge lands at most once.
+
+    Raises
+    ------
+    SchemaMismatchError
+        The rows do not fit the dataset.
+    DuplicateKeysError
+        A key occurs more than once in the source.
+    MatchedRowsError
+        A row matched, and matched rows are not allowed.
+    """
+    started = time.monotonic()
+    prepare = _prepare(snapshot, source, clauses)
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
+        task = _task(current, clauses)
+        work = prepare(current, task)
+        with removed_unless_landed(current.store, work.written, task.places):
+            operation = _operation(current, work, clauses)
+            pending = Pending(
+                operation=operation,
+                uuid=str(uuid.uuid4()),
+                # of columns that are written anew, any change of the fragment is in the way
+                affected_rows=None
+                if clauses.rewrite_columns
+                else {m.fragment_id: m.rows for m in work.marked},
+                doing="merge-insert",
+                properties=properties or {},
+                mark=mark,
+            )
+            return commit(current, pending), work, operation
+
+    (landed, work, operation), attempts = retried(snapshot, attempt, policy)
+    guard = operation.inserted_rows
+    return landed, MergeResult(
+        num_inserted_rows=work.inserted,
+        num_updated_rows=work.updated,
+        num_deleted_rows=work.deleted,
+        num_skipped_rows=work.skipped,
+        match=work.match,
+        on=clauses.on,
+        version=landed.version,
+        read_version=snapshot.version,
+        branch=landed.branch,
+        line=landed.line,
+        attempts=attempts,
+        duration=time.monotonic() - started,
+        engine=source.engine,
+        key_guard=None if guard is None else "exact" if isinstance(guard, ExactKeySet) else "bloom",
+        fragments_added=len(operation.new_fragments),
+        fragments_changed=len(operation.updated_fragments),
+        fragments_removed=len(operation.removed_fragment_ids),
+        bytes_written=sum(file.size_bytes for f in work.written for file in f.files),
+    )
+
+
+def _plan(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+    """Plan the casts to the columns that the source has; it may lack others than the key."""
+    present = [f for f in target if f.name in source.names]
+    for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
+        if name not in source.names and top_of(name) not in source.names:
+            raise column_not_found(name, source.names)
+    if clauses.insert:
+        lacking = [f.name for f in target if f.name not in source.names and not f.nullable]
+        if lacking:
+            raise SchemaMismatchError(
+                f"The source lacks {', '.join(map(repr, lacking))}, which cannot be null, so its "
+                "new rows cannot be inserted.",
+                hint="Add the columns, or leave when_not_matched_insert_all() out.",
+                missing=lacking,
+            )
+    return plan_cast(source, pa.schema(present))
+
+
+def prepare_merge(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses
+) -> tuple[Transaction, dict[str, int]]:
+    """Work out a merge without committing it; return its transaction, and counts of rows.
+
+    The transaction keeps the filter of the inserted keys, so that it stays guarded against other
+    merges that land before it is committed.  Its files stay, whether it is committed or not.
+    """
+    work = _prepare(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
+    operation = _operation(snapshot, work, clauses)
+    transaction = Transaction(read_version=snapshot.version, operation=operation)
+    return transaction, {
+        "num_inserted_rows": work.inserted,
+        "num_updated_rows": work.updated,
+        "num_deleted_rows": work.deleted,
+    }
+
+
+def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MergeWork:
+    """Work out what a merge would do, and write nothing.
+
+    The result has the numbers of rows, the rows that would go (`marked`), a few of those that
+    would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
+    `merge_insert` can follow with the same rows.
+
+    Raises
+    ------
+    SchemaMismatchError, DuplicateKeysError, MatchedRowsError
+        As in `merge_insert`.
+    """
+    return _prepare(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
+
+
+def check_merge(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+    """Check a merge as far as columns tell, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The columns do not fit the dataset, or the clauses.
+    """
+    plan = _plan(schema.to_arrow(), source, clauses)
+    if clauses.rewrite_columns:
+        check_rewrite(schema, clauses, plan.target.names)
+    # conditions are checked here, since there may be no row that they are asked of
+    if clauses.condition is not None:
+        sides = {"source": pa.struct(plan.target), "target": pa.struct(schema.to_arrow())}
+        Predicate.parse(clauses.condition, pa.schema(sides))
+    if clauses.delete_by_source:
+        Predicate.parse(clauses.delete_by_source, blob_view(schema).to_arrow())
+    return plan
+
+
+def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
+    """Check a merge against a version, and return the casts of its source.
+
+    Raises
+    ------
+    SchemaMismatchError, InvalidArgumentError
+        The rows do not fit the dataset, or the clauses.
+    DuplicateKeysError
+        A key occurs more than once in the source.
+    """
+    schema = snapshot.manifest.schema
+    plan = check_merge(schema, source.schema, clauses)
+    source.check_keys(plan, clauses)
+    guard = _guarded(schema, clauses, plan).guard
+    key = tuple(path[0] for path in guard if len(path) == 1)
+    if guard and len(key) == len(guard) and not set(clauses.on) <= set(key):
+        # else two rows of the source, which differ in what they are merged on, have one key
+        source.check_keys(plan, clauses, key)
+    return plan
+
+
+def _prepare(
+    snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
+) -> Callable[[Snapshot, WriteTask], MergeWork]:
+    """Check a merge against a version; return what works it out, on this version or a newer."""
+    schema = snapshot.manifest.schema
+    plan = plan_merge(snapshot, source, clauses)
+
+    def work(current: Snapshot, task: WriteTask) -> MergeWork:
+        check_writable(current)
+        newest = current.manifest.schema
+        # over a rename or a cast that landed meanwhile, the rows may not fit any more
+        casts = plan if newest == schema else _plan(newest.to_arrow(), source.schema, clauses)
+        guarded = _guarded(newest, clauses, casts)
+        return source.merge(casts, fragment_sources(current), guarded, task, dry=dry)
+
+    return work
+
+
+def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
+    files = clauses.files
+    places = chosen_places(
+        current.line,
+        current.manifest.base_paths,
+        files.bases,
+        every=files.every,
+        primary=files.primary,
+    )
+    return replace(write_task(current, files.storage_version), places=places)
+
+
+def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
+    schema = current.manifest.schema
+    if clauses.rewrite_columns:
+        return rewrite_operation(current, work, _key_filter(schema, work))
+    updated, removed = apply_deletions(current, work.marked)
+    return Update(
+        removed_fragment_ids=removed,
+        updated_fragments=updated,
+        new_fragments=work.new_fragments,
+        fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+        inserted_rows=_key_filter(schema, work),
+    )
+
+
+def _key_filter(schema: LanceSchema, work: MergeWork) -> KeyFilter | None:
+    if work.inserted_hashes is None:
+        return None
+    fields = schema.primary_key
+    types = [f.to_arrow().type for f in fields]
+    return choose_filter([f.id for f in fields], types, work.inserted_hashes)

@@ -1,0 +1,151 @@
+"""Casts of values that are not nested, and what tells that a value would change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+__all__ = [
+    "BLOB_STRUCT",
+    "LossError",
+    "bytes_to_blobs",
+    "cast_blobs",
+    "exact",
+    "first",
+    "float_to_integer",
+    "integer_to_decimal",
+    "is_blob_struct",
+    "plain_cast",
+    "to_fixed_binary",
+    "to_midnight",
+]
+
+
+class LossError(Exception):
+    """A value that a cast would change: where it is in the array, what it is, why not."""
+
+    def __init__(self, index: int, value: Any, reason: str) -> None:
+        super().__init__(index, value, reason)
+        self.index = index
+        self.value = value
+        self.reason = reason
+
+
+def first(condition: Any) -> int | None:
+    """Return the position of the first true value; null counts as false."""
+    position = pc.index(pc.fill_null(condition, False), True).as_py()
+    return position if position >= 0 else None
+
+
+def plain_cast(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast as Arrow does, which refuses what it cannot."""
+    try:
+        return values.cast(target)
+    except pa.ArrowInvalid as error:
+        raise LossError(0, None, str(error).splitlines()[0]) from error
+
+
+def exact(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast and cast back: every value has to come back as it was."""
+    try:
+        result = values.cast(target)
+        if not pt.is_floating(target) or _widens(values.type, target):
+            return result
+    except pa.ArrowInvalid as error:
+        at = _first_that_fails(values, target)
+        raise LossError(at, values[at].as_py(), f"does not fit {target} exactly") from error
+    back = result.cast(values.type, safe=False)
+    changed = pc.not_equal(back, values)
+    if pt.is_floating(values.type):
+        changed = pc.and_not(changed, pc.and_(pc.is_nan(back), pc.is_nan(values)))
+    index = first(changed)
+    if index is not None:
+        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
+    return result
+
+
+def _widens(source: pa.DataType, target: pa.DataType) -> bool:
+    return bool(pt.is_floating(source) and source.bit_width <= target.bit_width)
+
+
+def _first_that_fails(values: pa.Array, target: pa.DataType) -> int:
+    """Find the first value that a checked cast refuses, by halving."""
+    low, high = 0, len(values)
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            values.slice(low, middle - low).cast(target)
+        except pa.ArrowInvalid:
+            high = middle
+        else:
+            low = middle
+    return low
+
+
+def integer_to_decimal(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast integers to decimals that hold them."""
+    # Arrow refuses a narrow decimal by the integer's type alone, whatever the values are.
+    return exact(values.cast(pa.decimal128(20)), target)
+
+
+def float_to_integer(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast floats that are whole numbers."""
+    index = first(pc.invert(pc.is_finite(values)))
+    if index is not None:
+        raise LossError(index, values[index].as_py(), f"does not fit {target} exactly")
+    return exact(values, target)
+
+
+def to_midnight(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast times of midnight to dates."""
+    days = values.cast(pa.date32(), safe=False)
+    index = first(pc.not_equal(days.cast(values.type, safe=False), values))
+    if index is not None:
+        raise LossError(index, values[index].as_py(), "is not at midnight")
+    return days.cast(target)
+
+
+def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast bytes that have the length asked for."""
+    plain = values.cast(pa.large_binary())
+    index = first(pc.not_equal(pc.binary_length(plain), target.byte_width))
+    if index is not None:
+        raise LossError(index, values[index].as_py(), f"is not of {target.byte_width} bytes")
+    return plain.cast(target)
+
+
+# ---- blobs
+
+#: what a blob is written as: its bytes, or the URI of a file and the range that is meant
+BLOB_STRUCT = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
+_BLOB_RANGE = [pa.field("position", pa.uint64()), pa.field("size", pa.uint64())]
+
+
+def is_blob_struct(kind: Any) -> bool:
+    """Return whether a type is what blobs are written as."""
+    return bool(kind in (BLOB_STRUCT, pa.struct([*BLOB_STRUCT, *_BLOB_RANGE])))
+
+
+def bytes_to_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Make blobs of bytes."""
+    parts = {"data": plain_cast(values, pa.large_binary())}
+    return _blob_parts(parts, values, target)
+
+
+def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Give blobs the parts that the target has."""
+    parts = {field.name: pc.struct_field(values, [field.name]) for field in values.type}
+    for field in _BLOB_RANGE:
+        index = first(parts[field.name].is_valid()) if field.name in parts else None
+        if index is not None and target.get_field_index(field.name) < 0:
+            raise LossError(index, values[index].as_py(), "is a part of a file, not all of it")
+    return _blob_parts(parts, values, target)
+
+
+def _blob_parts(parts: dict[str, pa.Array], values: pa.Array, target: pa.DataType) -> pa.Array:
+    children = [parts.get(f.name, pa.nulls(len(values), f.type)) for f in target]
+    mask = values.is_null() if values.null_count else None
+    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)

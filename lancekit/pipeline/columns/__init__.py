@@ -1,0 +1,1 @@
+"""Columns made for the rows of fragments."""

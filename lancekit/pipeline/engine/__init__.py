@@ -1,0 +1,1 @@
+"""Where work runs, and what rows come in."""

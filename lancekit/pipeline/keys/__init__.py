@@ -1,0 +1,1 @@
+"""Keys of rows: hashed, sorted, looked up."""

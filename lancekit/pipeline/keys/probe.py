@@ -1,0 +1,187 @@
+"""Matching keys: which rows of a fragment have a key of the source, and which source row it is.
+
+Keys are compared column by column.  Each column's source values become a dictionary in which the
+target's are looked up; the pairs of codes that are left are looked up among the source's own.  So
+equality is Arrow's: a null equals nothing, and columns after the first are read only for the rows
+that are still candidates.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.format.deletions import to_offsets
+from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = ["KeyTable", "Matches", "ProbeTask", "key_values", "probe_fragment", "show_keys"]
+
+_NO_KEY = -1
+
+
+@dataclass(frozen=True)
+class KeyTable:
+    """The keys of a source, ready to be looked up.  Can be sent to a worker.
+
+    `columns` are the key columns, of equal length and of the dataset's own types.
+    """
+
+    names: tuple[str, ...]
+    columns: tuple[pa.Array, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyTable, (self.names, self.columns)  # the tables are made anew, sooner than sent
+
+    @cached_property
+    def _levels(self) -> tuple[tuple[_Level, ...], Indices]:
+        """One level per key column, and the code of each source row's whole key."""
+        levels: list[_Level] = []
+        codes = np.empty(0, np.int64)
+        for given in self.columns:
+            encoded = _comparable(given).dictionary_encode()
+            own, values = _codes(encoded), Lookup(encoded.dictionary)
+            if not levels:
+                levels.append(_Level(values))
+                codes = own
+                continue
+            missing = (codes == _NO_KEY) | (own == _NO_KEY)
+            # small numbers again, so that any number of columns fits into 64 bits
+            pairs = pa.array(codes * len(values) + own, mask=missing).dictionary_encode()
+            levels.append(_Level(values, Lookup(pairs.dictionary)))
+            codes = _codes(pairs)
+        return tuple(levels), codes
+
+    @property
+    def codes(self) -> Indices:
+        """One number per source row that stands for its key; -1 if a part of it is null."""
+        return self._levels[1]
+
+    def find(
+        self, place: int, values: pa.Array | pa.ChunkedArray, before: Indices | None = None
+    ) -> Found:
+        """Return the places of values that go on a known key, ascending, and the codes so far.
+
+        ``before`` are the codes of the parts before, for each value, none of them missing.
+        """
+        return self._levels[0][place].find(_comparable(values), before)
+
+    def extend(self, codes: Indices, place: int, values: pa.Array | pa.ChunkedArray) -> Indices:
+        """Return the codes of key parts up to ``place``, from those of the parts before it."""
+        known = np.flatnonzero(codes != _NO_KEY)
+        if len(known) < len(codes):
+            values = values.take(pa.array(known))
+        places, found = self.find(place, values, codes[known])
+        out = np.full(len(codes), _NO_KEY)
+        out[known[places]] = found
+        return out
+
+    @cached_property
+    def first_rows(self) -> Indices:
+        """The first source row of each code."""
+        valid = np.flatnonzero(self.codes != _NO_KEY)[::-1]
+        codes = self.codes[valid]
+        first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
+        first[codes] = valid  # of several rows, the one that is written last
+        return first
+
+    def repeated(self) -> Indices:
+        """Return the source rows whose key, without a null, occurs more than once."""
+        valid = np.flatnonzero(self.codes != _NO_KEY)
+        if len(valid) == len(self.first_rows):
+            return np.empty(0, np.int64)
+        counts = np.bincount(self.codes[valid])
+        return valid[counts[self.codes[valid]] > 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A key column's distinct values, and which of them follow which parts before."""
+
+    values: Lookup
+    pairs: Lookup | None = None
+
+    def find(self, values: pa.Array | pa.ChunkedArray, before: Indices | None) -> Found:
+        places, codes = self.values.find(values)
+        if self.pairs is None or before is None:
+            return places, codes
+        followed, codes = self.pairs.find(pa.array(before[places] * len(self.values) + codes))
+        return places[followed], codes
+
+
+def _comparable(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Widen half floats and take dictionaries apart, which Arrow cannot look up."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        return _comparable(values.cast(kind.value_type))
+    return values.cast(pa.float32()) if pa.types.is_float16(kind) else values
+
+
+def _codes(encoded: pa.DictionaryArray) -> Indices:
+    codes = encoded.indices.fill_null(_NO_KEY).to_numpy(zero_copy_only=False)
+    return np.asarray(codes, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeTask:
+    """A fragment and the keys to look for in it."""
+
+    source: FragmentSource
+    keys: KeyTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matches:
+    """The rows of a fragment that have a key of the source, ascending, and their source rows."""
+
+    fragment_id: int
+    offsets: Indices
+    source_rows: Indices
+
+
+def probe_fragment(task: ProbeTask) -> Matches:
+    """Find the live rows of a fragment whose key is in the source."""
+    reader, keys = FragmentReader(task.source), task.keys
+    first, *others = keys.names
+    everything = reader.read([first], range(reader.physical_rows))
+    rows, codes = keys.find(0, everything.column(0))
+    if reader.deleted:
+        # they are read along: to leave few rows out costs more than to look them up
+        live = np.ones(reader.physical_rows, bool)
+        live[to_offsets(reader.deleted)] = False
+        rows, codes = rows[live[rows]], codes[live[rows]]
+    for place, name in enumerate(others, start=1):
+        found, codes = keys.find(place, reader.read([name], rows).column(0), codes)
+        rows = rows[found]
+    return Matches(
+        fragment_id=task.source.fragment.id, offsets=rows, source_rows=keys.first_rows[codes]
+    )
+
+
+#: keys that an error message names
+_SHOWN_KEYS = 10
+
+
+def key_values(table: pa.Table, on: tuple[str, ...], rows: Indices) -> list[tuple[object, ...]]:
+    """Return the distinct keys of the first few rows, for a message."""
+    sample = table.select(list(on)).take(pa.array(rows[: 2 * _SHOWN_KEYS])).to_pylist()
+    keys = [tuple(map(_one_nan, row.values())) for row in sample]
+    return list(dict.fromkeys(keys))[:_SHOWN_KEYS]
+
+
+def _one_nan(value: object) -> object:
+    """Return the same object for each not-a-number, which is one key and equals only itself."""
+    return math.nan if isinstance(value, float) and math.isnan(value) else value
+
+
+def show_keys(on: tuple[str, ...], keys: list[tuple[object, ...]]) -> str:
+    """Write keys out, for a message."""
+    return "; ".join(
+        ", ".join(f"{name} = {value}" for name, value in zip(on, key, strict=True)) for key in keys
+    )

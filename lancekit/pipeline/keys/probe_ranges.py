@@ -1,0 +1,101 @@
+"""Looking up keys in parts of several fragments at once.
+
+To look up values in many keys, Arrow first puts the keys into a hash table, each time anew.  So it
+pays to read the keys of small fragments together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.pipeline.keys.hashed import HashedKeys
+from lancekit.pipeline.keys.probe import KeyTable, Matches
+from lancekit.pipeline.keys.sorted import SortedKeys
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = ["Keys", "probe_ranges"]
+
+Indices = npt.NDArray[np.int64]
+Range = tuple[FragmentSource, int, int]
+Keys: TypeAlias = KeyTable | SortedKeys | HashedKeys
+
+#: target rows whose keys are looked up at a time
+_ROWS = 4 << 20
+
+
+def probe_ranges(ranges: Sequence[Range], keys: Keys) -> list[Matches]:
+    """Find the live rows in ranges of fragments whose key is in the source, in order."""
+    found: list[Matches] = []
+    for group in _groups(ranges):
+        found += _probe(group, keys)
+    return found
+
+
+def _groups(ranges: Iterable[Range]) -> Iterator[list[Range]]:
+    """Cut ranges into groups of at most `_ROWS` rows."""
+    group: list[Range] = []
+    left = _ROWS
+    for source, start, stop in ranges:
+        at = start
+        while at < stop:
+            until = min(stop, at + left)
+            group.append((source, at, until))
+            left -= until - at
+            at = until
+            if not left:
+                yield group
+                group, left = [], _ROWS
+    if group:
+        yield group
+
+
+def _probe(group: Sequence[Range], keys: Keys) -> Iterator[Matches]:
+    readers = [FragmentReader(source) for source, _, _ in group]
+    rows = [
+        reader.live_between(start, stop)
+        for reader, (_, start, stop) in zip(readers, group, strict=True)
+    ]
+    offsets = np.concatenate([_offsets(part) for part in rows])
+    owners = np.repeat(np.arange(len(group)), [len(part) for part in rows])
+    if isinstance(keys, HashedKeys):
+        places, codes = keys.find_rows([_together(readers, name, rows) for name in keys.names])
+        offsets, owners = offsets[places], owners[places]
+    else:
+        first, *others = keys.names
+        places, codes = keys.find(0, _together(readers, first, rows))
+        offsets, owners = offsets[places], owners[places]
+        for place, name in enumerate(others, start=1):
+            parts = _by_owner(offsets, owners, len(group))
+            places, codes = keys.find(place, _together(readers, name, parts), codes)
+            offsets, owners = offsets[places], owners[places]
+    found = zip(
+        group,
+        _by_owner(offsets, owners, len(group)),
+        _by_owner(keys.first_rows[codes].astype(np.int64), owners, len(group)),
+        strict=True,
+    )
+    for (source, _, _), at, source_rows in found:
+        if len(at):
+            id_ = source.fragment.id
+            yield Matches(fragment_id=id_, offsets=at, source_rows=source_rows)
+
+
+def _together(
+    readers: Sequence[FragmentReader], name: str, rows: Sequence[Indices | range]
+) -> pa.ChunkedArray:
+    columns = [reader.read([name], at).column(0) for reader, at in zip(readers, rows, strict=True)]
+    return pa.chunked_array([c for column in columns for c in column.chunks], columns[0].type)
+
+
+def _by_owner(values: Indices, owners: Indices, count: int) -> list[Indices]:
+    return np.split(values, np.searchsorted(owners, np.arange(1, count)))
+
+
+def _offsets(rows: Indices | range) -> Indices:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows

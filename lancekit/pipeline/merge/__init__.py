@@ -1,0 +1,1 @@
+"""Merge-insert on Arrow batches."""

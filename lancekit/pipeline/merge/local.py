@@ -1,0 +1,224 @@
+"""A merge-insert in this process: the source's keys are held, its rows come piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.format import row_address
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
+from lancekit.pipeline.keys.probe import Matches, ProbeTask, key_values, probe_fragment
+from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
+from lancekit.pipeline.merge.plan import (
+    EXAMPLES,
+    MergeClauses,
+    MergeWork,
+    condition_holds,
+    guard_hashes,
+    mark_fragments,
+    matched_rows,
+    with_row_ids,
+)
+from lancekit.pipeline.merge.rewrite_columns import condition_columns
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = ["merge_locally"]
+
+Indices = npt.NDArray[np.int64]
+
+#: decoded bytes of new rows that are put together at a time
+_STEP_BYTES = 64 << 20
+_LEAST_ROWS = 1024
+
+
+def merge_locally(
+    source: pa.Table,
+    keys: SourceKeys,
+    target: Sequence[FragmentSource],
+    clauses: MergeClauses,
+    task: WriteTask,
+    map_tasks: Callable[..., list[Any]],
+    match: MatchPlan,
+    *,
+    dry: bool = False,
+) -> MergeWork:
+    """Work out a merge.
+
+    Parameters
+    ----------
+    source
+        The source's rows, in the dataset's types; columns of the dataset may be missing.
+    keys
+        Their keys.
+    target
+        The target's fragments.
+    clauses
+        What to do.
+    task
+        Where new rows go.
+    map_tasks
+        A runner's ``map``.
+    match
+        How the keys are found, for the result.
+    dry
+        Whether to write nothing.
+    """
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+    touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
+    if clauses.matched == "fail" and touched:
+        rows = np.concatenate([m.source_rows for m in touched])
+        named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
+        raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
+    new = _NewRows(source, {s.fragment.id: s for s in target}, clauses, task)
+    # a condition decides which matched rows change; the others are still matched
+    changed = [new.where_condition(m) for m in touched]
+    unmatched = keys.unmatched([m.source_rows for m in touched])
+    inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
+    updates = changed if clauses.matched == "update" else []
+    gone = changed if clauses.matched in {"update", "delete"} else []
+    marked, left_out, deleted = mark_fragments(
+        target, _offsets(touched), _offsets(gone), clauses, map_tasks
+    )
+    changed_rows = sum(len(m.offsets) for m in gone)
+    hashes = new.guard(updates, inserted) if clauses.guard else None
+    return MergeWork(
+        marked=marked,
+        new_fragments=() if dry else new.write(updates, inserted, target),
+        inserted=len(inserted),
+        updated=changed_rows if clauses.matched == "update" else 0,
+        deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
+        skipped=keys.skipped,
+        inserted_hashes=hashes,
+        match=match,
+        examples=new.examples(updates, inserted) if dry else None,
+        matched=sum(len(m.offsets) for m in touched),
+        alone=int(unmatched.sum()),
+        left_out=deleted,
+    )
+
+
+def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:
+    return {m.fragment_id: to_bitmap(m.offsets) for m in matches}
+
+
+@dataclass(frozen=True)
+class _NewRows:
+    """What rows of the source and rows of the target give together."""
+
+    source: pa.Table
+    by_id: Mapping[int, FragmentSource]
+    clauses: MergeClauses
+    task: WriteTask
+
+    @property
+    def step(self) -> int:
+        """How many rows are put together at a time."""
+        width = self.source.nbytes // max(self.source.num_rows, 1)
+        return int(max(_STEP_BYTES // max(width, 8), _LEAST_ROWS))
+
+    def where_condition(self, match: Matches) -> Matches:
+        """Return those of a fragment's matches for which the condition holds."""
+        if self.clauses.condition is None or self.clauses.matched != "update":
+            return match
+        target, condition = self.by_id[match.fragment_id], self.clauses.condition
+        old_names = condition_columns(condition, target.schema.names)
+        reader, chosen = FragmentReader(target), [np.empty(0, np.int64)]
+        for start in range(0, len(match.offsets), self.step):
+            part = slice(start, start + self.step)
+            old = reader.read(old_names, match.offsets[part]) if old_names else None
+            new = self.source.take(pa.array(match.source_rows[part]))
+            chosen.append(condition_holds(condition, new, old) + start)
+        return _part(match, np.concatenate(chosen))
+
+    def write(
+        self, updates: Sequence[Matches], inserted: Indices, target: Sequence[FragmentSource]
+    ) -> tuple[Fragment, ...]:
+        """Write the new rows: updated ones in the target's order, then those that are inserted."""
+        fragments = write_fragments(self._batches(updates, inserted), self.task)
+        if updates and target[0].stable_row_ids:
+            moved = [FragmentReader(self.by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
+            fragments = with_row_ids(fragments, np.concatenate(moved))
+        return tuple(fragments)
+
+    def guard(self, updates: Sequence[Matches], inserted: Indices) -> npt.NDArray[np.uint64]:
+        """Return the hashes of the primary keys that may be new."""
+        keys = self.source.select(list(dict.fromkeys(top for top, *_ in self.clauses.guard)))
+        keyed = [m.source_rows for m in updates] if self.clauses.guard_updates else []
+        rows = np.concatenate([*keyed, inserted])
+        return guard_hashes(keys.take(pa.array(rows)), self.clauses)
+
+    def examples(self, updates: Sequence[Matches], inserted: Indices) -> pa.Table:
+        """Return the first few new rows, with the addresses of those that they replace."""
+        group = next(_groups(updates, EXAMPLES), [])
+        rows = [self._updated(group)] if group else []
+        rows.append(self._inserted(inserted[:EXAMPLES]))
+        old = [row_address.addresses(m.fragment_id, m.offsets) for m in group]
+        addresses = pa.array(np.concatenate([np.empty(0, np.int64), *old]).astype(np.uint64))
+        blank = pa.nulls(rows[-1].num_rows, pa.uint64())
+        return pa.concat_tables(rows).append_column(
+            "_rowaddr", pa.chunked_array([addresses, blank])
+        )
+
+    def _batches(self, updates: Sequence[Matches], inserted: Indices) -> Iterator[pa.RecordBatch]:
+        for group in _groups(updates, self.step):
+            yield from self._updated(group).to_batches()
+        for start in range(0, len(inserted), self.step):
+            yield from self._inserted(inserted[start : start + self.step]).to_batches()
+
+    def _updated(self, group: Sequence[Matches]) -> pa.Table:
+        rows = self.source.take(pa.array(np.concatenate([m.source_rows for m in group])))
+        missing = [name for name in self.task.schema.names if name not in rows.column_names]
+        if missing:
+            kept = [
+                FragmentReader(self.by_id[m.fragment_id]).read(missing, m.offsets) for m in group
+            ]
+            for name, column in zip(missing, pa.concat_tables(kept).columns, strict=True):
+                rows = rows.append_column(name, column)
+        return self._in_order(rows)
+
+    def _inserted(self, chosen: Indices) -> pa.Table:
+        rows, schema = self.source.take(pa.array(chosen)), self.task.schema.to_arrow()
+        for field in schema:
+            if field.name not in rows.column_names:
+                rows = rows.append_column(field.name, pa.nulls(len(chosen), field.type))
+        return self._in_order(rows)
+
+    def _in_order(self, rows: pa.Table) -> pa.Table:
+        schema = self.task.schema.to_arrow()
+        return pa.table([rows.column(name) for name in schema.names], schema=schema)
+
+
+def _part(match: Matches, chosen: Indices | slice) -> Matches:
+    return Matches(
+        fragment_id=match.fragment_id,
+        offsets=match.offsets[chosen],
+        source_rows=match.source_rows[chosen],
+    )
+
+
+def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:
+    """Cut matches into groups of at most so many rows, in order."""
+    group: list[Matches] = []
+    left = most
+    for match in matches:
+        start = 0
+        while start < len(match.offsets):
+            part = _part(match, slice(start, start + left))
+            group.append(part)
+            start += len(part.offsets)
+            left -= len(part.offsets)
+            if not left:
+                yield group
+                group, left = [], most
+    if group:
+        yield group

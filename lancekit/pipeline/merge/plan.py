@@ -1,0 +1,285 @@
+"""A merge-insert: what it is to do, and what it did (docs/format/operations.md, 5).
+
+Only the way in which keys are found differs between engines; what comes of it is a `MergeWork`
+either way.  What is here is what both ways need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import MatchedRowsError
+from lancekit.format import row_address
+from lancekit.format.fragment import Fragment
+from lancekit.format.key_filter import hash_keys
+from lancekit.format.paths import pick
+from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.pipeline.columns.column_patch import Patched, added_files
+from lancekit.pipeline.keys.probe import show_keys
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.rows.delete import Marked, MarkTask, find_rows
+from lancekit.pipeline.rows.write import NewFiles
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = [
+    "EXAMPLES",
+    "MergeClauses",
+    "MergeWork",
+    "condition_holds",
+    "guard_hashes",
+    "mark_fragments",
+    "matched_rows",
+    "with_row_ids",
+    "writes_rows",
+]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeClauses:
+    """What a merge-insert does with each kind of row.
+
+    Attributes
+    ----------
+    on
+        The columns that are compared.
+    matched
+        ``"keep"``, ``"update"``, ``"delete"`` or ``"fail"``.
+    condition
+        Over columns ``source`` and ``target`` (structs): which matched rows are updated.
+    insert
+        Whether source rows without a match are inserted.
+    delete_by_source
+        ``None``: target rows without a match stay; else the predicate that selects those that
+        go, ``""`` for all of them.
+    guard
+        The paths of the primary key's columns, in its order, whose hashes the key filter holds;
+        empty if it is not written.
+    guard_updates
+        Whether updated rows may get other keys too, so that the filter has to hold theirs.
+    dedupe
+        Which of several source rows of one key to keep: ``"first"``, ``"last"`` or ``None``, which
+        refuses them.
+    dedupe_by
+        The column of which the row with the largest value is kept instead; of equals the first.
+    rewrite_columns
+        Whether updated rows stay where they are, and the source's columns of their fragments are
+        written anew; else the rows are, whole.
+    files
+        Where new rows go; columns that are written anew stay in the dataset's own folder.
+    """
+
+    on: tuple[str, ...]
+    dedupe: str | None = None
+    dedupe_by: str | None = None
+    matched: str = "keep"
+    condition: str | None = None
+    insert: bool = False
+    delete_by_source: str | None = None
+    guard: tuple[tuple[str, ...], ...] = ()
+    guard_updates: bool = False
+    rewrite_columns: bool = False
+    files: NewFiles = field(default_factory=NewFiles)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeWork:
+    """What a merge-insert wrote and found; nothing refers to it yet.
+
+    Attributes
+    ----------
+    marked
+        By fragment, the rows that are replaced or deleted.
+    new_fragments
+        The new rows; empty if the merge was dry.
+    patched
+        Instead of both, the fragments whose columns were written anew.
+    inserted, updated, deleted
+        Numbers of rows; of a dry merge those that there would be.
+    skipped
+        Source rows that were left out because others have their keys; ``None`` where Spark's join
+        left them out, which does not tell.
+    inserted_hashes
+        Those of the keys that may be new; ``None`` if nothing is guarded.
+    match
+        How the keys were found.
+    examples
+        Of a dry merge, the first few new rows in the dataset's schema; ``_rowaddr`` is the address
+        of the row that each replaces, null for one that is inserted.
+    matched, alone
+        Rows of the target that have a match, and rows of the source that have none.
+    left_out
+        The addresses of the first few rows that are deleted, ascending.
+    """
+
+    marked: tuple[Marked, ...] = ()
+    new_fragments: tuple[Fragment, ...] = ()
+    patched: tuple[Patched, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    skipped: int | None = 0
+    inserted_hashes: Hashes | None = None
+    match: MatchPlan | None = None
+    examples: pa.Table | None = None
+    matched: int = 0
+    alone: int = 0
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def written(self) -> tuple[Fragment, ...]:
+        """The files that were written, as fragments of nothing else."""
+        return (*self.new_fragments, *added_files(self.patched))
+
+
+#: new rows of each kind that a dry merge shows
+EXAMPLES = 20
+
+
+def writes_rows(clauses: MergeClauses) -> bool:
+    """Return whether a merge may have new rows to write."""
+    return clauses.insert or clauses.matched == "update"
+
+
+def guard_hashes(rows: pa.Table | pa.RecordBatch, clauses: MergeClauses) -> Hashes:
+    """Return the hashes of the primary keys of rows; none where no filter is written."""
+    keys = [pick(rows.column(top), rest) for top, *rest in clauses.guard]
+    return hash_keys(keys) if keys else np.empty(0, np.uint64)
+
+
+def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> list[Fragment]:
+    """Give the first rows of new fragments the ids they had where they were moved from.
+
+    The commit takes the rows behind them, which have no ids, for new ones.
+    """
+    out, start = [], 0
+    for fragment in fragments:
+        mine = ids[start : start + fragment.physical_rows]
+        start += fragment.physical_rows
+        ids_of = encode_row_ids(*_ascending(mine)) if len(mine) else fragment.row_ids
+        out.append(replace(fragment, row_ids=ids_of))
+    return out
+
+
+def _ascending(ids: npt.NDArray[np.uint64]) -> list[npt.NDArray[np.uint64]]:
+    """Cut ids into ascending pieces, which take less room, where these are few."""
+    descents = np.flatnonzero(ids[1:] <= ids[:-1]) + 1
+    return np.split(ids, descents) if len(descents) * 16 < len(ids) else [ids]
+
+
+def matched_rows(
+    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
+) -> MatchedRowsError:
+    """Return the error for rows that have a match where none is allowed."""
+    return MatchedRowsError(
+        f"{rows} rows of the dataset have a key of the source, which when_matched_fail "
+        f"forbids: {show_keys(on, keys)}.",
+        hint="Nothing was written. Leave these rows out, or use when_matched_update_all().",
+        keys=keys,
+        on=on,
+    )
+
+
+def condition_holds(
+    condition: str, source: pa.Table, target: pa.Table | None
+) -> npt.NDArray[np.int64]:
+    """Return for which pairs of a source row and the target row that it matches it holds.
+
+    There may be no target: a condition may do without.
+    """
+    sides = {"source": _as_struct(source)}
+    if target is not None:
+        sides["target"] = _as_struct(target)
+    pairs = pa.table(sides)
+    found = Predicate.parse(condition, pairs.schema).mask(pairs)
+    return np.flatnonzero(found.to_numpy(zero_copy_only=False))
+
+
+def _as_struct(table: pa.Table) -> pa.Array:
+    return table.combine_chunks().to_struct_array().combine_chunks()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RemoveTask:
+    """A fragment, which of its rows are replaced or deleted, and which have a match.
+
+    Can be sent to a worker.
+    """
+
+    source: FragmentSource
+    gone: BitMap
+    matched: BitMap
+    delete_by_source: str | None
+    deletes: bool
+
+
+def mark_fragments(
+    sources: Sequence[FragmentSource],
+    matched: Mapping[int, BitMap],
+    gone: Mapping[int, BitMap],
+    clauses: MergeClauses,
+    map_tasks: Callable[..., list[Any]],
+) -> tuple[tuple[Marked, ...], int, tuple[int, ...]]:
+    """Return the rows that go of each fragment, how many had no match, and some of the deleted.
+
+    Parameters
+    ----------
+    sources
+        The target's fragments.
+    matched, gone
+        By fragment id, the offsets of rows that have a match, and of those that are replaced or
+        deleted for it.
+    clauses
+        What to do.
+    map_tasks
+        A runner's ``map``.
+    """
+    by_source = clauses.delete_by_source
+    tasks = [
+        _RemoveTask(
+            source=s,
+            gone=gone.get(s.fragment.id, BitMap()),
+            matched=matched.get(s.fragment.id, BitMap()),
+            delete_by_source=by_source,
+            deletes=clauses.matched == "delete",
+        )
+        for s in sources
+        if by_source is not None or s.fragment.id in gone
+    ]
+    found: list[tuple[Marked, int, list[int]]] = map_tasks(_mark_removed, tasks)
+    examples = [address for _, _, some in found for address in some]
+    marked = tuple(m for m, _, _ in found if m.rows)
+    return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
+
+
+def _mark_removed(task: _RemoveTask) -> tuple[Marked, int, list[int]]:
+    reader = FragmentReader(task.source)
+    unmatched = _live(task, reader) - task.matched
+    rows = task.gone | unmatched
+    id_ = task.source.fragment.id
+    deleted = (rows if task.deletes else unmatched)[:EXAMPLES]
+    marked = Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
+    return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
+
+
+def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
+    """Return the live rows that go if they have no match."""
+    if task.delete_by_source is None:
+        return BitMap()
+    if not task.delete_by_source:
+        return BitMap(range(reader.physical_rows)) - reader.deleted
+    schema = blob_view(task.source.schema)
+    predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
+    source = replace(task.source, schema=schema)
+    return find_rows(MarkTask(source=source, predicate=predicate)).rows

@@ -1,0 +1,118 @@
+"""A merge-insert that updates columns where the rows are, in this process.
+
+See docs/format/operations.md, 5.3.
+
+Only the source's columns are read and written, for all rows of each fragment that has a match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import LancekitError
+from lancekit.format.schema import LanceSchema
+from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
+from lancekit.pipeline.keys.probe import Matches, ProbeTask, probe_fragment
+from lancekit.pipeline.keys.source_keys import SourceKeys
+from lancekit.pipeline.merge.plan import MergeClauses, MergeWork, condition_holds, guard_hashes
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.rows.write import WriteTask
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = ["condition_columns", "patch_task", "rewrite_locally", "rewritten_columns"]
+
+#: fragments whose new values are held at a time
+_TOGETHER = 16
+
+
+def rewritten_columns(source: Sequence[str], on: Sequence[str]) -> list[str]:
+    """Return the columns that are written: those of the source that are no keys."""
+    return [name for name in source if name not in on]
+
+
+def condition_columns(condition: str | None, names: Sequence[str]) -> list[str]:
+    """Return the columns that a condition may mean: those whose names its text holds."""
+    text = (condition or "").casefold()
+    return [n for n in names if text and (not n.isidentifier() or n.casefold() in text)]
+
+
+def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
+    """Return how to write files of some of the dataset's columns."""
+    fields = tuple(task.schema.field(name) for name in columns)
+    return replace(task, schema=LanceSchema(fields))
+
+
+def rewrite_locally(
+    source: pa.Table,
+    keys: SourceKeys,
+    target: Sequence[FragmentSource],
+    clauses: MergeClauses,
+    task: WriteTask,
+    map_tasks: Callable[..., list[Any]],
+    match: MatchPlan,
+) -> MergeWork:
+    """Work out a merge that updates columns; arguments as in `merge_locally`."""
+    by_id = {s.fragment.id: s for s in target}
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+    touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
+    chosen = [_where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
+    changed = [m for m in chosen if len(m.offsets)]
+    columns = rewritten_columns(source.column_names, clauses.on)
+    write = patch_task(task, columns)
+    values = source.select(columns)
+    found: list[Patched | LancekitError] = []
+    for group in _groups(changed):
+        patches = [
+            Patch(
+                source=by_id[m.fragment_id],
+                offsets=m.offsets,
+                values=values.take(pa.array(m.source_rows)),
+                write=write,
+            )
+            for m in group
+        ]
+        found += map_tasks(try_patch, patches)
+        if any(isinstance(part, LancekitError) for part in found):
+            break
+    patched = all_patched(found, task.store)
+    rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in changed)])
+    return MergeWork(
+        patched=patched,
+        updated=len(rows),
+        skipped=keys.skipped,
+        inserted_hashes=_hashes(source, rows, clauses) if clauses.guard else None,
+        match=match,
+    )
+
+
+def _hashes(source: pa.Table, rows: np.ndarray[Any, Any], clauses: MergeClauses) -> Any:
+    keyed = source.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
+    return guard_hashes(keyed.take(pa.array(rows)), clauses)
+
+
+def _groups(matches: Sequence[Matches]) -> Iterator[Sequence[Matches]]:
+    for start in range(0, len(matches), _TOGETHER):
+        yield matches[start : start + _TOGETHER]
+
+
+def _where_condition(
+    match: Matches, source: pa.Table, target: FragmentSource, clauses: MergeClauses
+) -> Matches:
+    """Return those of a fragment's matches for which the condition holds."""
+    if clauses.condition is None:
+        return match
+    names = condition_columns(clauses.condition, target.schema.names)
+    old = FragmentReader(target).read(names, match.offsets) if names else None
+    new = source.take(pa.array(match.source_rows))
+    chosen = condition_holds(clauses.condition, new, old)
+    return Matches(
+        fragment_id=match.fragment_id,
+        offsets=match.offsets[chosen],
+        source_rows=match.source_rows[chosen],
+    )

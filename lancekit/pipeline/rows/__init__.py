@@ -1,0 +1,1 @@
+"""Rows of a fragment: written, deleted, updated, compacted."""

@@ -1,0 +1,102 @@
+"""Rows of some fragments into new ones: deleted rows left out, order and identity kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import Scan, ScanRequest, plan_columns
+
+__all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
+
+Numbers = npt.NDArray[np.uint64]
+#: row ids, and the versions that created and last changed each row
+Sequences: TypeAlias = tuple[Numbers, Numbers, Numbers]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactTask:
+    """Adjacent fragments, and how to write their rows.  Can be sent to a worker.
+
+    New fragments are of about one size, and have at least `target_rows` each if the rows suffice.
+    """
+
+    sources: tuple[FragmentSource, ...]
+    write: WriteTask
+    target_rows: int
+
+
+def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
+    """Write the live rows of a task's fragments to new ones, which nothing refers to yet.
+
+    Row ids and the versions of rows go along where the table has stable row ids.
+    """
+    fragments = write_fragments(_batches(task), task.write, _sizes(task))
+    if not task.sources[0].stable_row_ids:
+        return tuple(fragments)
+    return _with_sequences(fragments, [_sequences(source) for source in task.sources])
+
+
+def _sizes(task: CompactTask) -> list[int]:
+    rows = sum(source.fragment.num_rows for source in task.sources)
+    number = max(rows // max(task.target_rows, 1), 1)
+    return [rows // number + (place < rows % number) for place in range(number)]
+
+
+def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
+    schema = task.write.schema
+    arrow = schema.to_arrow()
+    request = ScanRequest(outputs=plan_columns(schema, None))
+    for table in Scan(sources=task.sources, request=request).tables():
+        for batch in table.to_batches():
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=arrow)
+
+
+def _sequences(source: FragmentSource) -> Sequences:
+    reader = FragmentReader(source)
+    rows = np.arange(reader.physical_rows) if reader.live is None else reader.live
+    return reader.row_ids(rows), reader.created_at(rows), reader.last_updated_at(rows)
+
+
+def _with_sequences(
+    fragments: Sequence[Fragment], parts: Sequence[Sequences]
+) -> tuple[Fragment, ...]:
+    """Give new fragments the sequences of the rows that were written to them, in order."""
+    pieces = cut(parts, [fragment.physical_rows for fragment in fragments])
+    return tuple(
+        replace(
+            fragment,
+            # a segment for each source: ids ascend within most sources, and not beyond
+            row_ids=encode_row_ids(*ids),
+            created_at=encode_row_versions(np.concatenate(created)),
+            last_updated_at=encode_row_versions(np.concatenate(updated)),
+        )
+        for fragment, (ids, created, updated) in zip(fragments, pieces, strict=True)
+    )
+
+
+def cut(
+    parts: Iterable[tuple[Numbers, ...]], sizes: Iterable[int]
+) -> Iterator[tuple[tuple[Numbers, ...], ...]]:
+    """Cut arrays that lie behind each other anew: for each size, the pieces of each array."""
+    rest = iter(parts)
+    current = next(rest)
+    for size in sizes:
+        pieces = []
+        while size:
+            if not len(current[0]):
+                current = next(rest)
+            pieces.append(tuple(array[:size] for array in current))
+            current = tuple(array[size:] for array in current)
+            size -= len(pieces[-1][0])  # noqa: PLW2901
+        yield tuple(zip(*pieces, strict=True))

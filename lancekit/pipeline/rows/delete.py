@@ -1,0 +1,95 @@
+"""Which rows of a fragment a predicate deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pyroaring import BitMap
+
+from lancekit.errors import FormatError
+from lancekit.format.deletions import to_bitmap
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.joint_reader import JointReader
+from lancekit.scan.fragments.reader import FragmentReader, as_offsets
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import ScanRequest, block_rows, plan_columns, read_together, select_rows
+
+__all__ = ["MarkTask", "Marked", "find_rows", "find_rows_together", "mark_tasks"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkTask:
+    """A fragment and a predicate.  Can be sent to a worker.
+
+    `others` are fragments behind it that can be read together with it.
+    """
+
+    source: FragmentSource
+    predicate: Predicate
+    others: tuple[FragmentSource, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """The rows found in a fragment, and those that were deleted before."""
+
+    fragment_id: int
+    rows: BitMap
+    deleted_before: BitMap
+
+
+def find_rows(task: MarkTask) -> Marked:
+    """Return the offsets of the live rows that the predicate selects."""
+    reader = FragmentReader(task.source)
+    step = block_rows(task.source.schema, _request(task))
+    rows = BitMap()
+    for start in range(0, reader.physical_rows, step):
+        stop = min(start + step, reader.physical_rows)
+        found, _ = select_rows(reader, task.predicate, start, stop)
+        rows |= to_bitmap(as_offsets(found))
+    return Marked(
+        fragment_id=task.source.fragment.id,
+        rows=rows,
+        deleted_before=reader.deleted,
+    )
+
+
+def mark_tasks(sources: Sequence[FragmentSource], predicate: Predicate) -> list[MarkTask]:
+    """Return a task for each fragment, or for several that are small."""
+    if not sources:
+        return []
+    request = _request(MarkTask(source=sources[0], predicate=predicate))
+    return [
+        MarkTask(source=first, predicate=predicate, others=tuple(others))
+        for first, *others in read_together(sources, request)
+    ]
+
+
+def find_rows_together(task: MarkTask) -> list[Marked]:
+    """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
+    alone = replace(task, others=())
+    if task.others:
+        try:
+            return _found_in_all(task)
+        except FormatError:
+            pass  # the next time the error names the file
+    return [find_rows(replace(alone, source=source)) for source in (task.source, *task.others)]
+
+
+def _found_in_all(task: MarkTask) -> list[Marked]:
+    reader = JointReader((task.source, *task.others))
+    found, _ = select_rows(reader, task.predicate, 0, reader.physical_rows)
+    return [
+        Marked(
+            fragment_id=part.source.fragment.id,
+            rows=to_bitmap(rows),
+            deleted_before=part.deleted,
+        )
+        for part, rows in reader.split(as_offsets(found))
+    ]
+
+
+def _request(task: MarkTask) -> ScanRequest:
+    outputs = plan_columns(task.source.schema, ["_rowaddr"])
+    return ScanRequest(outputs=outputs, predicate=task.predicate)

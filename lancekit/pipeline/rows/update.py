@@ -1,0 +1,105 @@
+"""Rows that an update changes: found, computed anew and written, per group of fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
+from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.pipeline.rows.compact import Numbers, cut
+from lancekit.pipeline.rows.delete import Marked
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.scan.expressions.assignment import Assignment
+from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import ScanRequest, block_rows, plan_columns, project, select_rows
+
+__all__ = ["UpdateTask", "Updated", "update_rows"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateTask:
+    """Fragments, which of their rows to change (``None``: all), and how.
+
+    Can be sent to a worker.  The predicate is bound to the schema that shows blobs by their
+    descriptors, the assignments to the dataset's own.
+    """
+
+    sources: tuple[FragmentSource, ...]
+    predicate: Predicate | None
+    assignments: tuple[Assignment, ...]
+    write: WriteTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Updated:
+    """The rows that were replaced, and the fragments that hold what replaces them."""
+
+    marked: tuple[Marked, ...]
+    new_fragments: tuple[Fragment, ...]
+
+
+def update_rows(task: UpdateTask) -> Updated:
+    """Write the changed rows of some fragments to new ones, which nothing refers to yet."""
+    marked: list[Marked] = []
+    row_ids: list[tuple[Numbers, ...]] = []
+    fragments = write_fragments(_batches(task, marked, row_ids), task.write)
+    if fragments and task.sources[0].stable_row_ids:
+        # the ids move along; the commit knows them by that from rows that are new
+        pieces = cut(row_ids, [f.physical_rows for f in fragments])
+        fragments = [
+            replace(fragment, row_ids=encode_row_ids(*ids))
+            for fragment, (ids,) in zip(fragments, pieces, strict=True)
+        ]
+    return Updated(marked=tuple(marked), new_fragments=tuple(fragments))
+
+
+def _batches(
+    task: UpdateTask, marked: list[Marked], row_ids: list[tuple[Numbers, ...]]
+) -> Iterator[pa.RecordBatch]:
+    schema = task.write.schema.to_arrow()
+    for source in task.sources:
+        reader = FragmentReader(source)
+        rows = BitMap()
+        for found, table in _changed(reader, task):
+            rows |= to_bitmap(found)
+            if source.stable_row_ids:
+                row_ids.append((reader.row_ids(found),))
+            new = {a.field.name: a.evaluate(table) for a in task.assignments}
+            columns = [new[n] if n in new else table.column(n) for n in schema.names]
+            yield from pa.table(columns, schema=schema).to_batches()
+        if rows:
+            marked.append(
+                Marked(fragment_id=source.fragment.id, rows=rows, deleted_before=reader.deleted)
+            )
+
+
+def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets, pa.Table]]:
+    """Yield the offsets of the rows that change, and the rows as they are."""
+    schema = task.write.schema
+    view = blob_view(schema)
+    condition = reader if view is schema else FragmentReader(replace(reader.source, schema=view))
+    wanted = {name for a in task.assignments for name in a.expression.columns}
+    hidden = [name for name in HIDDEN_COLUMNS if name in wanted]
+    outputs = plan_columns(schema, None, hidden)
+    request = ScanRequest(outputs=outputs, predicate=task.predicate)
+    inputs = {output.column for output in outputs}
+    step = block_rows(schema, request)
+    for start in range(0, reader.physical_rows, step):
+        stop = min(start + step, reader.physical_rows)
+        known = None
+        if task.predicate is None:
+            chosen = reader.live_between(start, stop)
+        else:
+            keep = inputs if condition is reader else ()
+            chosen, known = select_rows(condition, task.predicate, start, stop, keep)
+        rows = as_offsets(chosen)
+        if len(rows):
+            yield rows, project(reader, outputs, chosen, known)

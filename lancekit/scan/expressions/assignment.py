@@ -1,0 +1,104 @@
+"""New values of a column: SQL over the old row, brought to the column's type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.errors import PredicateError, SchemaMismatchError
+from lancekit.scan.expressions.inspect import computes_fractions_of_integers
+from lancekit.scan.expressions.kernels.casts import cast
+from lancekit.scan.expressions.predicate import Expr, compile_expression
+
+__all__ = ["Assignment", "compile_assignment"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """A column and the expression that gives its new values.  Can be pickled."""
+
+    field: pa.Field
+    expression: Expr
+
+    def evaluate(self, rows: pa.Table) -> pa.Array:
+        """Compute the new value of each row, from the values that the rows have.
+
+        Raises
+        ------
+        PredicateError
+            A value that cannot be computed, or does not fit the column's type.
+        SchemaMismatchError
+            A null, in a column that has none.
+        """
+        values = _cast(self.expression.evaluate(rows), self.field, self.expression.sql)
+        if values.null_count and not self.field.nullable:
+            raise SchemaMismatchError(
+                f"{self.expression.sql!r} gives null in {values.null_count} of {len(values)} "
+                f"rows, and column {self.field.name!r} cannot be null.",
+                hint="Give these rows another value, for example with coalesce(), or make the "
+                f"column nullable: alter_columns({{'path': {self.field.name!r}, "
+                "'nullable': True}).",
+                column=self.field.name,
+            )
+        return values
+
+
+def compile_assignment(field: pa.Field, sql: str, schema: pa.Schema) -> Assignment:
+    """Bind the expression of a column's new values to a schema.
+
+    Raises
+    ------
+    PredicateError
+        The text does not parse, does not fit the schema, or gives what cannot become the
+        column's type.
+
+    Examples
+    --------
+    >>> schema = pa.schema({"x": pa.int8(), "y": pa.string()})
+    >>> text = compile_assignment(schema.field("y"), "x + 1", schema)
+    >>> text.evaluate(pa.table({"x": [1, 2], "y": ["a", "b"]}, schema=schema)).to_pylist()
+    ['2', '3']
+    """
+    assignment = Assignment(field=field, expression=compile_expression(sql, schema))
+    if pt.is_integer(field.type) and computes_fractions_of_integers(assignment.expression):
+        raise PredicateError(
+            f"{sql!r} computes fractions of integers, which column {field.name!r} of type "
+            f"{field.type} would cut off.",
+            hint=f"Say so: CAST({sql} AS bigint), or CAST(round({sql}) AS bigint).",
+            sql=sql,
+            column=field.name,
+        )
+    # no rows tell whether the types fit, and one row whether a constant does
+    constant = not assignment.expression.columns
+    _cast(pa.nulls(0, assignment.expression.type), field, sql)
+    if constant:
+        assignment.evaluate(pa.table({"_": pa.nulls(1)}))
+    return assignment
+
+
+def _cast(values: pa.Array, field: pa.Field, sql: str) -> pa.Array:
+    try:
+        return _to_type(values, field.type)
+    except (pa.ArrowException, ValueError) as error:
+        raise PredicateError(
+            f"{sql!r} gives {values.type}, which does not become column {field.name!r} of type "
+            f"{field.type}: {str(error).splitlines()[0]}.",
+            hint="Write a CAST, or another value.",
+            sql=sql,
+            column=field.name,
+            type=str(field.type),
+        ) from error
+
+
+def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if values.type.equals(kind):
+        return values
+    if pt.is_decimal(kind) and (pt.is_decimal(values.type) or pt.is_floating(values.type)):
+        # half a unit of the last digit is rounded up, as the reference does
+        values = pc.round(values, ndigits=kind.scale, round_mode="half_towards_infinity")
+    if pt.is_date32(kind) and pt.is_integer(values.type):
+        values = pc.cast(values, pa.int32())
+    return cast(values, kind)

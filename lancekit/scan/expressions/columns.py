@@ -1,0 +1,100 @@
+"""Columns in an expression: by name, by path into a struct, by place in a list."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+from sqlglot import exp
+
+from lancekit.format.paths import parse_path, show_path
+from lancekit.scan.expressions.kernels.lists import array_element
+from lancekit.scan.expressions.kernels.operators import family, plain
+from lancekit.scan.expressions.kernels.temporal import CLOCK
+from lancekit.scan.expressions.scope import Node, Scope, constant
+
+__all__ = ["COLUMN_RULES", "pick_part"]
+
+
+def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) -> str:
+    """Find a name as written, else the only one that differs in case."""
+    if name in names:
+        return name
+    same = [n for n in names if n.lower() == name.lower()]
+    if len(same) == 1:
+        return same[0]
+    close = same or difflib.get_close_matches(name, names, 3, 0.6)
+    hint = f"Did you mean {' or '.join(f'`{n}`' for n in close)}?" if close else ""
+    raise scope.fail(tree, f"there is no {what} {name!r}.", hint, column=name)
+
+
+def _field(tree: Any, scope: Scope, name: str) -> Node:
+    found = _match(tree, scope, name, list(scope.fields), "column")
+    example = plain(pa.array([], scope.fields[found]))
+    return Node(
+        run=lambda rows: plain(rows(found)),
+        example=example,
+        columns=frozenset([found]),
+        field=found,
+    )
+
+
+def _child(tree: Any, scope: Scope, parent: Node, name: str) -> Node:
+    if not pt.is_struct(parent.type):
+        raise scope.fail(tree, f"{parent.field or 'the value'} is {parent.type}, without fields.")
+    names = [f.name for f in parent.type]
+    found = _match(tree, scope, name, names, f"field of {parent.field!r}")
+    node = scope.call(found, lambda v: plain(pc.struct_field(v, [found])), [parent])
+    if not parent.field:
+        return node
+    path = show_path([*parse_path(parent.field), found])
+    # by its path, so that nothing else of the struct has to be read
+    return Node(
+        run=lambda rows: plain(rows(path)),
+        example=node.example,
+        columns=frozenset([path]),
+        field=path,
+    )
+
+
+def _column(tree: exp.Column, scope: Scope) -> Node:
+    names = [part.name for part in tree.parts]
+    word = names[0].lower()
+    if len(names) == 1 and word.startswith("current_") and word in CLOCK:
+        known = {name.lower() for name in scope.fields}
+        if word not in known:
+            return constant(CLOCK[word](scope.now))
+    node = _field(tree, scope, names[0])
+    for name in names[1:]:
+        node = _child(tree, scope, node, name)
+    return node
+
+
+def _dot(tree: exp.Dot, scope: Scope) -> Node:
+    return _child(tree, scope, scope.compile(tree.this), tree.expression.name)
+
+
+def _bracket(tree: exp.Bracket, scope: Scope) -> Node:
+    return pick_part(tree, [tree.this, *tree.expressions], scope)
+
+
+def pick_part(tree: Any, args: Sequence[Any], scope: Scope) -> Node:
+    """Take a field of a struct by its name, or an element of a list by its place, from 1 on."""
+    if len(args) == 2:
+        whole, key = (scope.compile(arg) for arg in args)
+        if family(whole.type) == "list":
+            return scope.call("[]", array_element, [whole, key])
+        if key.literal and isinstance(key.literal[0], str):
+            return _child(tree, scope, whole, key.literal[0])
+    raise scope.fail(tree, f"{tree.sql()!r} is not part of the filter language.")
+
+
+COLUMN_RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Bracket: _bracket,
+}

@@ -1,0 +1,62 @@
+"""What an expression is made of, where its type alone does not say how to treat its values."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit.format.paths import parse_path
+from lancekit.scan.expressions.predicate import Expr
+
+__all__ = ["column_alone", "computes_fractions_of_integers"]
+
+
+def column_alone(expression: Expr) -> str | None:
+    """Return the top-level column that an expression is, ``None`` if it is anything else."""
+    from sqlglot import exp  # a tenth of a second to load
+
+    from lancekit.scan.expressions.parser import parse
+
+    if len(expression.columns) != 1 or not isinstance(parse(expression.sql).unnest(), exp.Column):
+        return None
+    (name,) = expression.columns
+    return name if name in expression.schema.names else None
+
+
+def computes_fractions_of_integers(expression: Expr) -> bool:
+    """Tell whether an expression is an integer column, computed with a fraction.
+
+    The reference refuses these and no others: inside of a function, say, or one level down.
+
+    Examples
+    --------
+    >>> from lancekit.scan.expressions.predicate import compile_expression
+    >>> columns = pa.schema({"n": pa.int32()})
+    >>> texts = ["n * 1.5", "n * 2", "CAST(n AS double) * 1.5"]
+    >>> [computes_fractions_of_integers(compile_expression(text, columns)) for text in texts]
+    [True, False, False]
+    """
+    from sqlglot import exp
+
+    from lancekit.scan.expressions.parser import parse
+
+    tree = parse(expression.sql).unnest()
+    computes = isinstance(tree, exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod)
+    if not computes or tree.find(exp.Cast, exp.Func):
+        return False
+    sides = (tree.this.unnest(), tree.expression.unnest())
+    columns = [isinstance(side, exp.Column | exp.Dot) for side in sides]
+    literals = [n for side in sides for n in side.find_all(exp.Literal)]
+    if columns.count(True) != 1 or all(n.is_string or n.is_int for n in literals):
+        return False
+    return all(pt.is_integer(_kind(expression.schema, path)) for path in expression.columns)
+
+
+def _kind(schema: pa.Schema, path: str) -> pa.DataType:
+    top, *rest = parse_path(path)
+    if top not in schema.names:
+        return pa.uint64()  # a hidden column
+    kind = schema.field(top).type
+    for name in rest:
+        kind = kind.field(name).type
+    return kind

@@ -1,0 +1,154 @@
+"""Functions of lists."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial, reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.scan.expressions.kernels.casts import cast
+from lancekit.scan.expressions.kernels.function import Function, constant_of, unary
+from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value
+
+__all__ = ["LIST_FUNCTIONS", "array_element"]
+
+
+def _array_has(lists: Value, item: Value) -> Value:
+    """Tell for each list whether it holds the item: look at all elements, then per list."""
+    if isinstance(item, pa.Scalar) and not item.is_valid:
+        return pa.scalar(None, pa.bool_())
+    parents = pc.list_parent_indices(lists)
+    wanted = item if isinstance(item, pa.Scalar) else item.take(parents)
+    hits = pc.fill_null(COMPARISONS["="](pc.list_flatten(lists), wanted), False)
+    found = np.zeros(len(lists), bool)
+    found[parents.filter(hits).to_numpy()] = True
+    known = pc.and_(pc.is_valid(lists), pc.is_valid(item))
+    return pc.if_else(known, pa.array(found), pa.scalar(None, pa.bool_()))
+
+
+def _array_has_any(lists: Value, items: Value) -> Value:
+    hits = [_array_has(lists, item) for item in _items(items)]
+    return reduce(pc.or_, hits, _where_valid(lists, False))
+
+
+def _array_has_all(lists: Value, items: Value) -> Value:
+    hits = [_array_has(lists, item) for item in _items(items)]
+    return reduce(pc.and_, hits, _where_valid(lists, True))
+
+
+def _where_valid(lists: Value, value: bool) -> Value:
+    return pc.if_else(pc.is_valid(lists), value, pa.scalar(None, pa.bool_()))
+
+
+def _items(items: Value) -> list[pa.Scalar]:
+    if not isinstance(items, pa.Scalar):
+        raise pa.ArrowNotImplementedError("the items have to be constants")
+    return list(items.values) if items.is_valid else []
+
+
+def array_element(lists: Value, place: Value) -> Value:
+    """Return an element of each list: counted from 1, or from the end by negative numbers.
+
+    It is null where a list has no such element.
+    """
+    if not pt.is_integer(place.type):
+        raise pa.ArrowNotImplementedError("the place has to be a whole number")
+    if isinstance(place, pa.Scalar):
+        wanted = np.full(len(lists), place.as_py() or 0)
+    else:
+        wanted = pc.fill_null(pc.cast(place, pa.int64()), 0).to_numpy()
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    starts = np.cumsum(lengths) - lengths
+    at = starts + np.where(wanted > 0, wanted - 1, lengths + wanted)
+    missing = (lengths < np.abs(wanted)) | (wanted == 0)
+    return pc.list_flatten(lists).take(pa.array(np.where(missing, 0, at), mask=missing))
+
+
+def _array_length(lists: Value, dimension: Value | None = None) -> Value:
+    if dimension is not None and constant_of(dimension) != 1:
+        raise pa.ArrowNotImplementedError("only the first dimension has a length")
+    return pc.cast(pc.list_value_length(lists), pa.uint64())
+
+
+def _array_position(lists: Value, item: Value) -> Value:
+    """Return the place of an item's first occurrence, null if there is none."""
+    parents = pc.list_parent_indices(lists).to_numpy()
+    wanted = item if isinstance(item, pa.Scalar) else item.take(pa.array(parents))
+    hits = np.flatnonzero(
+        pc.fill_null(COMPARISONS["="](pc.list_flatten(lists), wanted), False).to_numpy(
+            zero_copy_only=False
+        )
+    )
+    lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
+    rows, first = np.unique(parents[hits], return_index=True)
+    places = np.zeros(len(lists), np.uint64)
+    places[rows] = hits[first] - (np.cumsum(lengths) - lengths)[rows] + 1
+    return pa.array(places, mask=places == 0)
+
+
+def _of_each(name: str, lists: Value) -> Value:
+    """Aggregate the elements of each list; null for one without any."""
+    table = pa.table([pc.list_parent_indices(lists), pc.list_flatten(lists)], ["row", "item"])
+    results = table.group_by("row").aggregate([("item", name)])
+    rows = pa.array(np.arange(len(lists)), results["row"].type)
+    places = pc.index_in(rows, value_set=results["row"].combine_chunks())
+    return results[f"item_{name}"].combine_chunks().take(places)
+
+
+def _array_to_string(lists: Value, separator: Value, missing: Value | None = None) -> Value:
+    items = cast(pc.list_flatten(lists), pa.string())
+    parents = pc.list_parent_indices(lists)
+    if missing is not None:
+        items = pc.fill_null(items, constant_of(missing))
+    kept = pc.is_valid(items)
+    counts = np.bincount(parents.filter(kept).to_numpy(), minlength=len(lists))
+    offsets = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
+    texts = pc.binary_join(pa.ListArray.from_arrays(offsets, items.filter(kept)), separator)
+    return pc.if_else(pc.is_valid(lists), texts, pa.scalar(None, pa.string()))
+
+
+def _is_empty(lists: Value) -> Value:
+    return pc.equal(pc.list_value_length(lists), 0)
+
+
+_HAS = Function(_array_has, ("list", ""), 2, 2)
+_HAS_ANY = Function(_array_has_any, ("list", "list"), 2, 2)
+_HAS_ALL = Function(_array_has_all, ("list", "list"), 2, 2)
+_EMPTY = unary(_is_empty, "list")
+_LENGTH = Function(_array_length, ("list", "number"), 1, 2)
+_POSITION = Function(_array_position, ("list", ""), 2, 2)
+_MAX = unary(partial(_of_each, "max"), "list")
+_JOIN = Function(_array_to_string, ("list", "text"), 2, 3)
+
+LIST_FUNCTIONS: Mapping[str, Function] = {
+    "array_has": _HAS,
+    "array_contains": _HAS,
+    "list_has": _HAS,
+    "list_contains": _HAS,
+    "array_has_any": _HAS_ANY,
+    "list_has_any": _HAS_ANY,
+    "arrays_overlap": _HAS_ANY,
+    "array_has_all": _HAS_ALL,
+    "list_has_all": _HAS_ALL,
+    "empty": _EMPTY,
+    "array_empty": _EMPTY,
+    "list_empty": _EMPTY,
+    "array_length": _LENGTH,
+    "list_length": _LENGTH,
+    "cardinality": unary(_array_length, "list"),
+    "array_position": _POSITION,
+    "list_position": _POSITION,
+    "array_indexof": _POSITION,
+    "list_indexof": _POSITION,
+    "array_min": unary(partial(_of_each, "min"), "list"),
+    "array_max": _MAX,
+    "list_max": _MAX,
+    "array_to_string": _JOIN,
+    "list_to_string": _JOIN,
+    "array_join": _JOIN,
+    "list_join": _JOIN,
+}

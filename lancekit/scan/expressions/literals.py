@@ -1,0 +1,295 @@
+"""Literals of the filter language, and the types that they can take beside a column."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.errors import PredicateError
+from lancekit.scan.expressions.kernels.casts import cast
+from lancekit.scan.expressions.kernels.operators import family
+
+__all__ = ["as_type", "at_once", "loosely", "moment", "moments", "natural", "naturals", "number"]
+
+#: of the fraction of a second
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_INT64_MAX = (1 << 63) - 1
+
+
+#: digits from which on a number is none of any integer type
+_LONG_NUMBER = 100
+
+
+def number(text: str) -> int | Decimal:
+    """Read a literal; Python refuses to read integers of thousands of digits."""
+    whole = text.lstrip("-").isdigit() and len(text) < _LONG_NUMBER
+    return int(text) if whole else Decimal(text)
+
+
+def natural(value: Any) -> pa.Scalar:
+    """Return a literal that stands beside no column: the type is its own."""
+    match value:
+        case Decimal():
+            return pa.scalar(_double(value))
+        case bool() | None | str() | bytes():
+            return pa.scalar(value)
+        case _ if -(1 << 63) <= value <= _INT64_MAX:
+            return pa.scalar(value, pa.int64())
+        case _ if 0 < value < 1 << 64:
+            return pa.scalar(value, pa.uint64())
+    return pa.scalar(_double(value))
+
+
+def naturals(values: Sequence[Any]) -> pa.Array:
+    """Return literals of one sort, as far as numbers are those of a bigint or fractions."""
+    return pa.array(map(_double, values) if isinstance(values[0], Decimal) else values)
+
+
+def _double(value: int | Decimal) -> float:
+    """Return the nearest double, which is infinite for what is beyond all of them."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def moment(text: str, kind: pa.DataType) -> pa.Scalar:
+    """Parse the text of a date or timestamp for a column of this type.
+
+    With an offset it is an instant; without, it is the local time of the column's zone.
+    """
+    if pt.is_date(kind):
+        return pc.cast(pa.scalar(text[:10]) if _is_midnight(text[10:]) else pa.scalar(text), kind)
+    unit = kind.unit
+    if finer := re.search(r"(\.\d{3,9})", text):
+        # more digits than the unit has are cut off
+        text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
+    try:
+        naive = pc.cast(pa.scalar(text), pa.timestamp(unit))
+    except pa.ArrowInvalid:
+        instant = pc.cast(pa.scalar(text), pa.timestamp(unit, "UTC"))
+        return pc.cast(instant, pa.timestamp(unit, kind.tz or "UTC"))
+    if kind.tz:
+        return pc.assume_timezone(naive, kind.tz, ambiguous="earliest", nonexistent="earliest")
+    return naive
+
+
+_DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
+
+
+def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
+    """Parse texts as ``moment`` does, if all are written as most are."""
+    array, zone = pa.array(texts, pa.string()), None if pt.is_date(kind) else kind.tz
+    rest = ""
+    if not pt.is_date(kind):
+        digits = _DIGITS[kind.unit]
+        rest = _TIME % (rf"(\.\d{{1,{digits}}})?" if digits else "")
+    if not pc.all(pc.match_substring_regex(array, f"{_DAY}{rest}$")).as_py():
+        return None
+    if not zone:
+        return pc.cast(array, kind)
+    naive = pc.cast(array, pa.timestamp(kind.unit))
+    return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
+
+
+def _is_midnight(rest: str) -> bool:
+    return rest.strip("T :0.Z") == ""
+
+
+def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(_double(value), pa.float64()).cast(kind)
+
+
+def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
+    exact = pa.scalar(Decimal(value))
+    if exact.type.scale <= kind.scale and not pt.is_decimal256(kind):
+        return exact.cast(kind)
+    return exact
+
+
+def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, kind)
+
+
+def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
+    return cast(pa.scalar(value), kind)
+
+
+# (Python type of the literal) -> {family of the column: how it takes that type}
+_RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
+    int: {"integer": _integer, "floating": _floating, "decimal": _decimal},
+    Decimal: {"floating": _floating, "decimal": _decimal},
+    str: {"text": _verbatim, "moment": moment, "time": _text_as},
+    bool: {"boolean": _verbatim},
+    bytes: {"bytes": _verbatim},
+}
+
+
+def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value, pa.int32()).cast(kind)
+
+
+def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
+    return pa.scalar(value.encode(), kind)
+
+
+# (Python type of the literal, family beside it): how it is read where the types need not be equal
+_LOOSE: Mapping[tuple[type, str], Callable[[Any, pa.DataType], pa.Scalar]] = {
+    (Decimal, "decimal"): _decimal,
+    (int, "decimal"): _decimal,
+    (int, "day"): _day,
+    (str, "integer"): _text_as,
+    (str, "floating"): _text_as,
+    (str, "decimal"): _text_as,
+    (str, "boolean"): _text_as,
+    (str, "time"): _text_as,
+    (str, "moment"): moment,
+    (str, "day"): moment,
+    (str, "bytes"): _text_as_bytes,
+}
+
+
+def loosely(value: Any, kind: pa.DataType, beside: str) -> pa.Scalar:
+    """Give a literal a type that meets with that of what stands beside it.
+
+    Raises
+    ------
+    PredicateError
+        Text that cannot be read as such a value.
+    """
+    if value is None:
+        return pa.scalar(None, kind)
+    take = _LOOSE.get((type(value), "day" if pt.is_date32(kind) else _taker(kind)))
+    if take is None:
+        return natural(value)
+    try:
+        return take(value, kind)
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        raise PredicateError(f"{show(value)} cannot be read as {kind}, as {beside} is.") from error
+
+
+def _taker(kind: pa.DataType) -> str:
+    for name, test in (
+        ("integer", pt.is_integer),
+        ("floating", pt.is_floating),
+        ("decimal", pt.is_decimal),
+    ):
+        if test(kind):
+            return name
+    return family(kind)
+
+
+def show(value: Any) -> str:
+    """Write a literal as it stands in a filter."""
+    match value:
+        case bool():
+            return str(value).upper()
+        case bytes():
+            return f"X'{value.hex()}'"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+    return str(value)
+
+
+def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
+    """Give a literal the type of the column that it is compared or computed with.
+
+    Raises
+    ------
+    PredicateError
+        The column's type cannot hold it: another kind of value, or out of range.
+    """
+    if value is None:
+        return pa.scalar(None, kind)
+    take = _RULES[type(value)].get(_taker(kind))
+    try:
+        if take is not None:
+            return take(value, kind)
+    except (pa.ArrowInvalid, OverflowError, ValueError):
+        pass
+    wider = "double" if isinstance(value, Decimal) else "bigint"
+    number = family(natural(value).type) == "number"
+    hint = (
+        f"To compare with such a number: CAST({column} AS {wider})."
+        if number and pt.is_integer(kind) and abs(value) <= _INT64_MAX
+        else ""
+    )
+    raise PredicateError(
+        f"{show(value)} is not a value of the column {column!r}, which is {kind}.",
+        hint=hint,
+        column=column,
+        type=str(kind),
+        value=value,
+    )
+
+
+# ---- many literals
+
+
+def at_once(values: Sequence[Any], beside: pa.DataType, *, plain: bool) -> pa.Array | None:
+    """Return what literals of a common sort are beside a common type, as if taken one by one."""
+    kinds = set(map(type, values))
+    if len(kinds) != 1:
+        return None
+    make = _AT_ONCE.get((kinds.pop(), _sort(beside), plain))
+    try:
+        return make(values, beside) if make is not None else None
+    except (pa.ArrowInvalid, OverflowError):
+        return None  # one of them does not fit: which, is told when each is looked at
+
+
+def _sort(kind: pa.DataType) -> str:
+    if pt.is_large_string(kind) or pt.is_decimal256(kind):
+        return ""
+    return _taker(kind)
+
+
+def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(values, kind)
+
+
+def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array(list(map(float, values)), pa.float64()).cast(kind)
+
+
+def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
+    return pa.array(values, pa.int64())
+
+
+def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
+    exact = list(map(Decimal, values))
+    if max(-int(value.as_tuple().exponent) for value in exact) > kind.scale:
+        return None
+    return pa.array(exact, kind)
+
+
+# (type of the literals, sort beside them, whether they have to be of its type): how they are read
+_AT_ONCE: Mapping[
+    tuple[type, str, bool], Callable[[Sequence[Any], pa.DataType], pa.Array | None]
+] = {
+    (int, "integer", True): _as_given,
+    (int, "integer", False): _as_bigint,
+    (int, "floating", True): _as_doubles,
+    (int, "floating", False): _as_bigint,
+    (Decimal, "floating", True): _as_doubles,
+    (Decimal, "floating", False): lambda values, _kind: _as_doubles(values, pa.float64()),
+    (bytes, "bytes", True): _as_given,
+    (bytes, "bytes", False): lambda values, _kind: pa.array(values, pa.binary()),
+    **{
+        (kind, "decimal", plain): _as_decimals for kind in (int, Decimal) for plain in (True, False)
+    },
+    **{(str, "text", plain): _as_given for plain in (True, False)},
+    **{(str, "moment", plain): moments for plain in (True, False)},
+}

@@ -1,0 +1,134 @@
+"""Which values are among many: ``IN`` a list of literals, looked up as sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align
+from lancekit.scan.expressions.literals import at_once, natural
+from lancekit.scan.expressions.scope import Node, Scope, constant
+
+__all__ = ["Members", "among"]
+
+
+@dataclass(slots=True)
+class Members:
+    """What is in a list: literals, which have places in the text, and values that are computed."""
+
+    values: list[Any] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+    folded: list[pa.Array] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.folded)
+
+    def add(self, values: Iterable[Any], places: Iterable[int]) -> None:
+        """Take values, and where in the text they stand."""
+        self.values += values
+        self.places += places
+
+    def join(self, other: Members) -> None:
+        """Take what another has."""
+        self.add(other.values, other.places)
+        self.folded += other.folded
+
+    @property
+    def has_null(self) -> bool:
+        """Whether a null is among them."""
+        return None in self.values or any(array.null_count for array in self.folded)
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield each as a constant of its own."""
+        for value, place in zip(self.values, self.places, strict=True):
+            yield replace(constant(natural(value), value), position=place)
+        for array in self.folded:
+            yield from map(constant, array)
+
+
+def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool) -> Node:
+    """Tell where an expression is one of many.
+
+    As ``=`` with each of them, joined by ``OR``, tells it.
+    """
+    for array in members.folded:
+        scope.same_family("=", [node, constant(array[0])])
+    sets = [some for array in members.folded if len(some := array.drop_null())]
+    if any(value is not None for value in members.values):
+        sets += _sets(scope, node, members.values, members.places, plain=plain)
+    for some in sets:
+        scope.same_family("=", [node, constant(some[0])])
+    missing = pa.scalar(None if members.has_null else False, pa.bool_())
+
+    def run(value: Value) -> Value:
+        found: Value = reduce(pc.or_, [_is_in(value, some) for some in sets], pa.scalar(False))
+        return pc.if_else(
+            pc.is_valid(value), pc.if_else(found, True, missing), pa.scalar(None, pa.bool_())
+        )
+
+    return scope.call("IN", run, [node], tree)
+
+
+def _sets(
+    scope: Scope, node: Node, values: Sequence[Any], places: Sequence[int], *, plain: bool
+) -> list[pa.Array]:
+    """Return the literals as arrays, one for each type that they take beside the expression."""
+    whole = at_once([value for value in values if value is not None], node.type, plain=plain)
+    if whole is not None:
+        return [whole]
+    by_type: dict[pa.DataType, list[pa.Scalar]] = {}
+    for value, place in zip(values, places, strict=True):
+        if value is not None:
+            literal = Node(run=_never, example=pa.scalar(None), literal=(value,), position=place)
+            given = scope.beside(literal, node, plain=plain).example
+            by_type.setdefault(given.type, []).append(given)
+    return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
+
+
+def _never(_rows: object) -> Value:
+    raise AssertionError("the literals of a list are not computed one by one")
+
+
+# ---- looking up
+
+
+def _is_in(value: Value, some: pa.Array) -> Value:
+    """Tell where a value equals one of some others."""
+    left, right = _alike(*align(value, some))
+    if left.type != right.type:  # what Arrow compares, and has no sets of
+        return reduce(pc.or_, [COMPARISONS["="](value, other) for other in some])
+    if pt.is_floating(left.type):
+        left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
+    if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
+        return pc.is_in(left, value_set=right)
+    # NumPy looks whole numbers up in a table; what it finds for nulls does not matter
+    return pa.array(np.isin(pc.fill_null(left, 0).to_numpy(), right.to_numpy()))
+
+
+def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
+    """Bring both to one type, where one holds the values of both."""
+    kinds = left.type, right.type
+    if kinds[0] == kinds[1]:
+        return left, right
+    for test, common in ((pt.is_integer, pa.int64()), (pt.is_floating, pa.float64())):
+        if all(map(test, kinds)):
+            return pc.cast(left, common), right.cast(common)
+    if all(map(pt.is_decimal, kinds)):
+        scale = max(kind.scale for kind in kinds)
+        whole = max(kind.precision - kind.scale for kind in kinds)
+        common = pa.decimal256(whole + scale, scale)
+        return pc.cast(left, common), right.cast(common)
+    if pt.is_string(kinds[1]) and pt.is_large_string(kinds[0]):
+        return left, right.cast(kinds[0])
+    if pt.is_timestamp(kinds[1]) and pt.is_date(kinds[0]):
+        return pc.cast(left, kinds[1]), right
+    if pt.is_date(kinds[1]) and pt.is_timestamp(kinds[0]):
+        return left, right.cast(kinds[0])
+    return left, right

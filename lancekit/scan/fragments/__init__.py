@@ -1,0 +1,1 @@
+"""One fragment's rows."""

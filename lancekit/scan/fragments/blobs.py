@@ -1,0 +1,312 @@
+"""Blob columns: what a scan shows of them, and where their bytes are.
+
+A dataset's schema says that values are bytes (legacy blobs) or structs of bytes and places
+elsewhere (those of 2.2).  A file stores descriptors.  `blob_view` makes a schema in which blobs
+are one or the other; `find_blobs` makes places of descriptors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.file import FileReader
+from lancekit.file.layouts.blob_encode import descriptor_field, is_blob, is_blob_v2
+from lancekit.format.field_marks import BLOB
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.options import options
+from lancekit.storage import check_trusted_file
+from lancekit.storage.base import RandomAccess
+from lancekit.versions.snapshot import FileLocation
+
+if TYPE_CHECKING:
+    from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = [
+    "HANDLING",
+    "BlobPlace",
+    "blob_view",
+    "find_blobs",
+    "holds_blobs",
+    "read_blobs",
+    "resolve_blobs",
+    "stored_blobs",
+]
+
+#: how a scan may show blobs, in the reference's words
+HANDLING = ("all_binary", "blobs_descriptions", "all_descriptions")
+
+_INLINE, _PACKED, _DEDICATED, _EXTERNAL = range(4)
+
+
+# ---- schemas
+
+
+def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
+    """Return a schema with blobs as descriptors, or as bytes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such way to show them.
+    """
+    if handling not in (None, *HANDLING):
+        raise InvalidArgumentError(
+            f"blob_handling is {handling!r}.",
+            hint="Choose " + ", ".join(map(repr, HANDLING)) + ".",
+            blob_handling=handling,
+        )
+    change = _as_bytes if handling == "all_binary" else _as_descriptor
+    fields = tuple(_changed(field, change) for field in schema.fields)
+    return schema if fields == schema.fields else replace(schema, fields=fields)
+
+
+def _changed(field: LanceField, change: Any) -> LanceField:
+    if is_blob(field):
+        changed: LanceField = change(field)
+        return changed
+    if not field.children:
+        return field
+    return replace(field, children=tuple(_changed(child, change) for child in field.children))
+
+
+def _as_descriptor(field: LanceField) -> LanceField:
+    if is_blob_v2(field):
+        return descriptor_field(field)
+    parts = tuple(
+        LanceField(id=-1, name=name, logical_type="uint64") for name in ("position", "size")
+    )
+    return replace(field, logical_type="struct", metadata={BLOB: "true"}, children=parts)
+
+
+def _as_bytes(field: LanceField) -> LanceField:
+    if not is_blob_v2(field):
+        return field
+    # the children stay, by which the two kinds are told apart
+    metadata = {k: v for k, v in field.metadata.items() if k != "ARROW:extension:name"}
+    return replace(field, logical_type="large_binary", metadata=metadata)
+
+
+def _is_resolved(field: LanceField) -> bool:
+    """Tell whether a field asks for what the descriptors of 2.2 stand for."""
+    return is_blob_v2(field) or (field.logical_type == "large_binary" and bool(field.children))
+
+
+def holds_blobs(schema: LanceSchema) -> bool:
+    """Tell whether there are blobs in a schema, in whichever form it shows them."""
+    return any(is_blob(field) or _is_resolved(field) for field in schema.walk())
+
+
+def stored_blobs(field: LanceField) -> LanceField:
+    """Return the field to read from a file in order to make ``field``."""
+    if _is_resolved(field):
+        return replace(descriptor_field(field), logical_type="struct")
+    if not field.children:
+        return field
+    return replace(field, children=tuple(map(stored_blobs, field.children)))
+
+
+def resolve_blobs(
+    field: LanceField, values: pa.ChunkedArray, source: FragmentSource, file_index: int
+) -> pa.ChunkedArray:
+    """Return what ``field`` asks for, made of what `stored_blobs` says to read."""
+    if field == stored_blobs(field):
+        return values
+    chunks = [_resolved(field, chunk, source, file_index) for chunk in values.chunks]
+    return pa.chunked_array(chunks, field.to_arrow().type)
+
+
+def _resolved(
+    field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
+) -> pa.Array:
+    if _is_resolved(field):
+        if field.logical_type == "large_binary":
+            places = list(find_blobs(values, source, file_index))
+            return pa.array(read_blobs(places), pa.large_binary())
+        return _logical(field, values, source, file_index)
+    if field == stored_blobs(field):
+        return values
+    if not pa.types.is_struct(values.type):
+        return _resolved_items(field, values, source, file_index)
+    parts = [
+        _resolved(child, values.field(child.name), source, file_index) for child in field.children
+    ]
+    fields = [child.to_arrow() for child in field.children]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
+
+
+def _resolved_items(
+    field: LanceField, values: pa.Array, source: FragmentSource, file_index: int
+) -> pa.Array:
+    """Do the same with what is in lists."""
+    kind = field.to_arrow().type
+    ends = values.offsets
+    first, last = ends[0].as_py(), ends[-1].as_py()
+    items = values.values.slice(first, last - first)
+    (child,) = field.children
+    return (pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray).from_arrays(
+        pc.subtract(ends, ends[0]),
+        _resolved(child, items, source, file_index),
+        type=kind,
+        mask=values.is_null(),
+    )
+
+
+def _logical(
+    field: LanceField, descriptors: pa.Array, source: FragmentSource, file_index: int
+) -> pa.Array:
+    """Return blobs as they are written: bytes, or a place outside of the dataset.
+
+    Nothing outside is opened: such a place is only handed on.
+    """
+    kind = descriptors.field("kind").to_numpy(zero_copy_only=False)
+    outside = (kind == _EXTERNAL) & descriptors.is_valid().to_numpy(zero_copy_only=False)
+    rows = descriptors.to_pylist()
+    uris = [_external(row, source) if out else None for out, row in zip(outside, rows, strict=True)]
+    own = [None if out else row for out, row in zip(outside, rows, strict=True)]
+    inside = [_place(row, source, source.files[file_index]) if row else None for row in own]
+    kinds = {child.name: child.to_arrow().type for child in field.children}
+    ranged = outside & (descriptors.field("size").to_numpy(zero_copy_only=False) > 0)
+    parts = {
+        "data": pa.array(read_blobs(inside), pa.large_binary()),
+        "uri": pa.array(uris, pa.string()),
+        "position": _where(ranged, descriptors.field("position")),
+        "size": _where(ranged, descriptors.field("size")),
+    }
+    if ranged.any() and "size" not in kinds:
+        raise CorruptFileError(
+            f"Column {field.name!r} holds parts of external files, which its schema cannot name.",
+            column=field.name,
+        )
+    fields = [child.to_arrow() for child in field.children]
+    return pa.StructArray.from_arrays(
+        [parts[f.name] for f in fields], fields=fields, mask=descriptors.is_null()
+    )
+
+
+def _where(wanted: Any, values: pa.Array) -> pa.Array:
+    return pa.array(values.to_numpy(zero_copy_only=False), values.type, mask=~wanted)
+
+
+# ---- places
+
+
+@dataclass(frozen=True, slots=True)
+class BlobPlace:
+    """Where the bytes of a blob are; a size of ``None`` is all of the file.
+
+    `inline` blobs are in a data file, which may have checksums.
+    """
+
+    location: FileLocation
+    position: int
+    size: int | None
+    inline: bool = False
+
+    def open(self) -> RandomAccess:
+        """Open the file; ``UntrustedBaseError`` if a link in its place leads elsewhere."""
+        if not self.inline:
+            check_trusted_file(str(self.location), self.location.store)
+        try:
+            opened = self.location.store.open(self.location.name, self.location.size)
+        except FileNotFoundError as error:
+            raise CorruptFileError(
+                f"A blob's bytes should be in {self.location}, which does not exist.",
+                hint="It was moved or removed; the dataset only says where it was.",
+                file=str(self.location),
+            ) from error
+        if self.inline and options.verify_checksums:
+            return FileReader.open(opened).blob_source
+        return opened
+
+    def count(self) -> int:
+        """Return the number of bytes; the file is asked if nothing else says it."""
+        return self.open().size() if self.size is None else self.size
+
+
+def read_blobs(places: Sequence[BlobPlace | None]) -> list[bytes | None]:
+    """Return the bytes at places; what lies in one file is read together."""
+    found: list[bytes | None] = [None if place is None else b"" for place in places]
+    by_file: dict[tuple[str, str], list[int]] = {}
+    for at, place in enumerate(places):
+        if place is not None and place.size != 0:
+            key = (place.location.store.uri, place.location.name)
+            by_file.setdefault(key, []).append(at)
+    for group in by_file.values():
+        wanted = [place for at in group if (place := places[at]) is not None]
+        opened = wanted[0].open()
+        parts = opened.read_many([(place.position, place.count()) for place in wanted])
+        for at, part in zip(group, parts, strict=True):
+            found[at] = bytes(part)
+    return found
+
+
+def find_blobs(
+    descriptors: pa.Array, source: FragmentSource, file_index: int
+) -> Iterator[BlobPlace | None]:
+    """Yield the place of each descriptor of one data file, ``None`` where it is null.
+
+    Raises
+    ------
+    UntrustedBaseError
+        A descriptor points out of the dataset, to a place that is not trusted.
+    CorruptFileError
+        A descriptor of an unknown kind.
+    """
+    file = source.files[file_index]
+    rows = descriptors.to_pylist()
+    for row in rows:
+        if row is None:
+            yield None
+        elif "kind" not in row:
+            yield BlobPlace(file, row["position"], row["size"], inline=True)
+        else:
+            yield _place(row, source, file)
+
+
+def _place(row: dict[str, Any], source: FragmentSource, file: FileLocation) -> BlobPlace:
+    kind, position, size = row["kind"], row["position"], row["size"]
+    if kind == _INLINE:
+        return BlobPlace(file, position, size, inline=True)
+    if kind in (_PACKED, _DEDICATED):
+        # the id in binary, the lowest bit first
+        digits = f"{row['blob_id']:032b}"[::-1]
+        location = FileLocation(file.store, f"{file.name.removesuffix('.lance')}/{digits}.blob")
+        return BlobPlace(location, position, size)
+    if kind == _EXTERNAL:
+        return BlobPlace(_outside(_external(row, source), source), position, size or None)
+    raise CorruptFileError(
+        f"{file} describes a blob of kind {kind}, which is not known.", file=str(file)
+    )
+
+
+def _outside(uri: str, source: FragmentSource) -> FileLocation:
+    folder, slash, name = uri.rpartition("/")
+    try:
+        check_trusted_file(uri, source.line.root)
+        store = source.line.base(folder or slash or ".")
+    except ValueError as error:  # of ours, or of Python for a path with a NUL
+        raise CorruptFileError(
+            f"{source.where} has a blob at {uri!r}, which is no place: {error}", uri=uri
+        ) from error
+    return FileLocation(store, unquote(name) if "://" in uri else name)
+
+
+def _external(row: dict[str, Any], source: FragmentSource) -> str:
+    """Return where an external blob is: below a base path, or at a URI of its own."""
+    uri, base_id = str(row["blob_uri"]), row["blob_id"]
+    if not base_id:
+        return uri
+    paths = {base.id: base.path for base in source.base_paths}
+    if base_id not in paths:
+        raise CorruptFileError(
+            f"{source.where} has a blob in base path {base_id}, which is not listed.",
+            base_id=base_id,
+        )
+    return f"{paths[base_id].rstrip('/')}/{uri}"

@@ -1,0 +1,340 @@
+"""Reading one fragment: columns that lie in several files, deleted rows, row ids.
+
+What there is to know of it without an open file is in `lancekit.scan.fragments.source`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileColumn, FileReader
+from lancekit.format import row_address
+from lancekit.format.deletions import to_offsets
+from lancekit.format.external_sequences import external_sequence
+from lancekit.format.fragment import columns_of_files
+from lancekit.format.paths import parse_path, path_field, pick, pruned
+from lancekit.format.row_ids import RowIds, RowVersions, read_row_ids, read_row_versions
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.scan.fragments.blobs import BlobPlace, find_blobs, resolve_blobs, stored_blobs
+from lancekit.scan.fragments.rebatch import taken
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.fragments.split_fields import as_stored, joined, stored_part
+from lancekit.versions.snapshot import FileLocation, missing_file, read_deletions
+
+__all__ = ["META_COLUMNS", "FragmentReader", "as_offsets"]
+
+Offsets = npt.NDArray[np.int64]
+
+#: a scattered read pays below this share of a range's rows; above it, reading all is faster
+_SCATTERED_SHARE = 1 / 16
+
+#: of fragments with more rows than this the deleted ones are looked up block by block
+_MANY_ROWS = 1 << 27
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one file holds of a top-level field."""
+
+    held: LanceField
+    file_index: int
+    column: FileColumn
+
+
+# what is made for each row of a larger fragment, before a file is opened, would be above 128 MB
+_BELIEVED_ROWS = 1 << 24
+
+
+class FragmentReader:
+    """An open fragment.  Rows are physical offsets, deleted ones included, unless said otherwise.
+
+    Files are opened when a column of theirs is first read.
+    """
+
+    def __init__(self, source: FragmentSource) -> None:
+        self.source = source
+        self._open: dict[int, FileReader] = {}
+
+    @cached_property
+    def physical_rows(self) -> int:
+        """The number of rows in the files, which are asked before a huge one is believed."""
+        claimed = self.source.fragment.physical_rows
+        if claimed > _BELIEVED_ROWS and self.source.files:
+            self.file(0)
+        return claimed
+
+    @cached_property
+    def deleted(self) -> BitMap:
+        """The deleted offsets."""
+        source = self.source
+        if source.deletion is None:
+            return BitMap()
+        return read_deletions(source.deletion, source.fragment, source.version)
+
+    @cached_property
+    def live(self) -> Offsets | None:
+        """The offsets that are seen, ascending; ``None`` if none is deleted, or all are seen."""
+        if self.source.with_deleted or not self.deleted:
+            return None
+        mask = np.ones(self.physical_rows, bool)
+        mask[to_offsets(self.deleted)] = False
+        return np.flatnonzero(mask)
+
+    def live_between(self, start: int, stop: int) -> Offsets | range:
+        """Return the live offsets in a range, as a `range` where nothing in it is deleted."""
+        if self._gone_in_windows:
+            return self._live_in(start, stop)
+        if self.live is None:
+            return range(start, stop)
+        first, last = np.searchsorted(self.live, (start, stop))
+        if last - first == stop - start:
+            return range(start, stop)
+        return self.live[first:last]
+
+    @property
+    def _gone_in_windows(self) -> bool:
+        """Whether so many rows may be deleted that no more than a block of them is listed."""
+        return self.physical_rows > _MANY_ROWS and not self.source.with_deleted
+
+    def _live_in(self, start: int, stop: int) -> Offsets | range:
+        gone = to_offsets(self.deleted & BitMap(range(start, stop)))
+        if not len(gone):
+            return range(start, stop)
+        mask = np.ones(stop - start, bool)
+        mask[gone.astype(np.int64) - start] = False
+        return start + np.flatnonzero(mask)
+
+    def offsets_at(self, positions: Offsets) -> Offsets:
+        """Return the offsets of live rows by their positions in the whole dataset."""
+        rows = positions - self.source.first_row
+        if self._gone_in_windows:
+            return np.array([self._offset_of(row) for row in rows.tolist()], np.int64)
+        return rows if self.live is None else self.live[rows]
+
+    def live_rows(self, window: range) -> Offsets | range:
+        """Return the offsets of some live rows, counted without those that are deleted."""
+        if self._gone_in_windows and window:
+            first, last = (self._offset_of(row) for row in (window.start, window.stop - 1))
+            return self._live_in(first, last + 1)
+        return window if self.live is None else self.live[window.start : window.stop]
+
+    def _offset_of(self, row: int) -> int:
+        """Return the offset of a live row: the first with so many live ones up to it."""
+        deleted = self.deleted
+        return bisect_left(
+            range(self.physical_rows), row + 1, key=lambda at: at + 1 - deleted.rank(at)
+        )
+
+    def read(self, columns: Sequence[str], rows: Offsets | range) -> pa.Table:
+        """Read columns of the given ascending offsets; hidden columns by their names.
+
+        A path such as ``s.x`` gives a column of that name; only what is asked for is read.
+        """
+        if not columns:
+            return rows_without_columns(len(rows))
+        stored = self._read_stored([name for name in columns if name not in META_COLUMNS], rows)
+        arrays = []
+        for name in columns:
+            if name in stored:
+                arrays.append(stored[name])
+            else:
+                offsets = as_offsets(rows)
+                values = META_COLUMNS[name](self, offsets)
+                gone = self._gone(offsets) if name in ("_rowid", "_rowaddr") else None
+                arrays.append(pa.chunked_array([pa.array(values, pa.uint64(), mask=gone)]))
+        schema = pa.schema([column_field(self.source.schema, name) for name in columns])
+        return pa.table(arrays, schema=schema)
+
+    def _read_stored(
+        self, paths: Sequence[str], rows: Offsets | range
+    ) -> Mapping[str, pa.ChunkedArray]:
+        below: dict[str, list[tuple[str, ...]]] = {}
+        for path in paths:
+            top, *rest = parse_path(path)
+            below.setdefault(top, []).append(tuple(rest))
+        fields = [self._pruned(top, wanted) for top, wanted in below.items()]
+        parts = {field.name: list(self._parts(field)) for field in fields}
+        by_file: dict[int, list[FileColumn]] = {}
+        for part in chain.from_iterable(parts.values()):
+            by_file.setdefault(part.file_index, []).append(part.column)
+        read = {index: self._read_file(index, columns, rows) for index, columns in by_file.items()}
+        found: dict[str, pa.ChunkedArray] = {}
+        for field in fields:
+            arrays = [
+                resolve_blobs(part.held, read[index][field.name], self.source, index)
+                for part in parts[field.name]
+                for index in [part.file_index]
+            ]
+            found[field.name] = joined(field, arrays, len(rows))
+        return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
+
+    def _read_file(
+        self, file_index: int, wanted: list[FileColumn], rows: Offsets | range
+    ) -> Mapping[str, pa.ChunkedArray]:
+        reader = self.file(file_index)
+        if isinstance(rows, range):
+            everything = rows == range(self.physical_rows)
+            table = reader.read(wanted, None if everything else slice(rows.start, rows.stop))
+        elif len(rows) == 0:
+            table = reader.read(wanted, slice(0, 0))
+        else:
+            first, stop = int(rows[0]), int(rows[-1]) + 1
+            if len(rows) > (stop - first) * _SCATTERED_SHARE:
+                table = taken(reader.read(wanted, slice(first, stop)), rows - first)
+            else:
+                table = reader.read(wanted, rows)
+        return {column.field.name: table.column(column.field.name) for column in wanted}
+
+    @cached_property
+    def _columns_of_files(self) -> list[dict[int, int]]:
+        return columns_of_files(self.source.fragment)
+
+    def _pruned(self, top: str, paths: Sequence[Sequence[str]]) -> LanceField:
+        """Return what of a field paths lead to, and all of what is one column of a file."""
+        return pruned(as_stored(self.source.schema.field(top), self._columns_of_files), paths)
+
+    def _parts(self, field: LanceField) -> Iterator[_Part]:
+        """Yield which files hold a field, or parts of it, and what of it they hold."""
+        taken: set[int] = set()
+        for file_index, columns in enumerate(self._columns_of_files):
+            held = stored_part(field, columns.keys(), taken)
+            if held is not None:
+                taken.update(f.id for f in held.walk() if f.id in columns)
+                places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
+                stored = stored_blobs(held).to_arrow()
+                yield _Part(held, file_index, FileColumn(stored, places))
+
+    def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
+        """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""
+        top, *rest = parse_path(path)
+        for part in self._parts(self._pruned(top, [rest])):
+            stored = self._read_file(part.file_index, [part.column], rows)[top]
+            descriptors = pick(stored, rest).combine_chunks()
+            return list(find_blobs(descriptors, self.source, part.file_index))
+        return [None] * len(rows)
+
+    def file(self, file_index: int) -> FileReader:
+        """Return one of the fragment's files, opened; its number of rows is checked."""
+        reader = self._open.get(file_index)
+        if reader is None:
+            location = self.source.files[file_index]
+            try:
+                opened = location.store.open(location.name, location.size)
+                reader = FileReader.open(opened)
+            except FileNotFoundError as error:
+                raise missing_file(location, self.source.version) from error
+            claimed = self.source.fragment.physical_rows
+            if reader.num_rows != claimed:
+                raise CorruptFileError(
+                    f"{location} has {reader.num_rows} rows, but {self.source.where} "
+                    f"says {claimed}.",
+                    file=str(location),
+                )
+            self._open[file_index] = reader
+        return reader
+
+    # ---- hidden columns
+
+    def addresses(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the row addresses: fragment id in the upper 32 bits, offset in the lower."""
+        return row_address.addresses(self.source.fragment.id, rows.astype(np.uint64))
+
+    @cached_property
+    def stable_ids(self) -> RowIds | None:
+        """The row ids, where they are not the addresses."""
+        if not self.source.stable_row_ids:
+            return None
+        encoded = self._sequence("row_ids")
+        if encoded is None:
+            return None
+        return read_row_ids(encoded, self.physical_rows, self.source.where)
+
+    def row_ids(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the row ids: stable ones if the table has them, else the addresses."""
+        return self.addresses(rows) if self.stable_ids is None else self.stable_ids.at(rows)
+
+    def _gone(self, rows: Offsets) -> npt.NDArray[np.bool_] | None:
+        """Return which of some rows are deleted, if deleted rows are seen at all."""
+        if not self.source.with_deleted:
+            return None
+        return np.isin(rows, to_offsets(self.deleted))
+
+    def row_positions(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the positions of live rows in the whole dataset."""
+        within = rows if self.live is None else np.searchsorted(self.live, rows)
+        return (within + self.source.first_row).astype(np.uint64)
+
+    @cached_property
+    def _created(self) -> RowVersions:
+        return self._versions("created_at")
+
+    @cached_property
+    def _updated(self) -> RowVersions:
+        return self._versions("last_updated_at")
+
+    def _versions(self, name: str) -> RowVersions:
+        return read_row_versions(self._sequence(name), self.physical_rows, self.source.where)
+
+    def _sequence(self, name: str) -> bytes | None:
+        """Return an encoded sequence over the rows, from the file it is in, if it is in one."""
+        source = self.source
+        encoded: bytes | None = getattr(source.fragment, name)
+        place = external_sequence(source.fragment, name) if encoded is None else None
+        if place is None:
+            return encoded
+        location = FileLocation(source.line.store, place.path)
+        try:
+            data = memoryview(location.store.read(place.path))
+        except FileNotFoundError as error:
+            raise missing_file(location, source.version) from error
+        if place.offset + place.size > len(data):
+            raise CorruptFileError(
+                f"The {name} of {source.where} lie behind the end of {location}.",
+                file=str(location),
+            )
+        return bytes(data[place.offset : place.offset + place.size])
+
+    def created_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the version that created each row; 1 where it is not recorded."""
+        return self._created.at(rows)
+
+    def last_updated_at(self, rows: Offsets) -> npt.NDArray[np.uint64]:
+        """Return the version that last changed each row; 1 where it is not recorded."""
+        return self._updated.at(rows)
+
+
+#: the columns that are not stored, in the order in which a scan appends them
+META_COLUMNS: Mapping[str, Callable[[FragmentReader, Offsets], npt.NDArray[np.uint64]]] = {
+    "_rowid": lambda reader, rows: reader.row_ids(rows),
+    "_rowaddr": lambda reader, rows: reader.addresses(rows),
+    "_rowoffset": lambda reader, rows: reader.row_positions(rows),
+    "_row_last_updated_at_version": lambda reader, rows: reader.last_updated_at(rows),
+    "_row_created_at_version": lambda reader, rows: reader.created_at(rows),
+}
+
+
+def column_field(schema: LanceSchema, name: str) -> pa.Field:
+    """Return the Arrow field of a stored or hidden column."""
+    if name in META_COLUMNS:
+        return pa.field(name, pa.uint64())
+    return path_field(schema, name)
+
+
+def as_offsets(rows: Offsets | range) -> Offsets:
+    """Return rows as an array."""
+    return np.arange(rows.start, rows.stop) if isinstance(rows, range) else rows
+
+
+def rows_without_columns(count: int) -> pa.Table:
+    """Return a table that has rows and no column; most of Arrow's functions would forget them."""
+    return pa.table({"_": pa.nulls(count)}).select([])

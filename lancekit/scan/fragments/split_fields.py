@@ -1,0 +1,98 @@
+"""One field in several files of a fragment: structs some of whose fields were added later."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.file.columns.physical import in_one_column, repacked
+from lancekit.format.schema import LanceField
+from lancekit.scan.fragments.absent import nulls_of
+
+__all__ = ["as_stored", "joined", "stored_part"]
+
+
+def stored_part(
+    field: LanceField, ids: Collection[int], taken: Collection[int] = ()
+) -> LanceField | None:
+    """Return what of a field lies in a file that has columns for ``ids``; ``None`` for nothing.
+
+    Fields without children that an earlier file has, `taken`, are read from there, as in the
+    reference.  Whether a struct is packed the columns tell: the schema's metadata may be newer.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        A file holds a part of what is in a map.
+    """
+    if in_one_column(field, ids):
+        return None if field.id in taken else repacked(field, packed=True)
+    children = [stored_part(child, ids, taken) for child in field.children]
+    held = tuple(child for child in children if child is not None)
+    if not held:
+        return None
+    if field.logical_type not in _JOINED and held != field.children:
+        raise UnsupportedFeatureError(
+            f"Column {field.name!r} of type {field.logical_type} has its parts in several files.",
+            hint="Leave the column out.",
+            column=field.name,
+        )
+    return repacked(replace(field, children=held), packed=False)
+
+
+def as_stored(field: LanceField, files: Sequence[Collection[int]]) -> LanceField:
+    """Return a field of which structs are marked as packed that are so in some of the files."""
+    if not field.children:
+        return field
+    children = tuple(as_stored(child, files) for child in field.children)
+    packed = any(in_one_column(field, ids) for ids in files)
+    field = replace(field, children=children)
+    return repacked(field, packed=True) if packed else field
+
+
+#: the types whose parts can be put together again
+_JOINED = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct"})
+
+
+def joined(field: LanceField, parts: Sequence[pa.ChunkedArray], rows: int) -> pa.ChunkedArray:
+    """Return a field of which each part is in one file; what no file has is null."""
+    kind = field.to_arrow().type
+    if not parts:
+        return pa.chunked_array([nulls_of(field.to_arrow(), rows)])
+    if len(parts) == 1 and parts[0].type.equals(kind):
+        return parts[0]
+    return pa.chunked_array([_join(field, [part.combine_chunks() for part in parts])], kind)
+
+
+def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
+    if len(parts) == 1 and parts[0].type.equals(field.to_arrow().type):
+        return parts[0]
+    if field.logical_type != "struct":
+        return _join_lists(field, parts)
+    children = []
+    for child in field.children:
+        held = [part for part in parts if part.type.get_field_index(child.name) >= 0]
+        if held:
+            children.append(_join(child, [part.field(child.name) for part in held]))
+        else:
+            children.append(nulls_of(child.to_arrow(), len(parts[0])))
+    fields = [child.to_arrow() for child in field.children]
+    return pa.StructArray.from_arrays(children, fields=fields, mask=parts[0].is_null())
+
+
+def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
+    first, (item,) = parts[0], field.children
+    items = _join(item, [part.flatten() for part in parts])
+    lengths = pc.fill_null(pc.list_value_length(first), 0).to_numpy()
+    kind = field.to_arrow().type
+    large = pa.types.is_large_list(kind)
+    starts = pa.array(
+        np.concatenate([[0], np.cumsum(lengths)]), pa.int64() if large else pa.int32()
+    )
+    make = pa.LargeListArray if large else pa.ListArray
+    return make.from_arrays(starts, items, type=kind, mask=first.is_null())

@@ -1,0 +1,445 @@
+"""Scans: which columns and rows of which fragments, as batches or as a table.
+
+`ScanRequest` is what a scan asks of every fragment, and can be sent to a worker; `scan_fragment`
+answers it for one fragment; `Scan` runs it over all, in order, and cuts limit and offset.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
+from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.widths import value_bytes
+from lancekit.format.paths import canonical, show_path
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import shown, warn
+from lancekit.scan.expressions.predicate import Expr, Predicate, compile_expression
+from lancekit.scan.fragments.joint_reader import open_together, together
+from lancekit.scan.fragments.reader import (
+    FragmentReader,
+    Offsets,
+    column_field,
+    rows_without_columns,
+)
+from lancekit.scan.fragments.rebatch import combined, cut_at
+from lancekit.scan.fragments.source import FragmentSource
+
+__all__ = [
+    "Output",
+    "Scan",
+    "ScanRequest",
+    "block_rows",
+    "column_names",
+    "default_batch_rows",
+    "plan_columns",
+    "read_block",
+    "read_together",
+    "row_bytes",
+    "scan_fragment",
+    "scan_together",
+    "select_rows",
+]
+
+#: rows of a batch, as in the reference
+BATCH_ROWS = 8192
+#: where the rows of a batch can be set for a whole process, as in the reference
+_BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
+#: what one of Arrow's batches holds
+_MOST_ROWS = 1 << 31
+#: decoded bytes held at a time for one fragment
+_BLOCK_BYTES = 64 << 20
+#: the same, for a scan that may stop early
+_LIMITED_BLOCK_BYTES = 4 << 20
+#: fragments read ahead
+_THREADS = min(os.cpu_count() or 1, 8)
+#: more rows than this are not read together
+_JOINT_ROWS = 1 << 18
+#: fewer rows than this are not worth a thread
+_THREAD_ROWS = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result: a stored or hidden one, or an expression over such.
+
+    `path` is how a stored one is read, if that is not by the name of the field.
+    """
+
+    field: pa.Field
+    expression: Expr | None = None
+    path: str = ""
+
+    @property
+    def column(self) -> str:
+        """The stored or hidden column that this is."""
+        return self.path or self.field.name
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns that have to be read."""
+        return self.expression.columns if self.expression else frozenset([self.column])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanRequest:
+    """What to read of each fragment, and how much of it to hold at a time."""
+
+    outputs: tuple[Output, ...]
+    predicate: Predicate | None = None
+    batch_rows: int = BATCH_ROWS
+    block_bytes: int = _BLOCK_BYTES
+    metadata: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the result."""
+        return pa.schema([output.field for output in self.outputs], dict(self.metadata) or None)
+
+
+def default_batch_rows() -> int:
+    """Return the rows of a batch where nothing is asked for: what the environment says, or 8192."""
+    text = os.environ.get(_BATCH_VARIABLE)
+    if text is None:
+        return BATCH_ROWS
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    warn(
+        f"{_BATCH_VARIABLE} is {shown(text)}, which is no whole number above 0: batches have "
+        f"{BATCH_ROWS} rows."
+    )
+    return BATCH_ROWS
+
+
+def plan_columns(
+    schema: LanceSchema,
+    columns: Sequence[str] | dict[str, str] | None,
+    hidden: Sequence[str] = (),
+) -> tuple[Output, ...]:
+    """Return the outputs of a projection; ``None`` means every stored column.
+
+    Parameters
+    ----------
+    schema
+        The dataset's schema.
+    columns
+        Names and paths of nested fields, or SQL expressions by the names of their results.
+    hidden
+        Hidden columns that come last, also if they are named among the columns.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name is neither a stored nor a hidden column.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    if isinstance(columns, dict):
+        arrow = schema.to_arrow()
+        for pair in columns.items():
+            if not all(isinstance(one, str) for one in pair):
+                raise InvalidTypeError(
+                    f"columns holds {shown(pair)}.",
+                    hint="Pass SQL expressions by the names of their results.",
+                )
+        outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
+    else:
+        names = schema.names if columns is None else _names(columns)
+        outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
+    first = [output for output in outputs if output.field.name not in hidden]
+    named = {output.field.name: output for output in outputs}
+    last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]
+    return (*first, *last)
+
+
+def _path(schema: LanceSchema, name: str) -> str:
+    """Return the path of a column; one that is called like a path into another is still itself."""
+    return show_path([name]) if name in schema.names else canonical(name)
+
+
+def column_names(columns: object) -> list[str]:
+    """Return names of columns; ``InvalidTypeError`` for anything else."""
+    names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"columns holds {shown(name)}.",
+                hint="Pass a list of column names, or a dictionary.",
+            )
+    return names
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    names = column_names(columns)
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+    return names
+
+
+def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
+    expression = compile_expression(sql, schema)
+    return Output(pa.field(name, expression.type), expression)
+
+
+# ---- one fragment
+
+
+def scan_fragment(source: FragmentSource, request: ScanRequest) -> Iterator[pa.Table]:
+    """Yield the selected rows of one fragment, in order, in blocks of bounded size."""
+    reader = FragmentReader(source)
+    step = block_rows(reader.source.schema, request)
+    for start in range(0, reader.physical_rows, step):
+        yield read_block(reader, request, start, min(start + step, reader.physical_rows))
+
+
+def scan_together(sources: Sequence[FragmentSource], request: ScanRequest) -> Iterator[pa.Table]:
+    """Do the same with fragments that `together` has put together: one block for all of them."""
+    if len(sources) > 1:
+        try:
+            reader = open_together(sources)
+            block = read_block(reader, request, 0, reader.physical_rows)
+        except FormatError:
+            pass  # the next time the error names the file
+        else:
+            yield block
+            return
+    for source in sources:
+        yield from scan_fragment(source, request)
+
+
+def read_together(
+    sources: Sequence[FragmentSource], request: ScanRequest
+) -> Iterator[tuple[FragmentSource, ...]]:
+    """Yield all fragments, in order, those in one tuple that are to be read together.
+
+    They make a block at most, and there is one for each thread if there are rows enough.  Large
+    fragments gain nothing by it: what is decoded of several would not stay in the cache.
+    """
+    if not sources:
+        return
+    rows = sum(source.fragment.physical_rows for source in sources)
+    most_rows = min(max(-(-rows // _THREADS), _THREAD_ROWS), _JOINT_ROWS)
+    yield from together(sources, min(most_rows, block_rows(sources[0].schema, request)))
+
+
+def block_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    """Return how many rows of a fragment are read at a time: whole batches."""
+    batches = request.block_bytes // row_bytes(schema, request) // request.batch_rows
+    return max(batches, 1) * request.batch_rows
+
+
+def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: int) -> pa.Table:
+    """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
+    if request.predicate is None:
+        return project(reader, request.outputs, reader.live_between(start, stop))
+    inputs = set[str]().union(*(output.inputs for output in request.outputs))
+    rows, known = select_rows(reader, request.predicate, start, stop, inputs)
+    return project(reader, request.outputs, rows, known)
+
+
+def select_rows(
+    reader: FragmentReader,
+    predicate: Predicate,
+    start: int,
+    stop: int,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Return which of the physical rows ``start`` to ``stop`` a filter selects.
+
+    With them come those columns to ``keep`` that the filter has read.
+    """
+    rows = reader.live_between(start, stop)
+    known = reader.read(sorted(predicate.columns), rows)
+    mask = predicate.mask(known)
+    known = known.select([name for name in known.column_names if name in keep])
+    if mask.true_count < len(rows):
+        chosen = np.flatnonzero(flags_of(mask))
+        rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
+        known = known.filter(mask)  # chunk by chunk, where `take` would join them first
+    return rows, known if known.column_names else None
+
+
+def project(
+    reader: FragmentReader,
+    outputs: Sequence[Output],
+    rows: Offsets | range,
+    known: pa.Table | None = None,
+) -> pa.Table:
+    """Read and compute the outputs for physical rows; ``known`` holds columns already read."""
+    inputs = set[str]().union(*(output.inputs for output in outputs))
+    if outputs and not inputs:
+        inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
+    arrays = {name: known.column(name) for name in known.column_names} if known else {}
+    fresh = reader.read(sorted(inputs - arrays.keys()), rows)
+    if not outputs:
+        return fresh
+    arrays.update({name: fresh.column(name) for name in fresh.column_names})
+    batch = pa.table(arrays) if any(output.expression for output in outputs) else None
+    columns = [
+        arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
+        for output in outputs
+    ]
+    return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
+
+
+def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
+    """Estimate the decoded bytes of one row of what a request reads."""
+    names = set[str]().union(*(output.inputs for output in request.outputs))
+    if request.predicate is not None:
+        names |= request.predicate.columns
+    return max(sum(value_bytes(column_field(schema, name).type) for name in names), 1)
+
+
+# ---- all fragments
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scan:
+    """A scan of fragments in order; nothing is read before it is iterated."""
+
+    sources: tuple[FragmentSource, ...]
+    request: ScanRequest
+    limit: int | None = None
+    offset: int = 0
+
+    def tables(self) -> Iterator[pa.Table]:
+        """Yield the result in blocks, fragments being read ahead in threads."""
+        if self.request.predicate is None and (self.offset or self.limit is not None):
+            yield from self._read_all(list(self._windows()))
+            return
+        skip, left = self.offset, self.limit
+        blocks = self._read_all(list(self._whole()))
+        for block in blocks:
+            part = block.slice(skip, left)
+            skip = max(skip - block.num_rows, 0)
+            if part.num_rows:
+                yield part
+            if left is not None:
+                left -= part.num_rows
+                if left == 0:
+                    blocks.close()
+                    return
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the result in batches of at most `batch_rows` rows.
+
+        Without a filter, no batch has rows of two fragments, as in the reference.
+        """
+        schema = self.request.schema
+        whole = self.request.predicate is None and not self.offset and self.limit is None
+        parts = (source.num_rows for source in self.sources)
+        most = min(self.request.batch_rows, _MOST_ROWS)
+        for table in cut_at(self.tables(), parts) if whole else self.tables():
+            for batch in combined(table).to_batches(max_chunksize=most):
+                yield batch.cast(schema) if batch.schema != schema else batch
+
+    def to_table(self) -> pa.Table:
+        """Read the whole result."""
+        schema = self.request.schema
+        parts = list(self.tables())
+        if not parts:
+            return schema.empty_table()
+        if not schema.names:
+            return rows_without_columns(sum(part.num_rows for part in parts))
+        return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)
+
+    def count(self) -> int:
+        """Count the rows of the result."""
+        if self.request.predicate is None:
+            rows = sum(source.num_rows for source in self.sources)
+            rows = max(rows - self.offset, 0)
+            return rows if self.limit is None else min(rows, self.limit)
+        return sum(table.num_rows for table in self.tables())
+
+    def _whole(self) -> Iterator[_Job | _Block]:
+        """Small fragments are read together, if all of them are read; large ones in blocks."""
+        if self.limit is not None:
+            yield from (_Job((source,)) for source in self.sources)
+            return
+        for group in read_together(self.sources, self.request):
+            step = block_rows(group[0].schema, self.request)
+            if len(group) > 1 or group[0].fragment.physical_rows <= step:
+                yield _Job(group)
+                continue
+            reader = FragmentReader(group[0])
+            for start in range(0, reader.physical_rows, step):
+                yield _Block(reader, start, min(start + step, reader.physical_rows))
+
+    def _windows(self) -> Iterator[_Job]:
+        """Without a filter, offset and limit name rows of each fragment; the rest is not read."""
+        before = 0  # rows of this scan's fragments, which need not be the dataset's first
+        for source in self.sources:
+            rows = source.num_rows
+            start = max(self.offset - before, 0)
+            stop = rows
+            if self.limit is not None:
+                stop = min(rows, self.offset + self.limit - before)
+            if start < stop:
+                whole = (start, stop) == (0, rows)
+                yield _Job((source,), None if whole else range(start, stop))
+            before += rows
+
+    def _read_all(self, jobs: Sequence[_Job | _Block]) -> Generator[pa.Table]:
+        if self.limit is not None and self.request.predicate is not None:
+            request = replace(self.request, block_bytes=_LIMITED_BLOCK_BYTES)
+            for job in jobs:
+                yield from job.run(request)
+        elif len(jobs) <= 1:
+            for job in jobs:
+                yield from job.run(self.request)
+        else:
+            yield from _read_ahead(jobs, self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Fragments that are read together, or one and the live rows wanted of it."""
+
+    sources: tuple[FragmentSource, ...]
+    live_rows: range | None = None
+
+    def run(self, request: ScanRequest) -> Iterator[pa.Table]:
+        if self.live_rows is None:
+            yield from scan_together(self.sources, request)
+            return
+        reader = FragmentReader(self.sources[0])
+        yield project(reader, request.outputs, reader.live_rows(self.live_rows))
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Physical rows of an open fragment: no more of a large one is held than is read ahead."""
+
+    reader: FragmentReader
+    start: int
+    stop: int
+
+    def run(self, request: ScanRequest) -> Iterator[pa.Table]:
+        yield read_block(self.reader, request, self.start, self.stop)
+
+
+def _read_ahead(jobs: Sequence[_Job | _Block], request: ScanRequest) -> Generator[pa.Table]:
+    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
+    running: deque[Future[list[pa.Table]]] = deque()
+    try:
+        for job in jobs:
+            running.append(pool.submit(_run, job, request))
+            if len(running) > _THREADS:
+                yield from running.popleft().result()
+        while running:
+            yield from running.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run(job: _Job | _Block, request: ScanRequest) -> list[pa.Table]:
+    return list(job.run(request))

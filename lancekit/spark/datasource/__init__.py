@@ -1,0 +1,1 @@
+"""``format("lance")`` for Spark: reading, writing, streams."""

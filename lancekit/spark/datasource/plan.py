@@ -1,0 +1,26 @@
+"""The scan that the options of ``format("lance")`` ask for."""
+
+from __future__ import annotations
+
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import fragment_sources, sources_for
+from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows, plan_columns
+from lancekit.spark.datasource.options import SourceOptions
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["plan_scan"]
+
+
+def plan_scan(asked: SourceOptions, snapshot: Snapshot) -> Scan:
+    """Return the scan of a version that the options ask for."""
+    schema = blob_view(snapshot.manifest.schema)
+    hidden = [("_rowid", asked.with_row_id), ("_rowaddr", asked.with_row_address)]
+    predicate = None if asked.filter is None else Predicate.parse(asked.filter, schema.to_arrow())
+    request = ScanRequest(
+        outputs=plan_columns(schema, asked.columns, [name for name, wanted in hidden if wanted]),
+        predicate=predicate,
+        batch_rows=asked.batch_size or default_batch_rows(),
+    )
+    sources = sources_for(fragment_sources(snapshot, schema), predicate)
+    return Scan(sources=tuple(sources), request=request)

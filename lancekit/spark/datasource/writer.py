@@ -1,0 +1,148 @@
+"""``df.write.format("lance").mode("append" | "overwrite").save(uri)``: one commit per job.
+
+Tasks write files that nothing refers to; the commit, in a process of Spark's own, lists those of
+the attempts that Spark counts.  What other attempts left is found by cleanup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from lancekit.errors import LancekitError
+from lancekit.format.fragment import Fragment
+from lancekit.format.storage_version import check_storage_version
+from lancekit.operations.write import WritePlan, WriteSettings, commit_staged, plan_write
+from lancekit.options import Options
+from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.rows.write import (
+    MAX_BYTES_PER_FILE,
+    MAX_ROWS_PER_FILE,
+    WriteTask,
+    delete_fragments,
+    write_fragments,
+)
+from lancekit.pipeline.source import cast_all
+from lancekit.spark.datasource.options import SourceOptions
+from lancekit.spark.frames.types import arrow_schema
+from lancekit.spark.frames.wire_rows import restore
+from lancekit.spark.jobs.worker import enter_worker, in_turn
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import load_snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["LanceWriter", "plan_writer"]
+
+
+@dataclass
+class _Written(WriterCommitMessage):  # type: ignore[misc]  # pyspark is untyped here
+    """What one task wrote; or why it could not, which no further attempt would change."""
+
+    fragments: tuple[Fragment, ...] = ()
+    failure: LancekitError | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is untyped here
+    """Writes the partitions of a DataFrame, and commits what they wrote.
+
+    `read_version` is the version that the rows are cast for, ``None`` if there is no dataset yet.
+    """
+
+    line: Line
+    read_version: int | None
+    schema: pa.Schema
+    casts: CastPlan
+    task: WriteTask
+    settings: WriteSettings
+    options: Options
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of a partition to files."""
+        enter_worker(self.options)
+        try:
+            rows = cast_all(self.casts, restore(iterator, self.schema))
+            return _Written(tuple(write_fragments(rows, in_turn(self.task))))
+        except LancekitError as failure:
+            return _Written(failure=failure)
+
+    def commit(self, messages: Sequence[Any]) -> None:
+        """Commit the files of all partitions as one version.
+
+        Raises
+        ------
+        LancekitError
+            What a task, or the commit, failed with; the files are removed.
+        """
+        enter_worker(self.options)
+        fragments = _fragments(messages)
+        failures = [m.failure for m in messages if m is not None and m.failure is not None]
+        if failures:
+            delete_fragments(self.task.store, fragments, self.task.places)
+            raise failures[0]
+        read = None if self.read_version is None else load_snapshot(self.line, self.read_version)
+        plan = WritePlan(
+            line=self.line,
+            current=read,
+            casts=self.casts,
+            task=self.task,
+            append=self.settings.mode == "append" and read is not None,
+            config={},
+        )
+        commit_staged(plan.staged(fragments), self.settings)
+
+    def abort(self, messages: Sequence[Any]) -> None:
+        """Remove the files of a job that failed, as far as they are known.
+
+        Spark calls this also when `commit` failed, which has removed them unless it cannot be told
+        whether they landed: then, all partitions being there, they stay.
+        """
+        enter_worker(self.options)
+        if any(message is None for message in messages):
+            delete_fragments(self.task.store, _fragments(messages), self.task.places)
+
+
+def _fragments(messages: Sequence[Any]) -> list[Fragment]:
+    return [fragment for m in messages if m is not None for fragment in m.fragments]
+
+
+def plan_writer(asked: SourceOptions, schema: StructType, mode: str) -> LanceWriter:
+    """Plan a write; whatever cannot be done is refused before a task starts.
+
+    Raises
+    ------
+    UnsupportedTypeError
+        A column of a type that Arrow, or a dataset, has no equal for.
+    SchemaMismatchError
+        The rows do not fit the dataset they are appended to.
+    InvalidArgumentError
+        An option that is not one of a write, or has a value that cannot be used.
+    """
+    asked.check_use("write")
+    rows = arrow_schema(schema)
+    settings = WriteSettings(
+        mode=mode,
+        max_rows_per_file=asked.max_rows_per_file or MAX_ROWS_PER_FILE,
+        max_bytes_per_file=asked.max_bytes_per_file or MAX_BYTES_PER_FILE,
+        storage_version=check_storage_version("data_storage_version", asked.data_storage_version),
+        stable_row_ids=asked.enable_stable_row_ids,
+        message=asked.commit_message,
+    )
+    with asked.on_this():
+        line = asked.line()
+        plan = plan_write(rows, asked.snapshot() if line.branch else line, settings)
+    return LanceWriter(
+        line=plan.line,
+        read_version=None if plan.current is None else plan.current.version,
+        schema=rows,
+        casts=plan.casts,
+        task=plan.task,
+        settings=settings,
+        options=asked.in_force(),
+    )

@@ -1,0 +1,1 @@
+"""Fragments as DataFrames, and rows on their way there."""

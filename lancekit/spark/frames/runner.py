@@ -1,0 +1,63 @@
+"""The runner on Spark: tasks in groups, one group per Spark task."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lancekit.progress import what_is
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.collect import collect, pack
+from lancekit.spark.session.session import spark_session
+
+__all__ = ["TASKS_PER_CORE", "SparkRunner"]
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: enough that a slow one does not hold up the rest, and few enough to be worth starting
+TASKS_PER_CORE = 4
+
+
+class SparkRunner:
+    """Runs work on the active session, or on one that is started for it."""
+
+    name = "spark"
+
+    def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
+        """Return the results in the order of the tasks; the first failure is raised.
+
+        Raises
+        ------
+        LancekitError
+            What a worker raised, with its facts.
+        EngineError
+            Anything else that failed, with the last line of the worker's traceback.
+
+        Examples
+        --------
+        >>> SparkRunner().map(len, ["a", "bc"])  # doctest: +SKIP
+        [1, 2]
+        """
+        if not tasks:
+            return []
+        session = spark_session()
+        groups = min(len(tasks), TASKS_PER_CORE * client_of(session).parallelism())
+        cuts = [len(tasks) * n // groups for n in range(groups + 1)]
+        # Each group is pickled by itself, so that a worker unpacks no more than its own.
+        packed = [pack(session, (work, tasks[start:stop])) for start, stop in pairwise(cuts)]
+
+        def run(batches: Iterator[pa.RecordBatch]) -> list[Result]:
+            results: list[Result] = []
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    function, group = pickle.loads(packed[number])  # noqa: S301  # made above
+                    results += [function(task) for task in group]
+            return results
+
+        answers = collect(session.range(0, groups, 1, groups), run, what=what_is(work))
+        return [result for group in answers for result in group]

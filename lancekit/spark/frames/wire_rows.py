@@ -1,0 +1,115 @@
+"""What becomes of a source's rows before Spark joins or groups them.
+
+Columns go by their place, not by their name: Spark takes ``a`` and ``A`` for one.  An error of a
+worker's in a step that is not a job's last travels in a column of its own, as in `jobs`.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit.errors import LancekitError
+from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.keys.source_keys import key_columns, key_schema
+from lancekit.pipeline.source import cast_all
+from lancekit.spark.frames.key_bytes import key_wire, pack_keys
+from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.collect import map_batches
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = [
+    "FAILURE",
+    "TASKS_THAT_WRITE",
+    "by_place",
+    "gathered",
+    "pick",
+    "prepare",
+    "raise_failure",
+    "restore",
+]
+
+FAILURE = "failure"
+
+#: each task that writes makes a file at least
+TASKS_THAT_WRITE = 2
+
+
+def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the columns called by a letter and their place; all take nulls."""
+    return pa.schema([(f"{letter}{at}", kind) for at, kind in enumerate(schema.types)])
+
+
+def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+    """Return the fields of some columns, in the order of their names."""
+    return pa.schema([schema.field(name) for name in names])
+
+
+def gathered(frame: DataFrame) -> DataFrame:
+    """Limit the partitions: many small ones would be as many small files, and slow to start."""
+    return frame.coalesce(TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism())
+
+
+def restore(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield batches as a worker gets them with the names and types that they really have."""
+    for batch in batches:
+        yield from_spark_batch(batch, schema)
+
+
+def prepare(
+    frame: DataFrame, schema: pa.Schema, plan: CastPlan, on: Sequence[str], shipped: Sequence[str]
+) -> DataFrame:
+    """Cast a source's rows, and lay them out for a join or a grouping.
+
+    Parameters
+    ----------
+    frame
+        The rows, in wire form.
+    schema
+        Their true schema.
+    plan
+        The casts to the dataset's types; the other columns are not read.
+    on
+        The key columns, which become ``k0``, ``k1``, ...
+    shipped
+        The columns that go along, as ``s0``, ``s1``, ...
+
+    Returns
+    -------
+    DataFrame
+        ``s*``, ``k*`` and ``failure``.
+    """
+    read = [at for at, name in enumerate(schema.names) if name in plan.target.names]
+    own = pa.schema([schema.field(at) for at in read])
+    wire = wire_schema(pick(plan.target, shipped), exact=True)
+    keys = key_wire(key_schema(plan.target, on))
+    out = pa.schema([*by_place("s", wire), *by_place("k", keys), (FAILURE, pa.binary())])
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in cast_all(plan, restore(batches, own)):
+                sent = to_spark_batch(batch.select(shipped), wire).columns
+                packed = pack_keys(key_columns(batch, on), keys)
+                blank = pa.nulls(batch.num_rows, pa.binary())
+                yield pa.RecordBatch.from_arrays([*sent, *packed, blank], schema=out)
+        except LancekitError as error:
+            blanks = [pa.nulls(1, kind) for kind in out.types[:-1]]
+            failure = pa.array([pickle.dumps(error)], pa.binary())
+            yield pa.RecordBatch.from_arrays([*blanks, failure], schema=out)
+
+    names = [f"c{at}" for at in range(len(schema))]
+    columns = gathered(frame).toDF(*names).select(*(names[at] for at in read))
+    return map_batches(columns, work, spark_schema(out))
+
+
+def raise_failure(failures: pa.Array | pa.ChunkedArray) -> None:
+    """Raise what went wrong in `prepare`, if anything did."""
+    found = failures.drop_null()
+    if len(found):
+        raise pickle.loads(found[0].as_py())  # noqa: S301  # made above

@@ -1,0 +1,1 @@
+"""Jobs on Spark: what tasks are sent, and what they answer."""

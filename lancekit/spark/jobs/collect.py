@@ -1,0 +1,186 @@
+"""Jobs: a function runs on every partition of a DataFrame, and its results come back.
+
+This is the only way in which lancekit runs an action.  Every action runs all that a DataFrame is
+made of anew, so there is one per job; what a worker writes is told in its result.  An error of
+lancekit's in a worker is a result too: as a failure Spark would try it again, and hand over its
+text alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import copy_context
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pyarrow as pa
+
+from lancekit.errors import LancekitError
+from lancekit.options import options
+from lancekit.progress import tracking, what_is
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.failures import job_failure
+from lancekit.spark.jobs.worker import enter_worker
+from lancekit.storage.sending import sent_to
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["collect", "map_batches", "pack", "run_action"]
+
+Result = TypeVar("Result")
+
+_ROW = "partition int, failed boolean, result binary"
+_POLL_SECONDS = 0.1
+
+
+def pack(session: SparkSession, value: object) -> bytes:
+    """Pickle what a session's workers are to have; what it holds appears in no plan or log.
+
+    Spark would pickle it too, and hide what went wrong behind an error of its own.
+    """
+    from pyspark import cloudpickle
+
+    with sent_to(client_of(session).elsewhere()):
+        packed: bytes = cloudpickle.dumps(value)
+    return packed
+
+
+def map_batches(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Iterable[pa.RecordBatch]],
+    schema: Any,
+) -> DataFrame:
+    """Run a function on the batches of each partition, with the options that are in force here.
+
+    Raises
+    ------
+    StorageError
+        The function is to read or write what other machines do not see: this process's memory, or
+        its disk in a session that runs elsewhere.
+    """
+    # Who follows the progress does so here.
+    packed = pack(frame.sparkSession, (work, replace(options.current(), progress=False)))
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        function, values = pickle.loads(packed)  # noqa: S301  # made above
+        enter_worker(values)
+        try:
+            yield from function(batches)
+        except LancekitError as error:
+            # an action of the user's own shows Spark's error, with all frames before the reason
+            raise error.with_traceback(None) from None
+
+    return frame.mapInArrow(run, schema)
+
+
+def collect(
+    frame: DataFrame,
+    work: Callable[[Iterator[pa.RecordBatch]], Result],
+    *,
+    discard: Callable[[Result], None] | None = None,
+    what: str | None = None,
+) -> list[Result]:
+    """Run a function on each partition of a DataFrame; return the results in their order.
+
+    Parameters
+    ----------
+    frame
+        Any DataFrame; it is worked out once.
+    work
+        Gets the Arrow batches of a partition, also if there are none.
+    discard
+        What to do with the results of the others if a partition failed.
+    what
+        What a progress bar calls it; by default what the function does.
+
+    Raises
+    ------
+    LancekitError
+        What a worker raised; the first partition's if there are several.
+    EngineError
+        Anything else that failed.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        try:
+            failed, result = False, pickle.dumps(work(batches))
+        except LancekitError as error:
+            failed, result = True, pickle.dumps(error)
+        context = TaskContext.get()
+        yield pa.record_batch(
+            {
+                "partition": pa.array([context.partitionId() if context else 0], pa.int32()),
+                "failed": [failed],
+                "result": pa.array([result], pa.binary()),
+            }
+        )
+
+    tasks = map_batches(frame, run, _ROW)
+    rows = run_action(frame.sparkSession, tasks.toArrow, what=what or what_is(work))
+    results: list[Result] = []
+    failures: list[LancekitError] = []
+    for row in rows.sort_by("partition").to_pylist():
+        # These bytes were made a moment ago by this program's own function.
+        value = pickle.loads(row["result"])  # noqa: S301
+        (failures if row["failed"] else results).append(value)
+    if failures:
+        if discard is not None:
+            for result in results:
+                discard(result)
+        raise failures[0]
+    return results
+
+
+def run_action(
+    session: SparkSession, action: Callable[[], Result], *, what: str = "working"
+) -> Result:
+    """Run an action of Spark's, with a bar; an interrupt cancels its jobs, and only these.
+
+    Neither kind of session ends its job when the notebook's kernel is interrupted while it waits:
+    a classic one goes on waiting, and Connect leaves the job running.
+
+    Raises
+    ------
+    LancekitError
+        The job failed.
+    KeyboardInterrupt
+        The job was cancelled.
+    """
+    client = client_of(session)
+    tag = f"lancekit-{uuid.uuid4()}"
+    done: list[Result] = []
+    failed: list[Exception] = []
+
+    def run() -> None:
+        client.tag(tag)
+        try:
+            done.append(context.run(action))
+        except Exception as error:  # raised in the thread that waits
+            failed.append(error)
+        finally:
+            over.set()
+
+    context = copy_context()
+    over = threading.Event()  # an interrupted join() would take the thread for dead
+    thread = client.thread(run)
+    with tracking(what) as tracker, client.watch(tag) as state:
+        thread.start()
+        try:
+            while not over.wait(_POLL_SECONDS):
+                if not tracker.patient:
+                    tracker.set(*state())
+                    tracker.draw()
+        except KeyboardInterrupt:
+            client.cancel(tag)
+            while not over.wait(_POLL_SECONDS):
+                client.cancel(tag)  # what had not been submitted yet
+            raise
+    if failed:
+        raise job_failure(failed[0]) from failed[0]
+    return done[0]

@@ -1,0 +1,304 @@
+"""A source on Spark, held still: its rows cached, counted by partition, and its keys brought here.
+
+A row is known by its number: the rows of a partition count on from those of the partitions before.
+What is cached can be lost with a machine, and a source such as ``rand()`` is then worked out anew
+and different; the sums of the keys tell.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import EngineError
+from lancekit.format.paths import top_of
+from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.keys.source_keys import key_columns, key_schema
+from lancekit.pipeline.merge.plan import MergeClauses
+from lancekit.pipeline.source import cast_all
+from lancekit.spark.frames.wire_rows import gathered, pick, restore
+from lancekit.spark.jobs.client import is_connect
+from lancekit.spark.jobs.collect import collect, map_batches, run_action
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Held", "KeySum", "Survey", "hold", "other_rows", "survey"]
+
+#: key bytes that a partition sends along when it is counted, which saves a job
+_AT_ONCE = 4 << 20
+#: key bytes of a row that goes through Spark
+_CHUNK = 4 << 20
+
+
+@dataclass(frozen=True)
+class Held:
+    """Columns of a source that stay what they are: cached by Spark, or lying in files.
+
+    `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.  Of what lies in
+    files `read` gives some of the columns, in the same partitions, without reading the others.
+    """
+
+    frame: DataFrame
+    schema: pa.Schema
+    read: Callable[[Sequence[str]], DataFrame] | None = None
+
+    def select(self, names: Sequence[str]) -> tuple[DataFrame, pa.Schema]:
+        """Return some of the columns, and their schema."""
+        if self.read is not None:
+            return self.read(names), pick(self.schema, names)
+        columns = [f"c{self.schema.get_field_index(name)}" for name in names]
+        return self.frame.select(*columns), pick(self.schema, names)
+
+    def release(self) -> None:
+        """Let Spark forget the rows."""
+        if self.read is not None:
+            return
+        try:
+            self.frame.unpersist()
+        except Exception:  # the session is gone, and the rows with it
+            return
+
+
+def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> Held:
+    """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk."""
+    from pyspark import StorageLevel
+
+    # by place, for Spark takes `a` and `A` for one
+    places = [schema.get_field_index(name) for name in names]
+    columns = [f"c{at}" for at in range(len(names))]
+    every = frame.toDF(*(f"r{at}" for at in range(len(schema))))
+    chosen = gathered(every.select(*(f"r{at}" for at in places)).toDF(*columns))
+    level = StorageLevel.MEMORY_AND_DISK
+    if is_connect(frame.sparkSession):
+        # It sends the plan anew each time; one with rand() is another then, and finds no cache.
+        kept = run_action(
+            frame.sparkSession,
+            partial(chosen.localCheckpoint, storageLevel=level),
+            what="reading the source",
+        )
+    else:
+        kept = chosen.persist(level)
+    return Held(kept, pick(schema, names))
+
+
+@dataclass
+class KeySum:
+    """A checksum of key columns, of however many batches they come in."""
+
+    value: int = 0
+
+    def add(self, columns: Sequence[pa.Array]) -> None:
+        """Go on with the next batch."""
+        for column in columns:
+            valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+            self.value = zlib.crc32(valid.view(np.uint8), self.value)
+            for part in _contents(column.drop_null()):
+                self.value = zlib.crc32(part.data, self.value)
+
+
+def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        yield from _contents(values.cast(kind.value_type))
+    elif pa.types.is_boolean(kind):
+        yield values.to_numpy(zero_copy_only=False).view(np.uint8)
+    elif pa.types.is_null(kind) or not len(values):
+        return
+    elif _is_variable(kind):
+        whole = values.cast(pa.large_binary())
+        ends = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset :][: len(whole) + 1]
+        yield np.diff(ends).view(np.uint8)
+        if whole.buffers()[2] is not None:
+            yield np.frombuffer(whole.buffers()[2], np.uint8)[ends[0] : ends[-1]]
+    else:
+        width = kind.bit_width // 8
+        first = values.offset * width
+        yield np.frombuffer(values.buffers()[1], np.uint8)[first : first + len(values) * width]
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What was found of a partition; `keys` only if they are few."""
+
+    rows: int
+    key_bytes: int
+    key_sum: int
+    keys: bytes | None
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found of a source's partitions.
+
+    Attributes
+    ----------
+    starts
+        The number of each partition's first row, and at last of all rows.
+    sums
+        The sums of their keys.
+    key_bytes
+        The bytes of all keys.
+    """
+
+    starts: npt.NDArray[np.int64]
+    sums: tuple[int, ...]
+    key_bytes: int
+    _frame: DataFrame
+    _maker: _Maker
+    _few: tuple[bytes | None, ...]
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.starts[-1])
+
+    def keys(self) -> tuple[list[pa.Array], pa.Array | None]:
+        """Bring the key columns here, and the column that orders rows; in the order of the rows.
+
+        Raises
+        ------
+        EngineError
+            Cached rows were lost, and came back different.
+        """
+        packed = _fetch(self._frame, self._maker) if None in self._few else self._few
+        tables = [pa.ipc.open_stream(part).read_all() for part in packed]
+        table = pa.concat_tables([self._maker.schema.empty_table(), *tables])
+        if table.num_rows != self.rows:
+            raise other_rows()
+        count = len(self._maker.on)
+        columns = [column.combine_chunks() for column in table.columns]
+        return columns[:count], columns[count] if len(columns) > count else None
+
+
+def other_rows() -> EngineError:
+    """Return the error for a source whose cached rows were lost, and came back different."""
+    return EngineError(
+        "A part of the source that Spark had cached was lost, and came out different when it was "
+        "worked out anew.",
+        hint="Write the source to a table first, and merge that.",
+    )
+
+
+def survey(held: Held, plan: CastPlan, clauses: MergeClauses) -> Survey:
+    """Count the rows of a source and sum their keys, once they are cast; this fills the cache.
+
+    Raises
+    ------
+    NullKeyError, SchemaMismatchError
+        A key does not fit.
+    """
+    names = [top_of(name) if name not in plan.target.names else name for name in clauses.on]
+    if clauses.dedupe_by is not None:
+        names.append(clauses.dedupe_by)
+    names = list(dict.fromkeys(names))
+    frame, own = held.select(names)
+    casts = CastPlan(source=plan.source, target=pick(plan.target, names))
+    maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
+
+    def work(batches: Iterable[pa.RecordBatch]) -> _Part:
+        rows, size, key_sum, few = 0, 0, KeySum(), list[pa.RecordBatch]()
+        for batch in maker(batches):
+            rows += batch.num_rows
+            size += batch.nbytes
+            key_sum.add(batch.columns[: len(maker.on)])
+            if size <= _AT_ONCE:
+                few.append(batch)
+        packed = _pack(few, maker.schema) if size <= _AT_ONCE else None
+        return _Part(rows, size, key_sum.value, packed)
+
+    parts = collect(frame, work, what="reading the source")
+    return Survey(
+        starts=np.cumsum([0, *(part.rows for part in parts)]),
+        sums=tuple(part.key_sum for part in parts),
+        key_bytes=sum(part.key_bytes for part in parts),
+        _frame=frame,
+        _maker=maker,
+        _few=tuple(part.keys for part in parts),
+    )
+
+
+@dataclass(frozen=True)
+class _Maker:
+    """Makes batches of keys, and of what orders them, of a source's.  Can be sent to a worker."""
+
+    own: pa.Schema
+    plan: CastPlan
+    on: tuple[str, ...]
+    order: str | None
+
+    @property
+    def schema(self) -> pa.Schema:
+        fields = list(key_schema(self.plan.target, self.on))
+        if self.order is not None:
+            fields.append(pa.field("order", self.plan.target.field(self.order).type))
+        return pa.schema(fields)
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        for batch in cast_all(self.plan, restore(batches, self.own)):
+            columns = key_columns(batch, self.on)
+            if self.order is not None:
+                columns.append(batch.column(self.order))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _fetch(frame: DataFrame, maker: _Maker) -> list[pa.Buffer]:
+    """Bring keys here in large pieces, which costs Spark much less than rows."""
+
+    def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        partition = context.partitionId() if context else 0
+        for place, chunk in enumerate(_chunks(maker(batches))):
+            columns = [
+                pa.array([partition], pa.int32()),
+                pa.array([place], pa.int32()),
+                pa.array([_pack(chunk, maker.schema)], pa.binary()),
+            ]
+            yield pa.RecordBatch.from_arrays(columns, names=["partition", "place", "data"])
+
+    sent = map_batches(frame, work, "partition int, place int, data binary")
+    rows = run_action(frame.sparkSession, sent.toArrow, what="reading keys")
+    found = rows.sort_by([("partition", "ascending"), ("place", "ascending")])
+    return [value.as_buffer() for value in found.column("data")]
+
+
+def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    chunk: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        chunk.append(batch)
+        size += batch.nbytes
+        if size >= _CHUNK:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _pack(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        writer.write_table(pa.Table.from_batches(batches, schema))
+    return bytes(sink.getvalue())

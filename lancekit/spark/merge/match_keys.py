@@ -1,0 +1,192 @@
+"""Which source row matches which target row, found with keys that travel, and sent to the writers.
+
+The target's fragments are probed by this process, or by tasks that each get the source's keys and
+a piece of the target: ranges of rows, so that a large fragment is shared by several tasks.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.format import row_address
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
+from lancekit.pipeline.keys.probe import KeyTable, Matches, ProbeTask, probe_fragment
+from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
+from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
+from lancekit.pipeline.keys.source_keys import SourceKeys
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import ScanRequest, plan_columns
+from lancekit.spark.frames.scan import cut_pieces, whole_ranges
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.collect import collect
+from lancekit.spark.jobs.shipment import CLOSURE_BYTES, Shipment, shipped
+from lancekit.storage import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["Order", "find_pairs", "forget_keys", "orders", "send_orders"]
+
+Indices = npt.NDArray[np.int64]
+
+
+def find_pairs(
+    session: SparkSession,
+    keys: SourceKeys,
+    target: Sequence[FragmentSource],
+    match: MatchPlan,
+    store: Store,
+) -> list[Matches]:
+    """Return the matches of each fragment, or of several parts of it, in the target's order.
+
+    Parameters
+    ----------
+    session
+        Where tasks run.
+    keys
+        What to look for.
+    target
+        The target's fragments.
+    match
+        Who looks.
+    store
+        The dataset's folder, for keys that are too many to be sent otherwise.
+    """
+    if match.strategy == "driver":
+        tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+        found = LocalRunner().map(probe_fragment, tasks)
+    else:
+        most = CLOSURE_BYTES if match.strategy == "closure" else 0
+        with shipped(_packed(keys.table), store, most) as sent:
+            found = _on_workers(session, sent, keys.table.names, target)
+    return [keys.restored(part) for part in found if len(part.offsets)]
+
+
+def _packed(keys: KeyTable) -> list[bytes]:
+    ascending = sorted_keys(keys)
+    hashed = hashed_keys(keys) if ascending is None else None
+    columns = {f"k{at}": column for at, column in enumerate((hashed or keys).columns)}
+    table, seed = pa.table(columns), 0
+    if ascending is not None:
+        table = pa.table({"sorted": ascending.values, "rows": ascending.first_rows})
+    elif hashed is not None:
+        table, seed = (
+            pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns}),
+            (hashed.seed),
+        )
+    table = table.replace_schema_metadata({"seed": str(seed)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return [bytes(sink.getvalue())]
+
+
+@lru_cache(maxsize=1)
+def _unpacked(sent: Shipment, names: tuple[str, ...]) -> Keys:
+    """Return the keys that were sent; a process that has several tasks unpacks them once."""
+    table = pa.ipc.open_stream(sent.part(0)).read_all()
+    columns = [column.combine_chunks() for column in table.columns]
+    if table.column_names[0] == "sorted":
+        return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
+    if table.column_names[0] == "hashes":
+        hashes, rows = (column.to_numpy() for column in columns[:2])
+        seed = int(table.schema.metadata[b"seed"])
+        return HashedKeys(names, tuple(columns[2:]), hashes, seed, rows)
+    return KeyTable(names, tuple(columns))
+
+
+def forget_keys() -> None:
+    """Let a worker's process go on without the keys of an earlier job."""
+    _unpacked.cache_clear()
+
+
+def _on_workers(
+    session: SparkSession,
+    sent: Shipment,
+    names: tuple[str, ...],
+    target: Sequence[FragmentSource],
+) -> list[Matches]:
+    if not len(target):
+        return []
+    request = ScanRequest(outputs=plan_columns(target[0].schema, list(names)))
+    pieces = cut_pieces(whole_ranges(target), request, client_of(session).parallelism())
+    # Each piece is pickled by itself, so that a worker unpacks no more than its own.
+    packed = [pickle.dumps(piece.ranges) for piece in pieces]
+
+    def probe(batches: Iterable[pa.RecordBatch]) -> list[Matches]:
+        keys = _unpacked(sent, names)
+        found: list[Matches] = []
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                ranges = pickle.loads(packed[number])  # noqa: S301  # made above
+                found += probe_ranges(ranges, keys)
+        return found
+
+    numbers = session.range(0, len(packed), 1, len(packed))
+    parts = collect(numbers, probe, what="matching keys")
+    return [match for part in parts for match in part]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a task does with the rows of one partition of the source; rows count from its first.
+
+    Attributes
+    ----------
+    rows, addresses
+        Pairs of a row and the address of a target row that it matches, by row.
+    skipped
+        Rows that are left out.
+    key_sum
+        The sum of the partition's keys.
+    """
+
+    rows: Indices
+    addresses: Indices
+    skipped: Indices
+    key_sum: int
+
+    def skipped_between(self, start: int, stop: int) -> Indices:
+        """Return the rows of a range that are left out."""
+        return self.skipped[slice(*np.searchsorted(self.skipped, (start, stop)))]
+
+
+def orders(
+    matches: Sequence[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
+) -> list[Order]:
+    """Return what each partition's task is to do."""
+    none = np.empty(0, np.int64)
+    rows = np.concatenate([none, *(m.source_rows for m in matches)])
+    addresses = np.concatenate(
+        [none, *(row_address.addresses(m.fragment_id, m.offsets) for m in matches)]
+    )
+    by_row = np.argsort(rows, kind="stable")
+    rows, addresses = rows[by_row], addresses[by_row]
+    left_out = np.empty(0, np.int64)
+    if keys.kept is not None:
+        mask = np.ones(keys.rows, bool)
+        mask[keys.kept] = False
+        left_out = np.flatnonzero(mask)
+    out = []
+    for start, stop, key_sum in zip(starts[:-1], starts[1:], sums, strict=True):
+        first, last = np.searchsorted(rows, (start, stop))
+        some = slice(*np.searchsorted(left_out, (start, stop)))
+        mine = slice(first, last)
+        out.append(Order(rows[mine] - start, addresses[mine], left_out[some] - start, key_sum))
+    return out
+
+
+def send_orders(orders: Sequence[Order], store: Store) -> AbstractContextManager[Shipment]:
+    """Make orders available to tasks, by the numbers of their partitions."""
+    return shipped([pickle.dumps(order) for order in orders], store)

@@ -1,0 +1,276 @@
+"""A merge-insert on Spark: at most one job that writes, whichever way the keys are found.
+
+Keys that travel are matched first, and each task that holds a part of the source is told which of
+its rows replace which of the target's.  Otherwise Spark joins both sides.  Either way the target's
+columns are read only if a matched row needs them: those that the source lacks, and those that a
+condition names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import DuplicateKeysError, LancekitError
+from lancekit.format import row_address
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
+from lancekit.pipeline.casts.plan import CastPlan
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.pipeline.keys.probe import Matches, key_values
+from lancekit.pipeline.keys.source_keys import SourceKeys
+from lancekit.pipeline.merge.plan import (
+    EXAMPLES,
+    MergeClauses,
+    MergeWork,
+    mark_fragments,
+    matched_rows,
+    with_row_ids,
+    writes_rows,
+)
+from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.rows.write import WriteTask, delete_fragments
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.spark.frames.runner import SparkRunner
+from lancekit.spark.frames.wire_rows import pick
+from lancekit.spark.jobs.collect import collect
+from lancekit.spark.merge.cached_source import Held, Survey
+from lancekit.spark.merge.join import join_frame
+from lancekit.spark.merge.match_keys import find_pairs, orders, send_orders
+from lancekit.spark.merge.merge_task import ADDRESS, Found, Joined, Work, concatenated, lent_columns
+from lancekit.spark.merge.rewrite_columns import rewrite_fragments
+from lancekit.spark.merge.routed_source import ordered_frame
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["merge_by_join", "merge_by_pairs"]
+
+Addresses = npt.NDArray[np.int64]
+
+
+def merge_by_pairs(
+    held: Held,
+    found: Survey,
+    keys: SourceKeys,
+    plan: CastPlan,
+    target: Sequence[FragmentSource],
+    clauses: MergeClauses,
+    task: WriteTask,
+    match: MatchPlan,
+    *,
+    dry: bool = False,
+) -> MergeWork:
+    """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
+
+    Parameters
+    ----------
+    held, found, keys
+        The source's rows, their partitions, and their keys.
+    plan
+        The casts to the dataset's types.
+    target
+        The target's fragments.
+    clauses
+        What to do.
+    task
+        Where new rows go.
+    match
+        Where the keys are matched.
+    dry
+        Whether to write nothing.
+    """
+    session = held.frame.sparkSession
+    matches = find_pairs(session, keys, target, match, task.store)
+    rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
+    if clauses.matched == "fail" and len(rows):
+        named = pa.table(list(keys.given), names=list(clauses.on))
+        raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
+    work = _work(plan, clauses, task, dry=dry)
+    replaces = clauses.matched == "update" and len(rows) > 0
+    inserts = clauses.insert and keys.unmatched([rows]).any()
+    parts: list[Found] = []
+    if replaces or inserts:
+        told = orders(matches, keys, found.starts, found.sums)
+        with send_orders(told, task.store) as sent:
+            sort = _keeps_ids(target, clauses) and not work.patches
+            frame, read = ordered_frame(held, plan, told, sent, target, work, sort=sort)
+            if work.patches:
+                return rewrite_fragments(frame, read, work, target, match, keys.skipped)
+            parts = _run(frame, read, work)
+    gone = _addresses(matches) if clauses.matched == "delete" else None
+    alone = int(keys.unmatched([rows]).sum())
+    return _finish(parts, _addresses(matches), gone, target, work, match, keys.skipped, alone)
+
+
+def merge_by_join(
+    held: Held,
+    plan: CastPlan,
+    target: Sequence[FragmentSource],
+    clauses: MergeClauses,
+    task: WriteTask,
+    match: MatchPlan,
+    *,
+    dry: bool = False,
+) -> MergeWork:
+    """Do the same with keys that are too many to travel.
+
+    Raises
+    ------
+    DuplicateKeysError
+        The source came out different, with a key twice.
+    """
+    work = _work(plan, clauses, task, dry=dry)
+    broadcast = match.strategy == "broadcast"
+    frame, read = join_frame(held, plan, target, work, broadcast=broadcast)
+    skipped = None if clauses.dedupe_by else 0
+    if work.patches:
+        return rewrite_fragments(frame, read, work, target, match, skipped)
+    if _keeps_ids(target, clauses):
+        # moved rows come first in their fragments: they have ids, the inserted ones get theirs
+        frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
+    parts = _run(frame, read, work)
+    matches = concatenated([part.matches for part in parts], np.int64)
+    error = _refusal(parts, matches, clauses)
+    if error is not None:
+        delete_fragments(task.store, _fragments(parts), task.places)
+        raise error
+    return _finish(parts, matches, None, target, work, match, skipped)
+
+
+def _refusal(
+    parts: Sequence[Found], matches: Addresses, clauses: MergeClauses
+) -> LancekitError | None:
+    if clauses.matched == "fail" and len(matches):
+        keys = [key for part in parts for key in part.keys]
+        return matched_rows(clauses.on, keys, len(matches))
+    if len(np.unique(matches)) < len(matches):
+        return DuplicateKeysError(
+            "The source held each key once when it was checked, and one of them twice when it was "
+            "merged: a part that Spark had cached was lost, and came out different.",
+            hint="Write the source to a table first, and merge that.",
+            on=clauses.on,
+        )
+    return None
+
+
+def _work(plan: CastPlan, clauses: MergeClauses, task: WriteTask, *, dry: bool) -> Work:
+    # a column that decides between rows goes along even if nothing is written
+    needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
+    names = [n for n in plan.target.names if writes_rows(clauses) or n in needed]
+    return Work(
+        source=pick(plan.target, names),
+        lent=pick(task.schema.to_arrow(), lent_columns(plan.target, clauses, task, dry=dry)),
+        clauses=clauses,
+        task=task,
+        dry=dry,
+    )
+
+
+def _keeps_ids(target: Sequence[FragmentSource], clauses: MergeClauses) -> bool:
+    return clauses.matched == "update" and any(source.stable_row_ids for source in target)
+
+
+def _run(
+    frame: DataFrame, read: Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]], work: Work
+) -> list[Found]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Found:
+        return work(read(batches))
+
+    def discard(part: Found) -> None:
+        delete_fragments(work.task.store, part.new, work.task.places)
+
+    return collect(frame, run, discard=discard, what="merging")
+
+
+def _fragments(parts: Sequence[Found]) -> tuple[Fragment, ...]:
+    return tuple(fragment for part in parts for fragment in part.new)
+
+
+def _finish(
+    parts: Sequence[Found],
+    matches: Addresses,
+    gone: Addresses | None,
+    target: Sequence[FragmentSource],
+    work: Work,
+    match: MatchPlan,
+    skipped: int | None,
+    alone: int | None = None,
+) -> MergeWork:
+    """Put together what the tasks found; what no task was asked for is known."""
+    clauses, task = work.clauses, work.task
+    new = _fragments(parts)
+    try:
+        if _keeps_ids(target, clauses):
+            new = tuple(f for part in parts for f in _with_ids(part, target))
+        if gone is None:
+            gone = concatenated([part.gone for part in parts], np.int64)
+        by_source = clauses.delete_by_source is not None
+        on_spark = by_source and match.strategy != "driver"
+        by_fragment = _by_fragment(gone)
+        marked, left_out, deleted = mark_fragments(
+            target,
+            _by_fragment(matches) if by_source else {},
+            by_fragment,
+            clauses,
+            SparkRunner().map if on_spark else LocalRunner().map,
+        )
+        changed = len(gone)
+        return MergeWork(
+            marked=marked,
+            new_fragments=new,
+            inserted=sum(part.inserted for part in parts),
+            updated=changed if clauses.matched == "update" else 0,
+            deleted=left_out + (changed if clauses.matched == "delete" else 0),
+            skipped=skipped,
+            inserted_hashes=(
+                concatenated([part.hashes for part in parts], np.uint64) if clauses.guard else None
+            ),
+            match=match,
+            examples=_examples(parts, task) if work.dry else None,
+            matched=len(matches),
+            alone=sum(part.alone for part in parts) if alone is None else alone,
+            left_out=deleted,
+        )
+    except BaseException:
+        delete_fragments(task.store, new, task.places)
+        raise
+
+
+def _examples(parts: Sequence[Found], task: WriteTask) -> pa.Table:
+    """Return the first few new rows of each kind, updated ones first."""
+    schema = task.schema.to_arrow().append(pa.field("_rowaddr", pa.uint64()))
+    tables = [pa.ipc.open_stream(p.examples).read_all() for p in parts if p.examples is not None]
+    table = pa.concat_tables([schema.empty_table(), *tables])
+    updated = table.filter(table.column("_rowaddr").is_valid()).slice(0, EXAMPLES)
+    inserted = table.filter(table.column("_rowaddr").is_null()).slice(0, EXAMPLES)
+    return pa.concat_tables([updated.sort_by("_rowaddr"), inserted])
+
+
+def _with_ids(part: Found, target: Sequence[FragmentSource]) -> list[Fragment]:
+    """Give the updated rows of a task, which it wrote first, the ids of those they replace."""
+    ids = np.empty(len(part.gone), np.uint64)
+    owners = row_address.fragment_ids(part.gone)
+    for source in target:
+        mine = np.flatnonzero(owners == source.fragment.id)
+        if len(mine):
+            offsets = row_address.offsets(part.gone[mine])
+            ids[mine] = FragmentReader(source).row_ids(offsets)
+    return with_row_ids(part.new, ids)
+
+
+def _addresses(matches: Sequence[Matches]) -> Addresses:
+    return concatenated(
+        [row_address.addresses(m.fragment_id, m.offsets) for m in matches], np.int64
+    )
+
+
+def _by_fragment(addresses: Addresses) -> Mapping[int, BitMap]:
+    """Return the offsets of row addresses by fragment id."""
+    return {id_: to_bitmap(part) for id_, part in row_address.by_fragment(np.sort(addresses))}

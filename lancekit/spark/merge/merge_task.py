@@ -1,0 +1,215 @@
+"""What a task of a merge does with rows of the source and what they match: write what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.format.fragment import Fragment
+from lancekit.pipeline.keys.probe import key_values
+from lancekit.pipeline.keys.source_keys import key_columns
+from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, condition_holds, guard_hashes
+from lancekit.pipeline.merge.rewrite_columns import condition_columns
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.spark.jobs.worker import in_turn
+
+__all__ = ["ADDRESS", "Found", "Joined", "Work", "concatenated", "lent_columns"]
+
+ADDRESS = "address"
+
+Number = TypeVar("Number", np.int64, np.uint64)
+
+
+class Joined(NamedTuple):
+    """Rows of the source, one for each target row that they match, or one alone.
+
+    `lent` are the columns that come from the target row, ``None`` if all rows are alone; `address`
+    is where that is, null for a row that is alone.
+    """
+
+    source: pa.RecordBatch
+    lent: pa.RecordBatch | None
+    address: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What one task wrote and found.
+
+    `matches` are the addresses of target rows that have a match, `gone` of those that are
+    replaced or deleted for it, in the order in which the new rows were written.
+    """
+
+    new: list[Fragment]
+    matches: npt.NDArray[np.int64]
+    gone: npt.NDArray[np.int64]
+    inserted: int
+    alone: int
+    hashes: npt.NDArray[np.uint64]
+    keys: list[tuple[object, ...]]
+    examples: bytes | None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What a task has found so far."""
+
+    matches: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    gone: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    hashes: list[npt.NDArray[np.uint64]] = field(default_factory=list)
+    inserted: int = 0
+    alone: int = 0
+    keys: list[tuple[object, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a task does with joined rows.  Can be sent to a worker.
+
+    Attributes
+    ----------
+    source
+        The columns of the source that are needed.
+    lent
+        The columns of a matched target row that are needed.
+    clauses, task
+        What to do, and where new rows go.
+    dry
+        Whether to write nothing.
+    """
+
+    source: pa.Schema
+    lent: pa.Schema
+    clauses: MergeClauses
+    task: WriteTask
+    dry: bool = False
+
+    @property
+    def patches(self) -> bool:
+        """Whether columns are written anew, and no rows."""
+        return self.clauses.rewrite_columns and not self.dry
+
+    def __call__(self, rows: Iterable[Joined]) -> Found:
+        """Write what is new of the rows of a partition."""
+        tally = _Tally()
+        new, examples = list[Fragment](), None
+        if self.dry:
+            examples = _examples(self._new_rows(rows, tally), self.task.schema.to_arrow())
+        else:
+            batches = (batch for batch, _ in self._new_rows(rows, tally))
+            new = write_fragments(batches, in_turn(self.task))
+        return Found(
+            new=new,
+            matches=concatenated(tally.matches, np.int64),
+            gone=concatenated(tally.gone, np.int64),
+            inserted=tally.inserted,
+            alone=tally.alone,
+            hashes=concatenated(tally.hashes, np.uint64),
+            keys=tally.keys,
+            examples=examples,
+        )
+
+    def _new_rows(
+        self, rows: Iterable[Joined], tally: _Tally
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """Yield new rows, and the addresses of those that they replace."""
+        clauses = self.clauses
+        for source, lent, address in rows:
+            matched = address.is_valid().to_numpy(zero_copy_only=False)
+            pairs, alone = np.flatnonzero(matched), np.flatnonzero(~matched)
+            addresses = address.fill_null(0).to_numpy()
+            tally.matches.append(addresses[pairs])
+            tally.alone += len(alone)
+            if clauses.matched == "fail" and len(pairs) and not tally.keys:
+                named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
+                tally.keys = key_values(named, clauses.on, pairs)
+            if clauses.matched == "update" and len(pairs):
+                pairs = self._changed(source, lent, pairs)
+                if clauses.guard_updates:
+                    tally.hashes.append(guard_hashes(source.take(pa.array(pairs)), clauses))
+                yield from self._rows(source, lent, pairs, address)
+            if clauses.matched in {"update", "delete"}:
+                tally.gone.append(addresses[pairs])
+            if clauses.insert:
+                tally.inserted += len(alone)
+                tally.hashes.append(guard_hashes(source.take(pa.array(alone)), clauses))
+                yield from self._rows(source, None, alone, address)
+
+    def _changed(
+        self, source: pa.RecordBatch, lent: pa.RecordBatch | None, pairs: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """Return the pairs for which the condition holds."""
+        condition = self.clauses.condition
+        if condition is None:
+            return pairs
+        rows = pa.array(pairs)
+        target = _take(lent, rows) if lent is not None and len(lent.schema) else None
+        return pairs[condition_holds(condition, _take(source, rows), target)]
+
+    def _rows(
+        self,
+        source: pa.RecordBatch,
+        lent: pa.RecordBatch | None,
+        rows: npt.NDArray[np.int64],
+        address: pa.Array,
+    ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
+        """Yield new rows in the dataset's schema; what the source lacks is lent, or null."""
+        if not len(rows):
+            return
+        schema = self.task.schema.to_arrow()
+        at = None if len(rows) == source.num_rows else pa.array(rows)
+
+        def column(field: pa.Field) -> pa.Array:
+            if field.name in source.schema.names:
+                return _at(source.column(field.name), at)
+            if lent is None:
+                return pa.nulls(len(rows), field.type)
+            return _at(lent.column(field.name), at)
+
+        batch = pa.RecordBatch.from_arrays([column(f) for f in schema], schema=schema)
+        yield batch, _at(address, at)
+
+
+def _at(values: pa.Array, rows: pa.Array | None) -> pa.Array:
+    return values if rows is None else values.take(rows)
+
+
+def _take(batch: pa.RecordBatch, rows: pa.Array) -> pa.Table:
+    return pa.Table.from_batches([batch]).take(rows)
+
+
+def _examples(rows: Iterable[tuple[pa.RecordBatch, pa.Array]], schema: pa.Schema) -> bytes:
+    """Return the first few new rows of each kind, and let the others go."""
+    left = {True: EXAMPLES, False: EXAMPLES}
+    fields = [*schema, pa.field("_rowaddr", pa.uint64())]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, pa.schema(fields)) as writer:
+        for batch, address in rows:
+            replaces = address[0].is_valid
+            part = slice(0, left[replaces])
+            left[replaces] -= min(batch.num_rows, left[replaces])
+            columns = [*batch.columns, address.cast(pa.uint64())]
+            shown = pa.RecordBatch.from_arrays([c[part] for c in columns], schema=pa.schema(fields))
+            writer.write_batch(shown)
+    return bytes(sink.getvalue())
+
+
+def concatenated(parts: Sequence[npt.NDArray[Number]], kind: type[Number]) -> npt.NDArray[Number]:
+    """Return arrays as one; there may be none."""
+    return np.concatenate(parts) if parts else np.empty(0, kind)
+
+
+def lent_columns(
+    source: pa.Schema, clauses: MergeClauses, task: WriteTask, *, dry: bool
+) -> list[str]:
+    """Return the target columns that an updated row needs besides its key."""
+    if clauses.matched != "update":
+        return []
+    named = condition_columns(clauses.condition, task.schema.names)
+    whole = dry or not clauses.rewrite_columns
+    return [n for n in task.schema.names if n in named or (whole and n not in source.names)]

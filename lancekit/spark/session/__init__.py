@@ -1,0 +1,1 @@
+"""The session: Java, settings, start, both kinds of connection."""

@@ -1,0 +1,150 @@
+"""What is looked at before and after a session starts, so that a failure has a name.
+
+Spark tells most of these things too: after half a minute, within two pages of Java's calls.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+from collections.abc import Iterator, Mapping
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancekit.errors import EngineError, LancekitError, SessionError
+from lancekit.spark.jobs.client import client_of
+from lancekit.spark.jobs.collect import run_action
+from lancekit.spark.session.settings import total_memory
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_machine", "check_workers"]
+
+LEAST_MEMORY = 512 << 20
+"""Spark refuses to start on less."""
+
+_MEMORY = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
+_UNITS = {"": 20, "k": 10, "m": 20, "g": 30, "t": 40}  # the logarithm; a bare number is in MiB
+_VERSIONS = re.compile(r"different version: ([\d.]+) than that in driver: ([\d.]+)")
+_CONNECT_PORT = "spark.connect.grpc.binding.port"
+
+
+def check_machine(settings: Mapping[str, str], *, local: bool) -> None:
+    """Check what a session needs of this machine before its Java process is started.
+
+    Raises
+    ------
+    SessionError
+        Too much or too little memory is asked for, or an address or port cannot be had.
+    """
+    _check_memory(settings.get("spark.driver.memory", ""))
+    address = (
+        settings.get("spark.driver.bindAddress")
+        or settings.get("spark.driver.host")
+        or ("127.0.0.1" if local else os.environ.get("SPARK_LOCAL_IP") or socket.gethostname())
+    )
+    _check_bindable(
+        address,
+        0,
+        hint="Set SPARK_LOCAL_IP, or spark.driver.bindAddress in config, to an address of this "
+        "machine.",
+    )
+    if port := int(settings.get(_CONNECT_PORT, "0")):
+        _check_bindable(
+            "127.0.0.1", port, hint=f"Leave {_CONNECT_PORT} out of config: any free port will do."
+        )
+
+
+def check_workers(session: SparkSession, settings: Mapping[str, str]) -> None:
+    """Check the Python of the workers with one small task, if it is not sure to be this one.
+
+    Raises
+    ------
+    SessionError
+        It is another version than this one, or lancekit is not there or another one.
+    """
+    if client_of(session).elsewhere() is None and "spark.pyspark.python" not in settings:
+        return
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from importlib import metadata
+
+        import pyarrow as pa
+
+        try:
+            found = metadata.version("lancekit")
+        except metadata.PackageNotFoundError:
+            found = ""
+        for _ in batches:
+            yield pa.record_batch({"lancekit": [found]})
+
+    task = session.range(0, 1, 1, 1).mapInArrow(look, "lancekit string")
+    try:
+        (theirs,) = run_action(session, task.toArrow).column(0).to_pylist()
+    except EngineError as error:
+        raise _worker_failure(error) from error
+    ours = metadata.version("lancekit")
+    if theirs != ours:
+        has = f"have lancekit {theirs}" if theirs else "have no lancekit"
+        raise SessionError(
+            f"Spark's workers {has}, and this Python has {ours}.",
+            hint=f"Install it where they run: pip install lancekit=={ours}.",
+            worker=theirs or None,
+            driver=ours,
+        )
+
+
+def _check_memory(asked: str) -> None:
+    found = _MEMORY.fullmatch(asked.strip())
+    if found is None:
+        return  # Spark has more ways to write it
+    size = int(found[1]) << _UNITS[found[2].lower()]
+    machine = total_memory()
+    if size > machine:
+        raise SessionError(
+            f"memory {asked} is more than this machine has ({machine / (1 << 30):.1f} GiB).",
+            hint=f'Ask for at most half of it: memory="{max(1, machine >> 31)}g".',
+            asked=size,
+            machine=machine,
+        )
+    if size < LEAST_MEMORY:
+        raise SessionError(
+            f"memory {asked} is less than Spark starts with.",
+            hint='Ask for at least memory="512m".',
+            asked=size,
+        )
+
+
+def _check_bindable(host: str, port: int, *, hint: str) -> None:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        place = f"port {port}" if port else f"the address {host}"
+        raise SessionError(
+            f"Spark cannot listen at {place}: {error.strerror or error}.",
+            hint=hint,
+            host=host,
+            port=port,
+        ) from error
+
+
+def _worker_failure(error: EngineError) -> LancekitError:
+    found = _VERSIONS.search(str(error))
+    if found is None:
+        return error
+    return SessionError(
+        f"Spark's workers run Python {found[1]}, and this is Python {found[2]}.",
+        hint="Set PYSPARK_PYTHON to an interpreter of this version, at its path on the workers, "
+        "before the session starts.",
+        worker=found[1],
+        driver=found[2],
+        executable=sys.executable,
+    )

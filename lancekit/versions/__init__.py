@@ -1,0 +1,1 @@
+"""Reading versions: lines of them, snapshots, listings, references."""

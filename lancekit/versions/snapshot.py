@@ -1,0 +1,364 @@
+"""One version of a dataset, loaded: its manifest, and where the manifest's files lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import (
+    CorruptFileError,
+    InvalidArgumentError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
+from lancekit.format import names
+from lancekit.format.deletions import decode_deletions
+from lancekit.format.extensions import resolved_schema
+from lancekit.format.fragment import DataFile, DeletionFile, Fragment
+from lancekit.format.index import IndexMetadata, parse_index_section
+from lancekit.format.manifest import (
+    FOOTER_BYTES,
+    Manifest,
+    manifest_position,
+    parse_manifest,
+    read_section,
+)
+from lancekit.format.names import ManifestNaming
+from lancekit.format.transaction import (
+    Transaction,
+    TransactionSummary,
+    parse_transaction,
+    summarize_transaction,
+)
+from lancekit.storage import Store
+from lancekit.storage.base import METADATA_BYTES, too_large
+from lancekit.versions.line import Line
+
+__all__ = [
+    "FileLocation",
+    "Snapshot",
+    "load_snapshot",
+    "missing_file",
+    "read_deletions",
+    "snapshot_of",
+]
+
+_BARE = re.compile(r"[^/\\\0]+")
+
+# besides twelve bytes a row, which a bitmap takes of rows far apart: an Arrow file's frame
+_DELETION_BYTES = 1 << 16
+
+# one read of this many bytes usually covers a manifest and its other sections
+_TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FileLocation:
+    """A file and the store it lies in; can be sent to a worker."""
+
+    store: Store
+    name: str
+    size: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.store.uri}/{self.name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A version as it was read: unlike a handle, it never moves.
+
+    `sections` holds what lies before the manifest in its file, the indices and the transaction,
+    if that came with the first read.  `mark` tells the file from another of its name, as far as
+    the store can tell.
+    """
+
+    line: Line
+    manifest: Manifest
+    naming: ManifestNaming
+    manifest_size: int
+    manifest_name: str
+    sections: memoryview | None
+    mark: str | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # another process reads the sections again, if it needs them
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**values, "sections": None}
+
+    @property
+    def version(self) -> int:
+        """The version's number, on its branch."""
+        return self.manifest.version
+
+    @property
+    def branch(self) -> str | None:
+        """The branch, ``None`` for main."""
+        return self.manifest.branch
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The schema of rows as users have them, with the extension types of this process."""
+        return resolved_schema(self.manifest.schema.to_arrow())
+
+    @property
+    def store(self) -> Store:
+        """The folder of the version's line; new files go there."""
+        return self.line.store
+
+    def _base(self, base_id: int | None) -> tuple[Store, bool]:
+        if base_id is None:
+            return self.store, True
+        base = self.manifest.base_path(base_id)
+        try:
+            return self.line.base(base.path), base.is_dataset_root
+        except InvalidArgumentError as error:
+            raise CorruptFileError(
+                f"Version {self.version} of {self.store.uri} keeps files at {base.path!r}, "
+                f"which is no place: {error.message}",
+                version=self.version,
+                base_id=base_id,
+            ) from error
+
+    def base_store(self, base_id: int | None) -> Store:
+        """Return the dataset's folder that a base is, the line's own for ``None``.
+
+        Raises
+        ------
+        CorruptFileError
+            The base is no dataset's root, where only data files may be.
+        """
+        store, is_root = self._base(base_id)
+        if not is_root:
+            raise CorruptFileError(
+                f"Version {self.version} of {self.store.uri} has more than data files in base "
+                f"path {base_id}, which is not the root of a dataset.",
+                base_id=base_id,
+            )
+        return store
+
+    def data_file(self, file: DataFile) -> FileLocation:
+        """Return where a data file lies."""
+        _check_bare(file.path, self)
+        store, is_root = self._base(file.base_id)
+        name = f"{names.DATA}/{file.path}" if is_root else file.path
+        return FileLocation(store, name, file.size_bytes or None)
+
+    def deletion_file(self, fragment: Fragment) -> FileLocation | None:
+        """Return where a fragment's deletion file lies, ``None`` if nothing is deleted."""
+        file = fragment.deletion_file
+        if file is None:
+            return None
+        return FileLocation(self.base_store(file.base_id), file.name(fragment.id))
+
+    def deleted_rows(self, fragment: Fragment) -> BitMap:
+        """Return the deleted offsets of a fragment."""
+        location = self.deletion_file(fragment)
+        if location is None:
+            return BitMap()
+        return read_deletions(location, fragment, self.version)
+
+    def fragment(self, fragment_id: int) -> Fragment | None:
+        """Return a fragment by id."""
+        return self.manifest.fragments.get(fragment_id)
+
+    @cached_property
+    def indices(self) -> tuple[IndexMetadata, ...]:
+        """The segments of every index."""
+        if self.manifest.index_section is None:
+            return ()
+        data = read_section(self._whole(), self.manifest.index_section, self.manifest_name)
+        return parse_index_section(bytes(data), self.manifest_name)
+
+    @cached_property
+    def transaction(self) -> Transaction | None:
+        """What the version's commit did; ``None`` if nothing is recorded."""
+        encoded = self._encoded_transaction()
+        return None if encoded is None else parse_transaction(*encoded)
+
+    @property
+    def transaction_summary(self) -> TransactionSummary | None:
+        """What a list of versions shows of it, at a third of the cost."""
+        encoded = self._encoded_transaction()
+        return None if encoded is None else summarize_transaction(*encoded)
+
+    def _encoded_transaction(self) -> tuple[memoryview, str] | None:
+        """Return the transaction's bytes, and where they are."""
+        offset, file = self.manifest.inline_transaction, self.manifest.transaction_file
+        if offset is not None:
+            return read_section(self._whole(), offset, self.manifest_name), self.manifest_name
+        if not file:
+            return None
+        _check_bare(file, self)
+        name = f"{names.TRANSACTIONS}/{file}"
+        try:
+            return memoryview(self.store.read(name)), name
+        except FileNotFoundError as error:
+            raise missing_file(FileLocation(self.store, name), self.version) from error
+
+    def _whole(self) -> memoryview:
+        if self.sections is not None:
+            return self.sections
+        return memoryview(self.store.read(f"{names.VERSIONS}/{self.manifest_name}"))
+
+
+def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> BitMap:
+    """Read a fragment's deletion file."""
+    file = fragment.deletion_file
+    if file is None:
+        return BitMap()
+    try:
+        data = location.store.read(location.name, _most(file, fragment))
+    except FileNotFoundError as error:
+        raise missing_file(location, version) from error
+    return decode_deletions(
+        data, file.file_type, str(location), fragment.physical_rows, file.num_deleted_rows
+    )
+
+
+def _most(file: DeletionFile, fragment: Fragment) -> int:
+    """Return how large a deletion file can be; old releases did not say how many rows it has."""
+    rows = file.num_deleted_rows or fragment.physical_rows
+    return min(_DELETION_BYTES + 12 * rows, METADATA_BYTES) if rows else METADATA_BYTES
+
+
+def missing_file(location: FileLocation, version: int) -> CorruptFileError:
+    """Return the error for a file that a manifest lists and that is not there."""
+    return CorruptFileError(
+        f"Version {version} lists the file {location}, which does not exist.",
+        hint="It was removed by hand, or by the cleanup of the dataset it was cloned from.",
+        file=str(location),
+        version=version,
+    )
+
+
+def _check_bare(name: str, snapshot: Snapshot) -> None:
+    if not name or name in {".", ".."} or not _BARE.fullmatch(name):
+        raise CorruptFileError(
+            f"Version {snapshot.version} of {snapshot.store.uri} lists a file named {name!r}; "
+            "only bare file names are allowed.",
+            hint="The manifest is damaged or was made to read files elsewhere.",
+            file=name,
+        )
+
+
+def load_snapshot(
+    line: Line,
+    version: int,
+    naming: ManifestNaming | None = None,
+    mark: str | None = None,
+) -> Snapshot:
+    """Load one version of a line.
+
+    Parameters
+    ----------
+    naming
+        The naming to try first; the other one is tried too: somebody may migrate the folder.
+    mark
+        The mark of the manifest, if a listing brought it.
+
+    Raises
+    ------
+    VersionNotFoundError
+        There is no such version.
+    CorruptFileError, UnsupportedFeatureError
+        The manifest is damaged, or written by a release with unknown features.
+    """
+    first = naming or ManifestNaming.V2
+    tried = [first] if names.is_detached(version) else [first, *set(ManifestNaming) - {first}]
+    found = _find(line, version, tried, mark)
+    if found is None and line.committer.settle(line.store, version):
+        found = _find(line, version, tried, mark)
+    if found is None:
+        raise VersionNotFoundError(
+            f"{line.store.uri} has no version {version}.",
+            hint="`versions()` lists those that are there; older ones may have been cleaned up.",
+            version=version,
+            uri=line.store.uri,
+        )
+    return found
+
+
+def _find(
+    line: Line, version: int, tried: Iterable[ManifestNaming], mark: str | None
+) -> Snapshot | None:
+    store = line.store
+    for naming in tried:
+        name = names.manifest_name(version, naming)
+        path = f"{names.VERSIONS}/{name}"
+        try:
+            # a mark taken after the read could be that of a file put there in between
+            mark = mark or store.mark(path)
+            tail, size = store.tail(path, _TAIL_BYTES)
+        except FileNotFoundError:
+            mark = None
+            continue
+        return _parse(line, name, memoryview(tail), size, naming, mark)
+    return None
+
+
+def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: bytes) -> Snapshot:
+    """Return the version that ``data`` is the file of; nothing is read.
+
+    It is decoded, so that nothing is put in place that could not be opened: for the same reason
+    it has no `mark` yet.  `manifest` is what was encoded: what is known of its fragments need not
+    be found out again.
+
+    Raises
+    ------
+    CorruptFileError
+        The version could not be opened.
+    """
+    name = names.manifest_name(manifest.version, naming)
+    parsed = _parse(line, name, memoryview(data), len(data), naming, None)
+    return replace(parsed, manifest=replace(parsed.manifest, fragments=manifest.fragments))
+
+
+def _parse(
+    line: Line,
+    name: str,
+    tail: memoryview,
+    size: int,
+    naming: ManifestNaming,
+    mark: str | None,
+) -> Snapshot:
+    store = line.store
+    path = f"{names.VERSIONS}/{name}"
+    where = f"{store.uri}/{path}"
+    position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
+    start = size - len(tail)
+    if size > METADATA_BYTES:
+        raise too_large(where, size, METADATA_BYTES)
+    if 0 <= position < start:
+        rest = store.open(path, size).read(0, start)
+        tail, start = memoryview(b"".join([memoryview(rest), tail])), 0
+    manifest = parse_manifest(read_section(tail, position - start, where), where)
+    named = names.parse_manifest_name(name)
+    if named is not None and named[0] != manifest.version:
+        raise CorruptFileError(
+            f"Manifest {where} says that it is version {manifest.version}, not {named[0]}.",
+            hint="The file is damaged or was renamed; open an earlier version.",
+            file=where,
+        )
+    if manifest.storage_version == "0.1":
+        raise UnsupportedFeatureError(
+            f"{store.uri} holds data files of format 0.1, which this release does not read.",
+            hint="Rewrite it once with pylance: "
+            "lance.write_dataset(lance.dataset(old).scanner(), new).",
+            version=manifest.version,
+        )
+    return Snapshot(
+        line=line.anchored(manifest.branch),
+        manifest=manifest,
+        naming=naming,
+        manifest_size=size,
+        manifest_name=name,
+        # a copy: the manifest itself, which may be large, need not stay in memory twice
+        sections=memoryview(bytes(tail[:position])) if start == 0 else None,
+        mark=mark,
+    )
