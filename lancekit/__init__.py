@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from lancekit import errors, fragment, optimize, schema, udf, vector
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
-from lancekit.api._inventory import DataStatistics, FieldStatistics
 from lancekit.api.batch_udf import BatchUDF, batch_udf
 from lancekit.api.blob_values import Blob, BlobFile, BlobType, blob_array, blob_field
 from lancekit.api.fragment import FragmentMetadata, LanceFragment
@@ -35,6 +34,7 @@ from lancekit.operations.common.results import (
     UpdateResult,
 )
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
 from lancekit.operations.merge.preview import CellChange, MergePlan
 from lancekit.options import options
 from lancekit.progress import FragmentWriteProgress

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import lancekit as lk
-import lancekit.api._inventory
 import lancekit.api.delta
 import lancekit.api.sql
+import lancekit.api.stats
 import lancekit.file
 import lancekit.fragment
 import lancekit.vector
@@ -34,9 +34,9 @@ MORE: list[Any] = [
     lancekit.fragment.write_fragments,
     lancekit.file.LanceFileReader,
     lancekit.file.LanceFileWriter,
-    lancekit.delta.DatasetDelta,
-    lancekit.sql.SqlQueryBuilder,
-    lancekit.inventory.LanceStats,
+    lancekit.api.delta.DatasetDelta,
+    lancekit.api.sql.SqlQueryBuilder,
+    lancekit.api.stats.LanceStats,
     lk.optimize.Compaction,
     lk.optimize.CompactionPlan,
     lk.optimize.CompactionTask,
@@ -51,13 +51,13 @@ MORE: list[Any] = [
 MADE_BY_OTHERS = {
     lk.BlobFile,
     lk.Branches,
-    lancekit.delta.DatasetDelta,
+    lancekit.api.delta.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,
     lk.LanceScanner,
-    lancekit.inventory.LanceStats,
+    lancekit.api.stats.LanceStats,
     lk.MergeInsertBuilder,
-    lancekit.sql.SqlQueryBuilder,
+    lancekit.api.sql.SqlQueryBuilder,
     lk.Tags,
 }
 #: which users write themselves, or never call

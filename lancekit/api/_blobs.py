@@ -19,11 +19,11 @@ from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.row_lookup import Numbers, blob_places, row_addresses
 
-__all__ = ["BlobReading"]
+__all__ = ["Blobs"]
 
 
 @checked_methods
-class BlobReading(Handle):
+class Blobs(Handle):
     """Blobs of chosen rows: as files, as bytes, or in parts."""
 
     def take_blobs(

@@ -26,14 +26,14 @@ from lancekit.operations.commit import CommitSettings, commit_operation, merged_
 from lancekit.versions.line import Line, check_same_place, open_line
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Committing"]
+__all__ = ["Commits"]
 
 _TIMEOUT = timedelta(minutes=30)
 Place = str | os.PathLike[str] | Handle
 
 
 @checked_methods
-class Committing(Handle):
+class Commits(Handle):
     """Commits of operations made by hand."""
 
     @classmethod

@@ -21,11 +21,11 @@ from lancekit.scan.statistics import ScanStatistics
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Reading"]
+__all__ = ["Scans"]
 
 
 @checked_methods
-class Reading(Handle):
+class Scans(Handle):
     """Scans, positions, samples and SQL over the handle's version."""
 
     @property

@@ -14,11 +14,11 @@ from lancekit.legible import warn
 from lancekit.operations.settings import Changes, add_base_paths, update_settings
 from lancekit.operations.settings import field_updates as _by_id
 
-__all__ = ["Configuring"]
+__all__ = ["Settings"]
 
 
 @checked_methods
-class Configuring(Handle):
+class Settings(Handle):
     """Config, metadata of the table, the schema and the fields, base paths."""
 
     def _configure(self, operation: UpdateConfig) -> None:

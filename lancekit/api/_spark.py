@@ -14,11 +14,11 @@ from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidTypeError
 from lancekit.pipeline.engine.engine import spark_engine
 
-__all__ = ["SparkReading"]
+__all__ = ["SparkFrames"]
 
 
 @checked_methods
-class SparkReading(Handle):
+class SparkFrames(Handle):
     """DataFrames and views over the handle's version."""
 
     def to_spark(

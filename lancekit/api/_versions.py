@@ -11,7 +11,7 @@ from typing import Any, Self
 from lancekit.api._handle import Handle
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.history import History, Version, describe_version
-from lancekit.api.pylance.arguments import check_count, check_flag
+from lancekit.api.pylance.arguments import check_count
 from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.api.time_travel import snapshot_as_of
 from lancekit.checked import checked_methods
@@ -20,19 +20,17 @@ from lancekit.commit.refs import clone_line, create_branch, parse_reference, res
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.operations.maintenance.clone import copy_line
-from lancekit.operations.maintenance.validate import validate_version
 from lancekit.operations.restore import restore_version
 from lancekit.versions.listing import latest_snapshot, list_versions
-from lancekit.versions.migrate_names import migrate_names
 from lancekit.versions.snapshot import load_snapshot
 
-__all__ = ["Ref", "Versioned"]
+__all__ = ["Ref", "Versions"]
 
 Ref = int | str | tuple[str | None, int | None]
 
 
 @checked_methods
-class Versioned(Handle):
+class Versions(Handle):
     """Versions, tags, branches and clones."""
 
     @property
@@ -48,6 +46,10 @@ class Versioned(Handle):
     def versions(self) -> History:
         """Return the versions of the handle's branch, oldest first; each is read when looked at."""
         return History(self._line)
+
+    def version_refs(self) -> list[dict[str, int]]:
+        """Return the numbers of the branch's versions, oldest first; no manifest is read."""
+        return [{"version": version} for version in list_versions(self._line).versions]
 
     def get_version(self) -> Version:
         """Return the version that the handle is at."""
@@ -94,38 +96,6 @@ class Versioned(Handle):
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
         self._move(lambda snapshot: (restore_version(snapshot), None))
-
-    def migrate_manifest_paths_v2(self) -> None:
-        """Give the branch's manifests the newer names, which sort the newest version first.
-
-        A dataset of an old release opens faster then, where names are listed in order.  Versions
-        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
-        an old name that comes at the same time may have to be done again.  A migration that was
-        interrupted is finished by the next one.
-        """
-        migrate_names(self._line)
-
-    def validate(self, *, deep: bool = False) -> None:
-        """Raise if something is wrong with this version.
-
-        Parameters
-        ----------
-        deep
-            Read every value, and compare the checksums of files that have them; else only the
-            manifest and the frame of each file.
-
-        Raises
-        ------
-        CorruptFileError
-            Names the file, and the column and page where there is one.
-
-        Examples
-        --------
-        >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
-        >>> ds.validate(deep=True)
-        """
-        validate_version(self._snapshot, deep=check_flag("deep", deep))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.api._blobs import BlobReading
-from lancekit.api._columns import Changing
-from lancekit.api._commits import Committing
-from lancekit.api._inventory import DataStatistics, FieldStatistics, Inventory, LanceStats
+from lancekit.api._blobs import Blobs
+from lancekit.api._columns import Columns
+from lancekit.api._commits import Commits
+from lancekit.api._maintenance import Maintenance
 from lancekit.api._positions import Positions
-from lancekit.api._reading import Reading
-from lancekit.api._replacing import Replacing
-from lancekit.api._rows import Merging
-from lancekit.api._settings import Configuring
-from lancekit.api._spark import SparkReading
-from lancekit.api._versions import Ref, Versioned
+from lancekit.api._reading import Scans
+from lancekit.api._rows import Rows
+from lancekit.api._settings import Settings
+from lancekit.api._spark import SparkFrames
+from lancekit.api._versions import Ref, Versions
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.explainer import Explainer
 from lancekit.api.fragment import FragmentMetadata, LanceFragment
@@ -31,6 +30,7 @@ from lancekit.api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
 from lancekit.api.scanner import LanceScanner
 from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.sql import SqlQuery, SqlQueryBuilder
+from lancekit.api.stats import LanceStats
 from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.api.time_travel import snapshot_as_of
 from lancekit.api.write_options import write_settings
@@ -42,9 +42,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.format.transaction import Transaction
 from lancekit.operations.cleanup.auto import auto_cleanup_config
-from lancekit.operations.common.results import DeleteResult
-from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.delete import delete_rows
+from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
 from lancekit.operations.write import open_rows, write_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
@@ -71,17 +69,16 @@ __all__ += ["Transaction"]
 
 @checked_methods
 class LanceDataset(
-    Reading,
+    Scans,
     Positions,
-    SparkReading,
-    BlobReading,
-    Versioned,
-    Changing,
-    Replacing,
-    Merging,
-    Committing,
-    Configuring,
-    Inventory,
+    Blobs,
+    SparkFrames,
+    Rows,
+    Columns,
+    Versions,
+    Settings,
+    Maintenance,
+    Commits,
     Displayed,
     PartOfPylance,
 ):
@@ -168,32 +165,6 @@ class LanceDataset(
         """Write rows and move the handle; arguments as in `write_dataset`."""
         self._check_movable()
         self._snapshot = write_dataset(data, self, mode=mode, **kwargs)._snapshot
-
-    def delete(
-        self,
-        predicate: Any,
-        *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
-    ) -> DeleteResult:
-        """Delete the rows that a predicate selects, and move the handle.
-
-        Parameters
-        ----------
-        predicate
-            SQL text or a pyarrow expression; rows for which it is null stay.
-        conflict_retries, retry_timeout
-            How often and how long to do it again when others change the same rows meanwhile.
-
-        Raises
-        ------
-        PredicateError
-            It does not fit the schema.
-        RetriesExhaustedError
-            Others changed the same rows before every attempt.
-        """
-        policy = RetryPolicy(conflict_retries, retry_timeout)
-        return self._move(lambda snapshot: delete_rows(snapshot, predicate, policy))
 
 
 @checked

@@ -1,0 +1,262 @@
+"""The part of a handle that looks after files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.optimizer import DatasetOptimizer
+from lancekit.api.pylance.arguments import check_count, check_flag, check_hints, check_place
+from lancekit.api.stats import LanceStats
+from lancekit.checked import checked_methods
+from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
+from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
+from lancekit.operations.maintenance.inventory import (
+    ALL_FILES,
+    TRACKED_FILES,
+    all_files,
+    drop_dataset,
+    tracked_files,
+)
+from lancekit.operations.maintenance.validate import validate_version
+from lancekit.versions.line import open_line
+from lancekit.versions.migrate_names import migrate_names
+
+__all__ = ["Maintenance"]
+
+
+@checked_methods
+class Maintenance(Handle):
+    """Compaction, cleanup, files and their sizes, checks, and the removal of a dataset."""
+
+    @property
+    def optimize(self) -> DatasetOptimizer:
+        """The maintenance of the dataset's files."""
+        return DatasetOptimizer(self)
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        delete_concurrency: int | None = None,
+    ) -> CleanupStats:
+        """Remove old versions of the handle's branch, and files that no version needs.
+
+        The handle's version and newer ones stay, and so do tagged ones, those that branches
+        forked from, and what any of them refers to.  A shallow clone elsewhere protects nothing.
+
+        Parameters
+        ----------
+        older_than
+            Remove versions that are older; two weeks if nothing else is given.
+        retain_versions
+            Keep the newest ones, so many of them.
+        delete_unverified
+            Remove files that belong to no version even if they are not seven days old.  One that
+            belongs to a commit under way would be lost: only if nobody else writes.
+        error_if_tagged_old_versions
+            Whether a tagged version among them is an error, or passed over.
+        delete_rate_limit, delete_concurrency
+            The most files to remove in a second, and at a time.
+        versions
+            Remove only these versions.
+
+        Raises
+        ------
+        RefConflictError
+            A version to remove is tagged.
+        InvalidArgumentError
+            An argument that cannot be used.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from datetime import timedelta
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://cleanup-example")
+        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> ds.cleanup_old_versions(timedelta(0)).old_versions
+        1
+        """
+        request = _cleanup(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        limits = {
+            "delete_rate_limit": delete_rate_limit,
+            "delete_concurrency": delete_concurrency,
+        }
+        for name, value in limits.items():
+            if value is not None:
+                check_count(name, value, least=1)
+        return clean_up(
+            self._snapshot, request, per_second=delete_rate_limit, concurrency=delete_concurrency
+        )
+
+    def explain_cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        delete_rate_limit: int | None = None,
+        versions: list[int] | None = None,
+        include_files: bool = False,
+        max_files: int = 1000,
+    ) -> CleanupExplanation:
+        """Tell what `cleanup_old_versions` would remove; nothing is.
+
+        The other arguments are those of `cleanup_old_versions`.
+
+        Parameters
+        ----------
+        include_files, max_files
+            Whether to list files, and how many at most.
+        """
+        check_hints(delete_rate_limit=delete_rate_limit)  # nothing is removed
+        request = _cleanup(
+            older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
+        )
+        most = check_count("max_files", max_files, least=1)
+        return explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
+
+    @property
+    def stats(self) -> LanceStats:
+        """Statistics of this version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(1000)}, "memory://stats-example")
+        >>> ds.stats.dataset_stats()
+        {'num_deleted_rows': 0, 'num_fragments': 1, 'num_small_files': 1}
+        """
+        return LanceStats(self._snapshot)
+
+    def all_files(self) -> pa.RecordBatchReader:
+        """List every file in the folder of the handle's branch, needed or not.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            ``base_uri`` (the folder), ``path`` (in it), ``size_bytes`` and ``last_modified``.
+        """
+        return pa.RecordBatchReader.from_batches(ALL_FILES, all_files(self._line))
+
+    def tracked_files(
+        self,
+        *,
+        min_version: int | None = None,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> pa.RecordBatchReader:
+        """List the files that versions of the handle's branch refer to, version by version.
+
+        Parameters
+        ----------
+        min_version
+            The first version to list, all by default.
+        progress
+            Called after each version with the number of those done, and of all.
+
+        Returns
+        -------
+        pyarrow.RecordBatchReader
+            ``version``, ``base_uri`` and ``path`` of the file, and its ``type``: ``manifest``,
+            ``transaction file``, ``data file``, ``deletion file`` or ``index file``.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://tracked-files-example")
+        >>> ds.tracked_files().read_all()["type"].to_pylist()
+        ['manifest', 'transaction file', 'data file']
+        """
+        first = 0 if min_version is None else check_count("min_version", min_version)
+        batches = tracked_files(self._line, first, progress)
+        return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
+
+    def validate(self, *, deep: bool = False) -> None:
+        """Raise if something is wrong with this version.
+
+        Parameters
+        ----------
+        deep
+            Read every value, and compare the checksums of files that have them; else only the
+            manifest and the frame of each file.
+
+        Raises
+        ------
+        CorruptFileError
+            Names the file, and the column and page where there is one.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
+        >>> ds.validate(deep=True)
+        """
+        validate_version(self._snapshot, deep=check_flag("deep", deep))
+
+    def migrate_manifest_paths_v2(self) -> None:
+        """Give the branch's manifests the newer names, which sort the newest version first.
+
+        A dataset of an old release opens faster then, where names are listed in order.  Versions
+        stay as they are, and so do handles.  Nobody else should write meanwhile: a commit under
+        an old name that comes at the same time may have to be done again.  A migration that was
+        interrupted is finished by the next one.
+        """
+        migrate_names(self._line)
+
+    @staticmethod
+    def drop(
+        base_uri: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        ignore_not_found: bool | None = None,
+    ) -> None:
+        """Remove a dataset and whatever else is in its folder.
+
+        What is elsewhere stays, behind links and in base paths: a warning names these.
+
+        Parameters
+        ----------
+        base_uri
+            The folder, in which there has to be a version that can be read.
+        storage_options
+            Credentials and settings of an object store.
+        ignore_not_found
+            Do nothing if there is nothing.
+
+        Raises
+        ------
+        DatasetNotFoundError
+            There is nothing.
+        InvalidArgumentError
+            What is there is no dataset, or is a branch of one.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> _ = lk.write_dataset({"x": [1]}, "memory://drop-example")
+        >>> lk.LanceDataset.drop("memory://drop-example")
+        >>> lk.LanceDataset.drop("memory://drop-example", ignore_not_found=True)
+        """
+        line = open_line(check_place(base_uri), storage_options)
+        missing = check_flag("ignore_not_found", ignore_not_found or False)
+        drop_dataset(line, ignore_not_found=missing)
+
+
+def _cleanup(
+    older_than: Any, retain_versions: Any, unverified: Any, tagged: Any, versions: Any
+) -> CleanupRequest:
+    check_flag("delete_unverified", unverified)
+    check_flag("error_if_tagged_old_versions", tagged)
+    return cleanup_request(older_than, retain_versions, unverified, tagged, versions)

@@ -1,0 +1,37 @@
+"""`LanceStats`: what a version's files amount to."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lancekit.api.pylance.arguments import check_count
+from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.operations.maintenance.inventory import (
+    DataStatistics,
+    data_statistics,
+)
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["LanceStats"]
+
+
+class LanceStats(PartOfPylance):
+    """Statistics of a version; `LanceDataset.stats`."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
+        """Count fragments, those of fewer rows than ``max_rows_per_group``, and deleted rows."""
+        least = check_count("max_rows_per_group", max_rows_per_group)
+        fragments = self._snapshot.manifest.fragments
+        physical = np.array([fragment.physical_rows for fragment in fragments], np.int64)
+        return {
+            "num_deleted_rows": int(physical.sum()) - self._snapshot.manifest.num_rows,
+            "num_fragments": len(fragments),
+            "num_small_files": int((physical < least).sum()),
+        }
+
+    def data_stats(self) -> DataStatistics:
+        """Return how many bytes of data files each field has; reads the end of every file."""
+        return data_statistics(self._snapshot)
