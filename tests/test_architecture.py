@@ -1,119 +1,170 @@
-"""Which room may import which, and what `import lancekit` may load."""
+"""Which folder may import which, that nothing goes in circles, and what importing may load."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "lancekit"
 
-#: from the roof down; a room may import only what stands below it
-FLOORS = [
-    ["_wiring", "__init__"],
-    ["notebook"],
-    [
-        "dataset",
-        "handle",
-        "versioned",
-        "committing",
-        "configuring",
-        "operation",
-        "writing",
-        "changing",
-        "dictionaries",
-        "fragment_changes",
-        "fragment_reading",
-        "optimize",
-        "fragment",
-        "history",
-        "inventory",
-        "merge",
-        "references",
-        "scanner",
-        "scanner_builder",
-        "scan_options",
-        "spark_frames",
-        "positions",
-        "schema",
-        "arguments",
-        "blob_reading",
-        "blobs",
-        "not_offered",
-        "sql",
-        "delta",
-        "frames",
-        "vector",
-        "reading",
-        "spark_reading",
-        "streams",
-        "replacing",
-        "merging",
-        "explained_scan",
-        "explaining",
-        "times",
-        "udf",
-    ],
-    ["spark"],
-    ["operations"],
-    ["pipeline"],
-    ["scan"],
-    ["commit"],
-    ["file"],
-    ["format"],
-    ["storage"],
-    ["progress"],
-    ["options"],
-    ["checked"],
-    ["errors", "_version"],
-    ["display"],
-    ["legible"],
-]
-LEVEL = {room: level for level, rooms in enumerate(FLOORS) for room in rooms}
+#: from the roof down; a folder, or a module at the root, may import only what stands below it
+FLOORS = """
+    __init__
+    _wiring
+    notebook
+    dataset  fragment  optimize  schema  udf  vector
+    api
+    api/pylance
+    spark
+    spark/datasource  spark/merge
+    spark/frames
+    spark/session
+    spark/jobs
+    operations/merge
+    operations/explain
+    operations/columns
+    operations
+    operations/maintenance
+    operations/checks  operations/cleanup  operations/common
+    pipeline
+    pipeline/merge
+    pipeline/columns
+    pipeline/engine  pipeline/rows
+    pipeline/keys
+    pipeline/casts
+    scan
+    commit
+    commit/rules
+    commit/manifest
+    scan/fragments
+    scan/expressions
+    scan/expressions/kernels
+    versions
+    file
+    file/columns
+    file/layouts
+    file/layouts/fullzip  file/layouts/miniblock
+    file/structure
+    file/encodings
+    file/container
+    file/kernels
+    storage
+    format
+    format/pb
+    progress
+    options
+    checked
+    errors  _version
+    display
+    legible
+"""
+LEVEL = {
+    folder: level
+    for level, folders in enumerate(FLOORS.strip().splitlines())
+    for folder in folders.split()
+}
+#: modules that give names away: importing their folder imports them
+DOORS = ("dataset", "fragment", "optimize", "schema", "udf", "vector")
 
 
-def _room(path: Path) -> str:
-    relative = path.relative_to(PACKAGE)
-    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+@cache
+def _modules() -> dict[str, Path]:
+    """Return every module by its dotted name; a package is its ``__init__``."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "_pb2" not in path.name:
+            parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def _imports(path: Path) -> set[str]:
-    rooms = set()
+def _folder(name: str) -> str:
+    relative = _modules()[name].relative_to(PACKAGE)
+    return str(relative.parent) if len(relative.parts) > 1 else relative.stem
+
+
+@cache
+def _imports() -> dict[str, set[str]]:
+    """Return what each module imports of the package, for its types or lazily too."""
+    return {name: set(_imported(name, path)) - {name} for name, path in _modules().items()}
+
+
+def _imported(name: str, path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lancekit"):
-            parts = (node.module or "").split(".")
-            rooms |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+            whole = [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            rooms |= {a.name.split(".")[1] for a in node.names if a.name.startswith("lancekit.")}
-    return rooms
+            whole = [alias.name for alias in node.names if alias.name.startswith("lancekit")]
+        else:
+            continue
+        yield from map(_module_of, whole)
 
 
-def _modules() -> list[Path]:
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if "_pb2" not in path.name]
+def _module_of(name: str) -> str:
+    return name if name in _modules() else _module_of(name.rpartition(".")[0])
 
 
-@pytest.mark.parametrize("path", _modules(), ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_arrow_points_upward(path: Path) -> None:
-    room = _room(path)
-    for other in _imports(path) - {room}:
-        assert other in LEVEL, f"{other} is on no floor"
-        assert LEVEL[other] >= LEVEL[room], f"{room} imports {other}, which stands above it"
+def _names(paths: dict[str, Path]) -> list[str]:
+    return [name.removeprefix("lancekit.") for name in paths]
+
+
+@pytest.mark.parametrize("name", _modules(), ids=_names(_modules()))
+def test_no_arrow_points_upward(name: str) -> None:
+    folder = _folder(name)
+    assert folder in LEVEL, f"{folder} is on no floor"
+    for other in _imports()[name]:
+        target = _folder(other)
+        if target != folder:
+            assert LEVEL[target] > LEVEL[folder], f"{name} imports {other}, on no lower floor"
+
+
+def test_every_floor_is_a_folder() -> None:
+    assert set(LEVEL) == {_folder(name) for name in _modules()}
+
+
+def test_no_modules_form_a_circle() -> None:
+    # a package imports what it offers, and its modules import each other by their whole names
+    graph = {name: to for name, to in _imports().items() if "__init__" not in _modules()[name].name}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"in a circle: {' -> '.join(error.args[1])}")
+
+
+def test_parts_of_the_class_do_not_know_each_other() -> None:
+    parts = [name for name in _modules() if name.startswith("lancekit.api._")]
+    assert len(parts) > 8
+    common = {"lancekit.api._handle"}
+    for name in parts:
+        known = {other for other in _imports()[name] if other in parts} - common
+        assert not known, f"{name} imports {known}"
+        assert "lancekit.api.lance_dataset" not in _imports()[name], name
+
+
+@pytest.mark.parametrize("name", DOORS)
+def test_doors_hold_nothing(name: str) -> None:
+    tree = ast.parse((PACKAGE / f"{name}.py").read_text())
+    assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in tree.body)
 
 
 def test_generated_classes_stay_in_their_rooms() -> None:
-    for path in _modules():
-        if _room(path) not in {"format", "file"}:
+    for name, path in _modules().items():
+        if _folder(name).split("/")[0] not in {"format", "file"}:
             assert "_pb2" not in path.read_text(), path
             assert "google.protobuf" not in path.read_text(), path
 
 
 def test_only_the_spark_room_imports_pyspark() -> None:
-    for path in _modules():
+    for name, path in _modules().items():
         text = path.read_text()
-        if _room(path) != "spark":
+        if _folder(name).split("/")[0] != "spark":
             assert "import pyspark" not in text, path
             assert "from pyspark" not in text, path
 
@@ -128,7 +179,7 @@ def test_import_is_light() -> None:
 
 
 def test_lancekit_never_imports_the_reference() -> None:
-    for path in _modules():
+    for path in _modules().values():
         text = path.read_text()
         assert "import lance\n" not in text, path
         assert "from lance " not in text, path
