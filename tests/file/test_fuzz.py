@@ -11,7 +11,7 @@ import pytest
 from tests.file.columns import VERSIONS, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import nested_columns, nested_field
-from tests.test_malformed import run
+from tests.system.test_malformed import run
 
 ROWS = 300
 TEXT = pa.array([f"some text {number % 90} and more of it" for number in range(3000)])

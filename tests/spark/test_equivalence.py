@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from tests.support.equivalence import Way
-from tests.test_equivalence import LOCAL, MERGE_NAMES, OTHERS, PYLANCE, history, runs
+from tests.system.test_equivalence import LOCAL, MERGE_NAMES, OTHERS, PYLANCE, history, runs
 
 pytestmark = pytest.mark.spark
 

@@ -27,7 +27,7 @@ from lancekit.storage.base import METADATA_BYTES
 from tests.support.hostile_files import FILES, ROWS, copied, make_received
 from tests.support.plants import SPECIALS
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 #: what is said of each special, where it is read
 SAID = {

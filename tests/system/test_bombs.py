@@ -14,7 +14,7 @@ from lancekit import errors
 from lancekit.file.kernels import bounds
 from tests.file.columns import VERSIONS
 from tests.support.bombs import BOMBS, READS, file_of, plant
-from tests.test_malformed import run
+from tests.system.test_malformed import run
 
 #: the largest of the files: that of 3 GiB in a frame of Zstd
 MOST_BYTES = 110_000

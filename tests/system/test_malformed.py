@@ -22,7 +22,7 @@ from lancekit.format.manifest import BasePath, encode_manifest_file
 from lancekit.format.names import parse_manifest_name
 from tests.support import damage, hostile
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DAMAGE_PAGE = ROOT / "docs" / "damage.md"
 
 

@@ -19,7 +19,7 @@ from tests.support.s3 import S3Server
 from tests.support.torture import OPERATIONS, check_history, read_logs, rows_of
 from tests.support.torture_worker import rows
 
-WORKER = Path(__file__).parent / "support" / "torture_worker.py"
+WORKER = Path(__file__).parents[1] / "support" / "torture_worker.py"
 KILLER = "tests.support.torture_kills"
 
 
@@ -83,7 +83,7 @@ def test_killed_writers_lose_nothing(tmp_path, whole: bool) -> None:
     started = [
         subprocess.Popen(
             [sys.executable, "-m", KILLER, json.dumps(job), str(1 + n * each), str(each)],
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
             stderr=subprocess.PIPE,
         )
         for n in range(several)

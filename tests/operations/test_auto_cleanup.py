@@ -328,9 +328,9 @@ def test_no_operation_goes_around_the_settings() -> None:
     operations = Path(lk.__file__).parent / "operations"
     around = [
         path.name
-        for path in operations.glob("*.py")
+        for path in operations.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module == "lancekit.commit.protocol"
         if "commit" in [alias.name for alias in node.names]
     ]
-    assert around == ["auto_cleanup.py"]
+    assert around == ["auto.py"]

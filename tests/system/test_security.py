@@ -15,7 +15,7 @@ from tests.support.hostile_datasets import HOSTILE
 from tests.support.patience import WHOLE_SECONDS
 from tests.support.public_calls import CALLS, NEEDS_SPARK, public_names
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/security.md"
 SHARES = 6
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "lancekit"
+PACKAGE = Path(__file__).parents[2] / "lancekit"
 
 #: from the roof down; a folder, or a module at the root, may import only what stands below it
 FLOORS = """

@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file import LanceFileReader, LanceFileWriter
 
-PAGE = (Path(__file__).parents[1] / "docs/data-files.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/data-files.md").read_text(encoding="utf-8")
 ROWS = 20_000
 PATH = "memory://data-files-page/one.lance"
 
