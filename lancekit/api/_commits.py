@@ -29,7 +29,7 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = ["Commits"]
 
 _TIMEOUT = timedelta(minutes=30)
-Place = str | os.PathLike[str] | Handle
+DatasetRef = str | os.PathLike[str] | Handle
 
 
 @checked_methods
@@ -39,7 +39,7 @@ class Commits(Handle):
     @classmethod
     def commit(
         cls,
-        base_uri: Place,
+        base_uri: DatasetRef,
         operation: Operation | Transaction,
         read_version: int | None = None,
         commit_lock: Any = None,
@@ -128,7 +128,7 @@ class Commits(Handle):
     @classmethod
     def commit_batch(
         cls,
-        dest: Place,
+        dest: DatasetRef,
         transactions: Sequence[Transaction],
         commit_lock: Any = None,
         storage_options: dict[str, str] | None = None,
@@ -163,14 +163,14 @@ class Commits(Handle):
         return {"dataset": cls._committed(dest, landed), "merged": merged}
 
     @classmethod
-    def _committed(cls, place: Place, landed: Snapshot) -> Self:
+    def _committed(cls, place: DatasetRef, landed: Snapshot) -> Self:
         if isinstance(place, Handle):
             return cls._at(landed, place._uri, place._scan_defaults)
         return cls._at(landed, os.fspath(place), {})
 
 
 def _target(
-    place: Place, storage_options: Mapping[str, str] | None, commit_lock: Any
+    place: DatasetRef, storage_options: Mapping[str, str] | None, commit_lock: Any
 ) -> Line | Snapshot:
     if isinstance(place, Handle):
         place._check_movable()

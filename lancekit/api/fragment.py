@@ -39,7 +39,7 @@ from lancekit.operations.checks.operation import described_file
 from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.maintenance.validate import validate_fragment
 from lancekit.operations.write import open_rows, stage_rows
-from lancekit.pipeline.rows.delete import MarkTask, find_rows
+from lancekit.pipeline.rows.delete import FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.expressions.predicate import Predicate
@@ -298,7 +298,9 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         """
         schema = blob_view(self._dataset._snapshot.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
-        found = find_rows(MarkTask(source=replace(self.source, schema=schema), predicate=parsed))
+        found = find_rows(
+            FindDeletedTask(source=replace(self.source, schema=schema), predicate=parsed)
+        )
         return self._deleted(found.rows, found.deleted_before)
 
     def delete_rows(self, offsets: Iterable[int]) -> Fragment | None:

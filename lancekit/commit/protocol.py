@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
 from lancekit.commit.put_version import is_transaction, put_version
-from lancekit.commit.rebase import Overlap, rebase
+from lancekit.commit.rebase import RowConflict, rebase
 from lancekit.commit.rules.conflict_error import conflict_error, gap_error
 from lancekit.commit.rules.gaps import judge_gap, passes_gaps
 from lancekit.commit.rules.pending import Pending
@@ -299,7 +299,7 @@ def _attempt(
     read = base.read
     try:
         rebased = rebase(pending, read, latest, theirs)
-    except Overlap as overlap:
+    except RowConflict as overlap:
         winner = load_snapshot(read.line, overlap.version, read.naming)
         raise conflict_error(read, winner, pending, overlap.verdict) from None
     moves = isinstance(rebased.operation, ops.Delete | ops.Update)

@@ -26,10 +26,10 @@ from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
 from lancekit.format.transaction import Transaction
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Overlap", "rebase"]
+__all__ = ["RowConflict", "rebase"]
 
 
-class Overlap(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
+class RowConflict(Exception):  # noqa: N818  # a signal between two modules, never seen by a caller
     """A row that mine deletes or moves was deleted or moved by someone else.
 
     `version` is the one that did it.
@@ -97,7 +97,7 @@ def _merge_deletions(
         mine, others = affected[fragment_id], latest.deleted_rows(current)
         if both := mine & others:
             version = read.version + 1 + _last(fragment_id, theirs)
-            raise Overlap(fragment_id, both, version)
+            raise RowConflict(fragment_id, both, version)
         rewritten[fragment_id] = _with_deletions(current, mine | others, latest)
     return _replace_fragments(operation, rewritten) if rewritten else operation
 

@@ -13,7 +13,7 @@ from lancekit.file.columns.physical import FileColumn, file_columns, settled
 from lancekit.file.columns.threads import run
 from lancekit.file.container.checksums import BlobSource
 from lancekit.file.container.footer import Container, open_container
-from lancekit.file.container.prefetch import Shelf, shelved
+from lancekit.file.container.prefetch import PrefetchedSource, shelved
 from lancekit.file.kernels.faults import Unsupported, located
 from lancekit.file.kernels.row_selection import Rows, Selection, cut, parse_rows
 from lancekit.file.structure.assemble import aligned, joined
@@ -201,7 +201,7 @@ class FileReader:
     def _ahead(self, places: Iterable[tuple[int, int]]) -> AbstractContextManager[None]:
         """Fetch small ranges together, where requests cost more than bytes."""
         source = self._container.source
-        return source.holding(places) if isinstance(source, Shelf) else nullcontext()
+        return source.prefetch(places) if isinstance(source, PrefetchedSource) else nullcontext()
 
     def _metadata_of(self, columns: Iterable[FileColumn]) -> Iterator[tuple[int, int]]:
         """Yield where the metadata of columns lie that are not known yet."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file.columns.categories import Categories
 from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
-from lancekit.file.columns.page_buffer import Pages, Waiting
+from lancekit.file.columns.page_buffer import ColumnMetadataBuilder, PageBuffer
 from lancekit.file.columns.physical import owning_fields, packed_where
 from lancekit.file.columns.split_leaves import (
     Leaf,
@@ -175,8 +175,8 @@ class FileWriter:
                 encode=encode,
                 threaded=not blob,
                 nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
-                waiting=Waiting(max_page_bytes),
-                pages=Pages(
+                waiting=PageBuffer(max_page_bytes),
+                pages=ColumnMetadataBuilder(
                     known.type_url,
                     items_per_row=leaf.items_per_row,
                     ranked=not old,
@@ -380,8 +380,8 @@ class _Column:
     encode: Callable[[pa.Array], Iterable[Encoded]]
     threaded: bool
     nothing: pa.Array
-    waiting: Waiting
-    pages: Pages
+    waiting: PageBuffer
+    pages: ColumnMetadataBuilder
 
 
 def _encoded(column: _Column, array: pa.Array) -> tuple[_Column, list[Encoded]]:

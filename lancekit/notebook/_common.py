@@ -19,7 +19,7 @@ __all__ = [
     "NAMES",
     "OPERATIONS",
     "REFS_READ",
-    "Place",
+    "DatasetLocation",
     "checkout",
     "data_size",
     "facts",
@@ -113,7 +113,7 @@ def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DatasetLocation:
     """Where a dataset is, fit to be shown; its name, the last part of that; and as code."""
 
     uri: str
@@ -121,7 +121,7 @@ class Place:
     code: str
 
 
-def place_of(ds: LanceDataset) -> Place:
+def place_of(ds: LanceDataset) -> DatasetLocation:
     """Return where the dataset itself is: a branch's handle may name the branch's folder.
 
     The code is relative to the working folder of now, and only if the handle was opened so.
@@ -129,7 +129,7 @@ def place_of(ds: LanceDataset) -> Place:
     root = ds._line.root.uri
     shown = place(root)
     name = root.rstrip("/").rpartition("/")[2] or shown
-    return Place(clean(shown), clean(name), code(shown if is_relative(ds.uri) else root))
+    return DatasetLocation(clean(shown), clean(name), code(shown if is_relative(ds.uri) else root))
 
 
 def table(*, caption: str, columns: Sequence[Column], rows: Sequence[Row], note: str = "") -> Table:

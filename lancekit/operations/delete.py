@@ -21,7 +21,7 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import DeleteResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.pipeline.engine.engine import choose_runner
-from lancekit.pipeline.rows.delete import Marked, find_rows_together, mark_tasks
+from lancekit.pipeline.rows.delete import DeletedRows, find_rows_together, mark_tasks
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -84,7 +84,7 @@ def delete_rows(
 
 
 def apply_deletions(
-    snapshot: Snapshot, marked: Iterable[Marked]
+    snapshot: Snapshot, marked: Iterable[DeletedRows]
 ) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
     """Write the new deletion files; return changed fragments, and the ids of emptied ones."""
     fragments = {f.id: f for f in snapshot.manifest.fragments}

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     DatasetExistsError,
@@ -29,7 +29,12 @@ from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.common.write_targets import bases_of, chosen_places
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast, with_new_blobs
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE, Place, WriteTask
+from lancekit.pipeline.rows.write import (
+    MAX_BYTES_PER_FILE,
+    MAX_ROWS_PER_FILE,
+    WriteTarget,
+    WriteTask,
+)
 from lancekit.pipeline.source import Source, open_source
 from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import Line, check_new_place
@@ -64,7 +69,7 @@ class WriteSettings:
     external_blobs: bool = False
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
-    mark: Mark | None = None
+    mark: BatchMarker | None = None
     #: config of a dataset that is created; one that is there keeps its own
     config: Mapping[str, str] = field(default_factory=dict)
     #: base paths of a dataset that is created, and those (by name or path) that files go to
@@ -91,7 +96,7 @@ class Staged:
     current: Snapshot | None
     operation: Append | Overwrite
     storage_version: str
-    places: tuple[Place, ...] = ()
+    places: tuple[WriteTarget, ...] = ()
 
     def as_transaction(self, settings: WriteSettings) -> Transaction:
         """Return what would commit them."""

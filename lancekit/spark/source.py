@@ -28,7 +28,7 @@ from lancekit.spark.frames.types import arrow_schema
 from lancekit.spark.frames.wire_rows import gathered, pick, restore
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.worker import in_turn
-from lancekit.spark.merge.cached_source import Held, Survey, hold, survey
+from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
 from lancekit.spark.merge.join import check_by_grouping
 from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
 from lancekit.spark.session.session import spark_session
@@ -66,8 +66,8 @@ class SparkSource:
         self._given: CastPlan | None = None
         self._ordered = ordered
         self._brought: Brought | None = None
-        self._held: Held | None = None
-        self._found: dict[tuple[object, ...], Survey] = {}
+        self._held: CachedSource | None = None
+        self._found: dict[tuple[object, ...], SourceSummary] = {}
         self._keys: dict[tuple[object, ...], SourceKeys] = {}
 
     @classmethod
@@ -201,17 +201,17 @@ class SparkSource:
         """Return a plan with the casts to the schema that the caller named before it."""
         return plan if self._given is None else replace(plan, first=self._given)
 
-    def _hold(self, plan: CastPlan) -> Held:
+    def _hold(self, plan: CastPlan) -> CachedSource:
         if self._held is None:
             names = [name for name in self._own.names if name in plan.target.names]
             read = None if self._brought is None else self._brought.read
             if read is None:
                 self._held = hold(self.frame, self._own, names)
             else:  # Spark would only keep another copy
-                self._held = Held(read(names), pick(self._own, names), read)
+                self._held = CachedSource(read(names), pick(self._own, names), read)
         return self._held
 
-    def _survey(self, plan: CastPlan, clauses: MergeClauses) -> Survey:
+    def _survey(self, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
         about = _about(plan, clauses)
         if about not in self._found:
             self._found[about] = survey(self._hold(plan), plan, clauses)

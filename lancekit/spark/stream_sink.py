@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from lancekit.commit.refs import Reference, resolve
-from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import (
     CommitConflictError,
     DatasetExistsError,
@@ -90,7 +90,7 @@ class StreamSink:
                 f"A batch of a stream is a Spark DataFrame, not a {type(frame).__name__}.",
                 hint="Pass the sink to df.writeStream.foreachBatch(sink).",
             )
-        mark = Mark(key=_KEY + self.query, number=int(batch))
+        mark = BatchMarker(key=_KEY + self.query, number=int(batch))
         callers = _callers(frame, self.home)
         with options(**asdict(self.values)):
             line = open_line(self.uri, self.storage_options).on(self.branch)
@@ -108,7 +108,7 @@ class StreamSink:
                 raise
             return True
 
-    def _is_there(self, mark: Mark, callers: frozenset[str], current: Snapshot) -> bool:
+    def _is_there(self, mark: BatchMarker, callers: frozenset[str], current: Snapshot) -> bool:
         newest = mark.newest(current.manifest.config)
         if newest is None:
             return False
@@ -123,7 +123,7 @@ class StreamSink:
             )
         return newest.number >= mark.number
 
-    def _write(self, frame: Any, mark: Mark, current: Snapshot | None, line: Line) -> None:
+    def _write(self, frame: Any, mark: BatchMarker, current: Snapshot | None, line: Line) -> None:
         properties = {
             **self.settings.properties,
             f"{_KEY}query": self.query,
@@ -178,7 +178,7 @@ def _callers(frame: Any, home: Any) -> frozenset[str]:
     return frozenset([found] if found else [])
 
 
-def _origin(mark: Mark, callers: frozenset[str], current: Snapshot | None) -> str:
+def _origin(mark: BatchMarker, callers: frozenset[str], current: Snapshot | None) -> str:
     """Return what tells the query from others of its name; what is known of it stays."""
     if len(callers) == 1:
         return min(callers)

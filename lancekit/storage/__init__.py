@@ -1,6 +1,6 @@
 """Where bytes live: local folders (own, durable), object stores and memory (obstore)."""
 
-from lancekit.storage.base import ObjectInfo, Page, RandomAccess, Sink, Store
+from lancekit.storage.base import Listing, ObjectInfo, RandomAccess, Sink, Store
 from lancekit.storage.folders import leads_away
 from lancekit.storage.local import LocalStore
 from lancekit.storage.objects import ObstoreStore
@@ -14,10 +14,10 @@ from lancekit.storage.places import (
 )
 
 __all__ = [
+    "Listing",
     "LocalStore",
     "ObjectInfo",
     "ObstoreStore",
-    "Page",
     "RandomAccess",
     "Sink",
     "Store",

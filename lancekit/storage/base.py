@@ -27,8 +27,8 @@ __all__ = [
     "METADATA_BYTES",
     "TEMPORARY_PREFIX",
     "Bytes",
+    "Listing",
     "ObjectInfo",
-    "Page",
     "RandomAccess",
     "Sink",
     "Store",
@@ -86,7 +86,7 @@ class ObjectInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class Listing:
     """The first names of a folder; `whole` tells whether these are all.
 
     `marks` has those of the names (see `Store.mark`), where they came along.
@@ -190,7 +190,7 @@ class Store(Protocol):
         from files without asking about each.
         """
 
-    def first_names(self, folder: str) -> Page:
+    def first_names(self, folder: str) -> Listing:
         """Return the names directly in ``folder`` that come first in order, by one request.
 
         At least the first one; all of them where the store does not list in order.

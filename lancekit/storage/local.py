@@ -17,8 +17,8 @@ from lancekit.storage.base import (
     METADATA_BYTES,
     TEMPORARY_PREFIX,
     Bytes,
+    Listing,
     ObjectInfo,
-    Page,
     too_large,
 )
 from lancekit.storage.disk_errors import reading
@@ -185,9 +185,9 @@ class LocalStore:
         """Return the bare names in ``folder``."""
         return [name for name in self._listed(folder) if not name.startswith(TEMPORARY_PREFIX)]
 
-    def first_names(self, folder: str) -> Page:
+    def first_names(self, folder: str) -> Listing:
         """Return all names in ``folder``: a disk does not list in order."""
-        return Page(self._listed(folder), whole=True)
+        return Listing(self._listed(folder), whole=True)
 
     def stamp(self, folder: str) -> tuple[int, ...] | None:
         """Return the folder's identity and time of modification, once that is old enough."""

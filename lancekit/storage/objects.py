@@ -12,7 +12,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
-from lancekit.storage.base import METADATA_BYTES, Bytes, ObjectInfo, Page, too_large
+from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, too_large
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import reading, translated
@@ -275,7 +275,7 @@ class ObstoreStore:
             found = obstore.list_with_delimiter(self._client, prefix)["objects"]
         return [entry["path"][len(prefix) :] for entry in found]
 
-    def first_names(self, folder: str) -> Page:
+    def first_names(self, folder: str) -> Listing:
         """Return the first names in ``folder``: object stores list in order, a page a request."""
         prefix = self._prefix_of(folder)
         with translated("list", self._uri_of(folder)):
@@ -283,7 +283,7 @@ class ObstoreStore:
             chunk = next(listing, ())
         below = ((entry["path"][len(prefix) :], entry["e_tag"]) for entry in chunk)
         marks = {name: mark for name, mark in below if "/" not in name}
-        return Page(list(marks), len(chunk) < PAGE_NAMES, marks)
+        return Listing(list(marks), len(chunk) < PAGE_NAMES, marks)
 
     def stamp(self, folder: str) -> None:
         """Return ``None``: an object store does not keep account of its folders."""

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.encodings.blocks import Pieces
+from lancekit.file.encodings.blocks import ChunkBuffers
 from lancekit.file.encodings.chunk_buffers import pack_flags
 from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, unpack_blocks
 from lancekit.file.kernels.bits import gather_bits, pack, slice_bits
@@ -50,7 +50,7 @@ def test_every_width(bits: int) -> None:
 
         chunks = np.concatenate((np.full((3, 1), width, dtype), packed), axis=1).view(np.uint8)
         size = chunks.shape[1]
-        pieces = Pieces(chunks.reshape(-1), np.arange(3) * size, np.full(3, size))
+        pieces = ChunkBuffers(chunks.reshape(-1), np.arange(3) * size, np.full(3, size))
         message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
         encoding = pb.CompressiveEncoding(inline_bitpacking=message)
         rows = np.sort(rng.choice(3 * BLOCK, 60, replace=False))
@@ -78,7 +78,7 @@ def test_chunks_of_any_widths_and_places(bits: int, gaps: int | None) -> None:
         lengths.append(len(data) - starts[-1])
     counts = np.full(len(widths), BLOCK)
     counts[-1] = 77
-    pieces = Pieces(np.frombuffer(data, np.uint8), np.array(starts), np.array(lengths))
+    pieces = ChunkBuffers(np.frombuffer(data, np.uint8), np.array(starts), np.array(lengths))
     message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
     encoding = pb.CompressiveEncoding(inline_bitpacking=message)
     decoded = decode_values(encoding, [pieces], counts)

@@ -10,7 +10,7 @@ import pytest
 
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
-from lancekit.file.container.prefetch import Shelf
+from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.options import options
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
@@ -93,7 +93,7 @@ def test_checked_pages_come_from_what_is_held(version: str) -> None:
 
 def test_what_is_held_ends_with_the_block() -> None:
     file = Requests(bytes(range(200)) * 100)
-    shelf = Shelf(file)
+    shelf = PrefetchedSource(file)
     with shelf.holding([(10, 5), (9000, 20), (40, 0), (12, 10)]):
         assert file.requests == 1
         assert bytes(shelf.read(11, 9)) == bytes(range(11, 20))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lancekit.file import FileReader
-from lancekit.file.encodings.blocks import Pieces
+from lancekit.file.encodings.blocks import ChunkBuffers
 from lancekit.file.encodings.fixed_width import byte_streams, pack, run_starts, runs, widths_of
-from lancekit.file.encodings.request import MiniValues, compressed
+from lancekit.file.encodings.request import EncodedValues, compressed
 from lancekit.file.kernels.memory import starts_of
 from lancekit.file.kernels.values import Fixed
 from lancekit.file.layouts.miniblock.values import decode_values
@@ -25,7 +25,7 @@ from tests.file.lance_io import open_ours, read_reference, write_ours
 _WORDS = st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64])
 
 
-def _decode(values: MiniValues) -> bytes:
+def _decode(values: EncodedValues) -> bytes:
     pieces = []
     for (part,) in values.buffers:
         data = part.data
@@ -34,7 +34,7 @@ def _decode(values: MiniValues) -> bytes:
         out = np.zeros(int(aligned[-1]), np.uint8)  # every buffer of a chunk begins on 8 bytes
         for begin, end, place in zip(starts, starts[1:], aligned, strict=False):
             out[place : place + end - begin] = data[begin:end]
-        pieces.append(Pieces(out, aligned[:-1], part.lengths))
+        pieces.append(ChunkBuffers(out, aligned[:-1], part.lengths))
     raw = decode_values(values.encoding, pieces, values.counts)
     assert isinstance(raw, Fixed)
     return raw.data[: raw.count * raw.width].tobytes()

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 import lancekit.versions.line as line_module
 from lancekit.errors import StorageError
-from lancekit.storage import ObjectInfo, Page, RandomAccess, Sink, Store
+from lancekit.storage import Listing, ObjectInfo, RandomAccess, Sink, Store
 from lancekit.storage.base import METADATA_BYTES, Bytes, temporary_name
 
 __all__ = ["MODES", "Call", "Crash", "Faults", "FaultyStore", "Mode", "injected"]
@@ -245,7 +245,7 @@ class FaultyStore:
     def list_names(self, folder: str) -> list[str]:
         return self.faults.run("list_names", folder, lambda: self.inner.list_names(folder))
 
-    def first_names(self, folder: str) -> Page:
+    def first_names(self, folder: str) -> Listing:
         return self.faults.run("list_names", folder, lambda: self.inner.first_names(folder))
 
     def stamp(self, folder: str) -> None:

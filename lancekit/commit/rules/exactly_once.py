@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from lancekit.errors import FormatError, IncompatibleConflictError
 
-__all__ = ["Mark"]
+__all__ = ["BatchMarker"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mark:
+class BatchMarker:
     """One of a series of changes, which are numbered upward.
 
     Attributes
@@ -38,7 +38,7 @@ class Mark:
         """The entry's value."""
         return f"{self.number} {self.origin}".rstrip()
 
-    def newest(self, config: Mapping[str, str]) -> Mark | None:
+    def newest(self, config: Mapping[str, str]) -> BatchMarker | None:
         """Return the newest change of the series that a version knows of."""
         text = config.get(self.key)
         if text is None:
@@ -49,7 +49,7 @@ class Mark:
                 f"The table's config has {text!r} under {self.key!r}, which is not a number.",
                 hint="Set it to the number of the last change, or delete it.",
             )
-        return Mark(key=self.key, number=int(number), origin=origin)
+        return BatchMarker(key=self.key, number=int(number), origin=origin)
 
     def has_landed(self, config: Mapping[str, str]) -> bool:
         """Return whether a version holds this change, or a later one of the series."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.format.transaction import Operation
 
 __all__ = ["Pending"]
@@ -30,4 +30,4 @@ class Pending:
     affected_rows: Mapping[int, BitMap] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     doing: str = ""
-    mark: Mark | None = None
+    mark: BatchMarker | None = None

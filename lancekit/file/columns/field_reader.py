@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError
-from lancekit.file.columns.page_runs import Run, runs_of
+from lancekit.file.columns.page_runs import PageGroup, runs_of
 from lancekit.file.columns.threads import Piece, divide
 from lancekit.file.container.footer import Container, StoredPage
 from lancekit.file.container.page import Page
@@ -63,7 +63,7 @@ class Plan:
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
     #: what is small and will be read, whichever rows of it are wanted
-    small: Sequence[Run] = ()
+    small: Sequence[PageGroup] = ()
 
 
 class _Reader(Protocol):
@@ -147,7 +147,7 @@ class _Leaf:
 
     def plan(self, rows: Selection) -> Plan:
         pieces: list[Piece] = []
-        small: list[Run] = []
+        small: list[PageGroup] = []
         for place, part in split(rows, self._column.firsts):
             run = self._column.runs[place]
             if run.encoded_bytes <= _ALONE_BYTES:
@@ -180,7 +180,7 @@ class _Leaf:
         column, kind = self._column, self._path.kinds[-1]
         encoded = self._encoded.get(key)
         if encoded is None:
-            encoded = self._encoded[key] = Run(tuple(pages)).encoded_bytes
+            encoded = self._encoded[key] = PageGroup(tuple(pages)).encoded_bytes
         with (
             located(column.file, column.name, pages[0].page.index),
             allowance(encoded, column.page_memory),

@@ -13,10 +13,10 @@ from lancekit.file.container.footer import COLUMN_ENCODING
 from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.format.pb import encodings_v20_pb2, file2_pb2
 
-__all__ = ["Pages", "Waiting"]
+__all__ = ["ColumnMetadataBuilder", "PageBuffer"]
 
 
-class Waiting:
+class PageBuffer:
     """Rows of one column that wait until they fill a page."""
 
     def __init__(self, max_page_bytes: int) -> None:
@@ -56,7 +56,7 @@ def _joined(pieces: list[pa.Array]) -> list[pa.Array]:
         return pieces  # dictionaries that do not go together have pages of their own
 
 
-class Pages:
+class ColumnMetadataBuilder:
     """The pages of one column that have been written.
 
     Parameters

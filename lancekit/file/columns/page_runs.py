@@ -13,7 +13,7 @@ from lancekit.file.container.footer import StoredPage
 from lancekit.file.container.page import Page
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["Run", "runs_of"]
+__all__ = ["PageGroup", "runs_of"]
 
 #: Encoded bytes that are read as one at most: what one thread takes some milliseconds for.
 _MAX_BYTES = 2 << 20
@@ -23,7 +23,7 @@ _MAX_ITEMS = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PageGroup:
     """Consecutive pages of a column that one decoder reads."""
 
     pages: tuple[StoredPage, ...]
@@ -67,10 +67,10 @@ def _items(stored: StoredPage) -> int:
     return int(encoding.mini_block.num_items) if isinstance(encoding, pb.PageLayout) else 0
 
 
-def runs_of(pages: Sequence[StoredPage]) -> Iterator[Run]:
+def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
     """Yield all pages of a column, in order, those that are alike together."""
     if len(pages) == 1:
-        yield Run(tuple(pages))
+        yield PageGroup(tuple(pages))
         return
     run: list[StoredPage] = []
     size = items = 0
@@ -85,14 +85,14 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[Run]:
             or stored.page.source is not run[-1].page.source
             or stored.page.positions[0] < run[-1].page.positions[-1]
         ):
-            yield Run(tuple(run))
+            yield PageGroup(tuple(run))
             run, size, items = [], 0, 0
         alike = kind
         run.append(stored)
         size += _size(stored)
         items += _items(stored)
     if run:
-        yield Run(tuple(run))
+        yield PageGroup(tuple(run))
 
 
 def _kind_of(stored: StoredPage) -> bytes | None:

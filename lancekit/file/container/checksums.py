@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from xxhash import xxh3_64, xxh3_64_hexdigest
 
-from lancekit.file.container.wrapped_source import Around
+from lancekit.file.container.wrapped_source import SourceWrapper
 from lancekit.file.kernels.faults import Damaged, located
 from lancekit.format.pb import schema_pb2
 from lancekit.storage.base import RandomAccess
@@ -162,7 +162,7 @@ class Checksums:
         return _Page(source, self, check)
 
 
-class BlobSource(Around):
+class BlobSource(SourceWrapper):
     """A data file of which blobs are read by their places, each looked at before its first read.
 
     Parameters

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from lancekit.file.container.wrapped_source import Around
+from lancekit.file.container.wrapped_source import SourceWrapper
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Shelf", "shelved"]
+__all__ = ["PrefetchedSource", "shelved"]
 
 #: Ranges no farther apart than this are held as one.
 _GAP = 1 << 12
@@ -21,7 +21,7 @@ _GAP = 1 << 12
 _MAX_BYTES = 1 << 26
 
 
-class Shelf(Around):
+class PrefetchedSource(SourceWrapper):
     """A file in which every read is a request, and what was fetched of it ahead of need.
 
     Readers in several threads may share it: what one holds may be replaced by another's, which
@@ -44,7 +44,7 @@ class Shelf(Around):
         return held if len(held) == len(ranges) else self._source.read_many(ranges)
 
     @contextmanager
-    def holding(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
+    def prefetch(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
         """Fetch ranges and hold them while the block runs."""
         spans = _merged(ranges)
         if spans:
@@ -65,7 +65,7 @@ class Shelf(Around):
 
 def shelved(source: RandomAccess) -> RandomAccess:
     """Return a file to read from: itself if its reads are free, as those of mapped memory are."""
-    return source if source.gap == sys.maxsize else Shelf(source)
+    return source if source.gap == sys.maxsize else PrefetchedSource(source)
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:

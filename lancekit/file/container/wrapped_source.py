@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Around"]
+__all__ = ["SourceWrapper"]
 
 
-class Around:
+class SourceWrapper:
     """A file that answers for another one, except for reading it."""
 
     def __init__(self, source: RandomAccess) -> None:

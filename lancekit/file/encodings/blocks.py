@@ -16,17 +16,17 @@ from lancekit.file.kernels.bitpacking import BLOCK, unpack_blocks
 from lancekit.file.kernels.compression import SCHEMES, ZSTD_MAGIC, decompress_all, decompress_each
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, scratch, starts_of, view
-from lancekit.file.kernels.values import Bits, Fixed, Raw, Variable
+from lancekit.file.kernels.values import Bits, DecodedValues, Fixed, Variable
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["Pieces", "decode_blocks", "decode_one", "kind_of", "run_type", "word_type"]
+__all__ = ["ChunkBuffers", "decode_blocks", "decode_one", "kind_of", "run_type", "word_type"]
 
 #: Chunks packed to one width are unpacked where they lie, if they lie in so few runs each.
 _RUNS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class ChunkBuffers:
     """One buffer of each of several chunks, all inside ``data``, ascending."""
 
     data: Bytes
@@ -70,9 +70,9 @@ class Pieces:
         unaligned: NDArray[Any] = np.ascontiguousarray(parts).view(dtype).ravel()
         return unaligned
 
-    def some(self, which: Any) -> Pieces:
+    def some(self, which: Any) -> ChunkBuffers:
         """Return the pieces of some chunks."""
-        return Pieces(self.data, self.starts[which], self.lengths[which])
+        return ChunkBuffers(self.data, self.starts[which], self.lengths[which])
 
 
 def kind_of(encoding: pb.CompressiveEncoding) -> str:
@@ -89,7 +89,7 @@ def word_type(bits_per_value: int) -> Any:
     return np.dtype(f"<u{bits_per_value // 8}")
 
 
-def flat(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def flat(encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Values back to back."""
     if encoding.flat.HasField("data"):
         raise Unsupported("compression inside of a flat encoding")
@@ -103,7 +103,9 @@ def flat(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
     return Fixed(width // 8, pieces.head(counts * (width // 8)), total)
 
 
-def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def inline_bitpacking(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
     """Up to 1024 values per chunk, behind a word that holds their packed width."""
     bits_per_value = int(encoding.inline_bitpacking.uncompressed_bits_per_value)
     dtype = word_type(bits_per_value)
@@ -112,7 +114,7 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     widths = pieces.words(dtype, np.zeros(len(counts), np.int64)).astype(np.int64)
     require(((widths >= 0) & (widths <= bits_per_value)).all(), "an impossible packed width")
     size = dtype.itemsize
-    bodies = Pieces(pieces.data, pieces.starts + size, pieces.lengths - size)
+    bodies = ChunkBuffers(pieces.data, pieces.starts + size, pieces.lengths - size)
     values = scratch(len(counts) * BLOCK * size)
     out = values.view(dtype).reshape(-1, BLOCK)
     used = np.flatnonzero(np.bincount(widths)).tolist()
@@ -132,7 +134,7 @@ def inline_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: 
     return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
-def _unpack(pieces: Pieces, width: int, out: NDArray[Any]) -> None:
+def _unpack(pieces: ChunkBuffers, width: int, out: NDArray[Any]) -> None:
     """Unpack one block of 1024 values from every piece."""
     if width == 0:
         out[:] = 0
@@ -146,7 +148,9 @@ def _blocks(packed: Bytes, dtype: Any, width: int) -> NDArray[Any]:
     return view(packed, dtype).reshape(packed.nbytes // (words * dtype.itemsize), words)
 
 
-def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def out_of_line_bitpacking(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
     """Blocks of 1024 values of one width that the message names, then a tail, raw or packed."""
     message = encoding.out_of_line_bitpacking
     bits_per_value = int(message.uncompressed_bits_per_value)
@@ -183,7 +187,9 @@ def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, cou
         return Fixed(size, joined.view(np.uint8), total)
     rest = pieces.some(raw_tail)
     lengths = tail[raw_tail] * size
-    tails = Pieces(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths).head(lengths)
+    tails = ChunkBuffers(rest.data, rest.starts + (full * block_bytes)[raw_tail], lengths).head(
+        lengths
+    )
     if not raw_tail[:-1].any():
         return Fixed(size, np.concatenate((joined.view(np.uint8), tails)), total)
     parts = (
@@ -193,13 +199,13 @@ def out_of_line_bitpacking(encoding: pb.CompressiveEncoding, pieces: Pieces, cou
     return Fixed(size, interleave(parts), total)
 
 
-def rle(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def rle(encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Run values behind their size in bytes, then run lengths of one byte each."""
     zeros = np.zeros(len(counts), np.int64)
     sizes = pieces.words(np.uint64, zeros).astype(np.int64)
     require((sizes >= 0).all() and (sizes + 8 <= pieces.lengths).all(), "runs of the wrong size")
-    values = Pieces(pieces.data, pieces.starts + 8, sizes)
-    runs = Pieces(pieces.data, pieces.starts + 8 + sizes, pieces.lengths - 8 - sizes)
+    values = ChunkBuffers(pieces.data, pieces.starts + 8, sizes)
+    runs = ChunkBuffers(pieces.data, pieces.starts + 8 + sizes, pieces.lengths - 8 - sizes)
     return expand_runs(encoding, values, runs, counts)
 
 
@@ -215,12 +221,12 @@ def run_type(message: pb.Rle) -> tuple[int, str]:
 
 def expand_runs(
     encoding: pb.CompressiveEncoding,
-    values: Pieces,
-    runs: Pieces,
+    values: ChunkBuffers,
+    runs: ChunkBuffers,
     counts: Ints,
     *,
     clip: bool = False,
-) -> Raw:
+) -> DecodedValues:
     """Repeat run values; the runs of every chunk must add up to its count.
 
     With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
@@ -244,7 +250,7 @@ def expand_runs(
     return Fixed(width, repeated.view(np.uint8), total)
 
 
-def variable(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def variable(encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """One buffer of strings: bits per offset, where the bytes start, offsets from 0, bytes."""
     del encoding  # the buffer says itself how wide its offsets are
     require(len(counts) == 1, "a block of strings in chunks")
@@ -264,7 +270,7 @@ def variable(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> 
     return Variable(offsets, data[body:])
 
 
-def general(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def general(encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints) -> DecodedValues:
     """Each piece compressed as a whole."""
     message = encoding.general
     return decode_blocks(message.values, decompress_pieces(message, pieces, counts), counts)
@@ -293,7 +299,7 @@ def _most_bytes(encoding: pb.CompressiveEncoding, counts: Ints) -> Ints | None:
     return None
 
 
-def decompress_pieces(message: pb.General, pieces: Pieces, counts: Ints) -> Pieces:
+def decompress_pieces(message: pb.General, pieces: ChunkBuffers, counts: Ints) -> ChunkBuffers:
     """Return the pieces uncompressed, each the first buffer of so many values."""
     most = _most_bytes(message.values, counts)
     if most is not None:
@@ -309,16 +315,16 @@ def decompress_pieces(message: pb.General, pieces: Pieces, counts: Ints) -> Piec
         data, sizes = np.concatenate(units), np.array([unit.size for unit in units], np.int64)
     else:
         data, sizes = decompress_all(scheme, pieces.data, pieces.starts, pieces.lengths, most)
-    return Pieces(data, starts_of(sizes)[:-1], sizes)
+    return ChunkBuffers(data, starts_of(sizes)[:-1], sizes)
 
 
-def _bare_frames(pieces: Pieces) -> bool:
+def _bare_frames(pieces: ChunkBuffers) -> bool:
     """Return whether Zstd frames come without their uncompressed sizes."""
     first = pieces.data[pieces.starts[0] : pieces.starts[0] + 4] if len(pieces.starts) else b""
     return bytes(first) == ZSTD_MAGIC
 
 
-Decoder = Callable[[pb.CompressiveEncoding, Pieces, Ints], Raw]
+Decoder = Callable[[pb.CompressiveEncoding, ChunkBuffers, Ints], DecodedValues]
 
 _BLOCKS: dict[str, Decoder] = {
     "flat": flat,
@@ -330,7 +336,9 @@ _BLOCKS: dict[str, Decoder] = {
 }
 
 
-def decode_blocks(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints) -> Raw:
+def decode_blocks(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
     """Decode block-encoded buffers, levels or a dictionary, of all chunks at once."""
     name = kind_of(encoding)
     decoder = _BLOCKS.get(name)
@@ -339,7 +347,7 @@ def decode_blocks(encoding: pb.CompressiveEncoding, pieces: Pieces, counts: Ints
     return decoder(encoding, pieces, counts)
 
 
-def decode_one(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
+def decode_one(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
     """Decode a single block-encoded buffer of ``count`` values."""
-    piece = Pieces(data, np.zeros(1, np.int64), np.array([data.size]))
+    piece = ChunkBuffers(data, np.zeros(1, np.int64), np.array([data.size]))
     return decode_blocks(encoding, piece, np.array([count]))

@@ -30,8 +30,8 @@ from lancekit.file.encodings.messages import fsl_encoding, packed_encoding
 from lancekit.file.encodings.request import (
     CHUNK,
     MAX_CHUNK_VALUES,
-    MiniValues,
-    Request,
+    EncodedValues,
+    EncodingRequest,
     chunk_size,
     compressed,
     flat_values,
@@ -49,7 +49,7 @@ from lancekit.file.kernels.arrow_buffers import (
 from lancekit.file.kernels.bitpacking import BLOCK
 from lancekit.file.kernels.memory import Bytes
 
-__all__ = ["MAX_CHUNK_VALUES", "MiniValues", "long_values", "mini_values"]
+__all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values"]
 
 #: Another encoding than flat values takes at most so much of their bytes.
 _WORTH = 0.8
@@ -71,7 +71,7 @@ def mini_values(
     large: bool,
     max_values: int,
     options: Mapping[str, str],
-) -> MiniValues:
+) -> EncodedValues:
     """Encode the values of one page.
 
     Parameters
@@ -87,7 +87,7 @@ def mini_values(
     options
         The column's metadata.
     """
-    request = Request(large=large, max_values=max_values, options=options)
+    request = EncodingRequest(large=large, max_values=max_values, options=options)
     kind = values.type
     if pa.types.is_dictionary(kind):
         return indexed(values, valid, request)
@@ -113,15 +113,15 @@ def long_values(
     large: bool,
     max_values: int = MAX_CHUNK_VALUES,
     options: Mapping[str, str],
-) -> MiniValues | None:
+) -> EncodedValues | None:
     """Encode strings of which some are long; ``None`` if chunks do not suit them."""
-    request = Request(large=large, max_values=max_values, options=options)
+    request = EncodingRequest(large=large, max_values=max_values, options=options)
     offsets, data = string_buffers(values)
     coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)
 
 
-def _fixed(values: pa.Array, valid: Bytes | None, request: Request) -> MiniValues:
+def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> EncodedValues:
     """Encode numbers, decimals, temporal values: as the smallest of several encodings."""
     data = fixed_bytes(values)
     width = byte_width(values.type) or 0
@@ -173,14 +173,14 @@ def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
     return starts if number < most else None
 
 
-def _packed(values: pa.Array, request: Request) -> MiniValues:
+def _packed(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     table, widths = packed_rows(values)
     stored = flat_values(table.reshape(-1), len(values), table.shape[1] * 8, request)
     encoding = packed_encoding(widths)
-    return MiniValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
+    return EncodedValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
 
 
-def _lists(values: pa.Array, request: Request) -> MiniValues:
+def _lists(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     parts = taken_apart(values)
     size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(len(values), size)
@@ -190,4 +190,4 @@ def _lists(values: pa.Array, request: Request) -> MiniValues:
         if level.validity is not None
     ]
     buffers.append([split(parts.data, counts, parts.bits_per_row)])
-    return MiniValues(encoding=fsl_encoding(parts), counts=counts, buffers=buffers)
+    return EncodedValues(encoding=fsl_encoding(parts), counts=counts, buffers=buffers)

@@ -16,7 +16,13 @@ from numpy.typing import NDArray
 
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.messages import general, variable
-from lancekit.file.encodings.request import CHUNK, MiniValues, Request, chunk_size, compressed
+from lancekit.file.encodings.request import (
+    CHUNK,
+    EncodedValues,
+    EncodingRequest,
+    chunk_size,
+    compressed,
+)
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import string_buffers
 from lancekit.file.kernels.compression import compressor
@@ -49,7 +55,7 @@ _WORTH = 0.8
 _MAX_LONG_CHUNK = {False: 24_000, True: 256 << 10}
 
 
-def string_values(values: pa.Array, request: Request) -> MiniValues:
+def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     """Encode strings, none of them 256 bytes or more."""
     offsets, data = string_buffers(values)
     limit = _COMPRESSED_CHUNK[request.large]
@@ -65,7 +71,7 @@ def string_values(values: pa.Array, request: Request) -> MiniValues:
     return compressed(_chunked(offsets, data, limit, 2 * limit, request), *scheme, request.large)
 
 
-def long_strings(values: pa.Array, request: Request) -> MiniValues | None:
+def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | None:
     """Encode longer strings in compressed chunks; ``None`` if these do not hold or shrink them."""
     if request.option("compression") in {"none", "fsst"}:
         return None
@@ -117,8 +123,8 @@ def _choose(
 
 
 def _chunked(
-    offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: Request
-) -> MiniValues:
+    offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: EncodingRequest
+) -> EncodedValues:
     """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
     rows = len(offsets) - 1
     width = offsets.dtype.itemsize
@@ -147,7 +153,7 @@ def _chunked(
         Part(data, content),
         Part(np.zeros(int(padding.sum()), np.uint8), padding),
     ]
-    return MiniValues(encoding=variable(width * 8), counts=counts, buffers=[parts])
+    return EncodedValues(encoding=variable(width * 8), counts=counts, buffers=[parts])
 
 
 def _largest_chunk(offsets: NDArray[Any], size: int) -> int:
@@ -155,7 +161,7 @@ def _largest_chunk(offsets: NDArray[Any], size: int) -> int:
     return int(np.diff(borders).max()) + (size + 1) * offsets.dtype.itemsize
 
 
-def _fsst(offsets: NDArray[Any], data: Bytes, request: Request) -> MiniValues:
+def _fsst(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> EncodedValues:
     encoder = train(data, offsets)
     codes, borders = encoder.encode(data, offsets)
     limit = CHUNK[request.large]
@@ -163,7 +169,7 @@ def _fsst(offsets: NDArray[Any], data: Bytes, request: Request) -> MiniValues:
     encoding = pb.CompressiveEncoding(
         fsst=pb.Fsst(symbol_table=encoder.table(), values=stored.encoding)
     )
-    return MiniValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
+    return EncodedValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
 
 
 def single_strings(
@@ -175,7 +181,7 @@ def single_strings(
     -------
     The offsets of the encoded strings, their bytes, and what describes them.
     """
-    request = Request(large=True, options=options)
+    request = EncodingRequest(large=True, options=options)
     offsets, data = string_buffers(values)
     encoding = variable(offsets.itemsize * 8)
     if data.size < _MIN_BYTES or request.option("compression") == "none":

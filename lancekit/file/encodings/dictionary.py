@@ -11,7 +11,12 @@ from numpy.typing import NDArray
 
 from lancekit.file.encodings.fixed_width import pack, widths_of
 from lancekit.file.encodings.messages import flat, variable
-from lancekit.file.encodings.request import MiniValues, Request, compressed_unit, flat_values
+from lancekit.file.encodings.request import (
+    EncodedValues,
+    EncodingRequest,
+    compressed_unit,
+    flat_values,
+)
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, string_buffers
 from lancekit.file.kernels.bitpacking import BLOCK, bits_needed
@@ -34,8 +39,8 @@ _WORTH = 0.7
 
 
 def dictionary_values(
-    values: pa.Array, valid: Bytes | None, request: Request, plain: int
-) -> MiniValues | None:
+    values: pa.Array, valid: Bytes | None, request: EncodingRequest, plain: int
+) -> EncodedValues | None:
     """Encode values as indices; ``None`` unless that saves a third of ``plain`` bytes."""
     if len(values) < _MIN_VALUES or plain < _MIN_BYTES or not _repeats(values):
         return None
@@ -64,7 +69,9 @@ def _repeats(values: pa.Array) -> bool:
     return bool(again * 2 * min(_MAX_ITEMS, len(values) // 2) >= len(sample) ** 2)
 
 
-def indexed(coded: pa.DictionaryArray, valid: Bytes | None, request: Request) -> MiniValues:
+def indexed(
+    coded: pa.DictionaryArray, valid: Bytes | None, request: EncodingRequest
+) -> EncodedValues:
     """Encode an array of indices whose items are not null."""
     width = byte_width(coded.indices.type) or 0
     words: NDArray[Any] = fixed_bytes(coded.indices).view(f"<u{width}")
@@ -74,7 +81,7 @@ def indexed(coded: pa.DictionaryArray, valid: Bytes | None, request: Request) ->
         stored = pack(words, widths_of(words))
     else:
         stored = flat_values(words.view(np.uint8), len(words), width * 8, request)
-    return MiniValues(
+    return EncodedValues(
         encoding=stored.encoding,
         counts=stored.counts,
         buffers=stored.buffers,
@@ -82,7 +89,7 @@ def indexed(coded: pa.DictionaryArray, valid: Bytes | None, request: Request) ->
     )
 
 
-def _items(items: pa.Array, request: Request) -> tuple[pb.CompressiveEncoding, int, bytes]:
+def _items(items: pa.Array, request: EncodingRequest) -> tuple[pb.CompressiveEncoding, int, bytes]:
     """Encode the items as one buffer; in 2.2 compressed where that pays."""
     if is_variable(items.type):
         offsets, data = string_buffers(items)

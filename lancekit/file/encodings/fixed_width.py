@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.messages import flat
-from lancekit.file.encodings.request import MiniValues
+from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -38,7 +38,7 @@ def packed_size(widths: Ints, itemsize: int) -> int:
     return int(widths.sum()) * BLOCK // 8 + itemsize * len(widths)
 
 
-def pack(values: NDArray[Any], widths: Ints) -> MiniValues:
+def pack(values: NDArray[Any], widths: Ints) -> EncodedValues:
     """Pack unsigned integers, every block of 1024 to its width or a little more."""
     dtype = values.dtype
     counts = chunk_counts(len(values), BLOCK)
@@ -66,7 +66,7 @@ def pack(values: NDArray[Any], widths: Ints) -> MiniValues:
     encoding = pb.CompressiveEncoding(
         inline_bitpacking=pb.InlineBitpacking(uncompressed_bits_per_value=dtype.itemsize * 8)
     )
-    return MiniValues(encoding=encoding, counts=counts, buffers=[[Part(out, lengths)]])
+    return EncodedValues(encoding=encoding, counts=counts, buffers=[[Part(out, lengths)]])
 
 
 def _shared(widths: Ints) -> Ints:
@@ -90,7 +90,7 @@ def run_starts(values: NDArray[Any]) -> Ints:
     return np.flatnonzero(changes)
 
 
-def runs(values: NDArray[Any], starts: Ints, chunk: int) -> MiniValues:
+def runs(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
     """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
 
     Runs end with their chunk; those of more than 255 values are several.
@@ -108,10 +108,10 @@ def runs(values: NDArray[Any], starts: Ints, chunk: int) -> MiniValues:
     width = values.dtype.itemsize
     encoding = pb.CompressiveEncoding(rle=pb.Rle(values=flat(width * 8), run_lengths=flat(8)))
     buffers = [[Part(kept, per_chunk * width)], [Part(stored, per_chunk)]]
-    return MiniValues(encoding=encoding, counts=counts, buffers=buffers)
+    return EncodedValues(encoding=encoding, counts=counts, buffers=buffers)
 
 
-def byte_streams(data: Bytes, width: int, chunk: int) -> MiniValues:
+def byte_streams(data: Bytes, width: int, chunk: int) -> EncodedValues:
     """Encode values byte by byte: byte 0 of all values of a chunk, then byte 1, and so on."""
     rows = len(data) // width
     counts = chunk_counts(rows, chunk)
@@ -120,4 +120,4 @@ def byte_streams(data: Bytes, width: int, chunk: int) -> MiniValues:
     tail = data[full * width :].reshape(-1, width).T.reshape(-1)
     encoding = pb.CompressiveEncoding(byte_stream_split=pb.ByteStreamSplit(values=flat(width * 8)))
     part = Part(np.concatenate((head, tail)), counts * width)
-    return MiniValues(encoding=encoding, counts=counts, buffers=[[part]])
+    return EncodedValues(encoding=encoding, counts=counts, buffers=[[part]])

@@ -31,7 +31,7 @@ def struct_array(kind: pa.StructType, children: list[pa.Array], count: int) -> p
     return pa.Array.from_buffers(kind, count, [None], children=children)
 
 
-def values_to_arrow(values: raw.Raw, kind: pa.DataType) -> pa.Array:
+def values_to_arrow(values: raw.DecodedValues, kind: pa.DataType) -> pa.Array:
     """Return values as an array of exactly type ``kind``; structs come as rows of bytes."""
     if not pa.types.is_struct(kind):
         return raw.to_arrow(values, kind)
@@ -50,7 +50,7 @@ def values_to_arrow(values: raw.Raw, kind: pa.DataType) -> pa.Array:
     return struct_array(kind, children, count)
 
 
-def _fixed(data: Bytes, kind: pa.DataType, count: int) -> raw.Raw:
+def _fixed(data: Bytes, kind: pa.DataType, count: int) -> raw.DecodedValues:
     """Return values of fixed width, nested as their type is."""
     if pa.types.is_fixed_size_list(kind):
         size = int(kind.list_size)

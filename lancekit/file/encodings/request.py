@@ -19,8 +19,8 @@ __all__ = [
     "CHUNK",
     "MAX_CHUNK_VALUES",
     "MIN_CHUNK_VALUES",
-    "MiniValues",
-    "Request",
+    "EncodedValues",
+    "EncodingRequest",
     "chunk_size",
     "compressed",
     "compressed_unit",
@@ -44,7 +44,7 @@ _MAX_SMALL_CHUNK = 28_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MiniValues:
+class EncodedValues:
     """The values of all chunks of a page.
 
     `counts` are the values of every chunk, the same power of two but for the last.  `buffers` are
@@ -65,7 +65,7 @@ class MiniValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class EncodingRequest:
     """How a page's values are to be encoded.
 
     `large` stands for version 2.2, with its 32-bit chunk sizes; `max_values` is the most that a
@@ -103,15 +103,17 @@ def split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
     return Part(data, (counts * bits_per_value + 7) // 8)
 
 
-def flat_values(data: Bytes, rows: int, bits_per_row: int, request: Request) -> MiniValues:
+def flat_values(
+    data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest
+) -> EncodedValues:
     """Encode values as they are."""
     size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
     counts = chunk_counts(rows, size)
     part = split(data, counts, bits_per_row)
-    return MiniValues(encoding=flat(bits_per_row), counts=counts, buffers=[[part]])
+    return EncodedValues(encoding=flat(bits_per_row), counts=counts, buffers=[[part]])
 
 
-def compressed(values: MiniValues, scheme: str, level: int | None, large: bool) -> MiniValues:
+def compressed(values: EncodedValues, scheme: str, level: int | None, large: bool) -> EncodedValues:
     """Compress the first buffer of every chunk, unless they are small or do not shrink."""
     first = values.buffers[0]
     lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)

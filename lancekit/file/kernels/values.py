@@ -16,10 +16,10 @@ from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes
 
 __all__ = [
     "Bits",
+    "DecodedValues",
     "Fixed",
     "Lists",
     "Nulls",
-    "Raw",
     "Variable",
     "is_text",
     "select",
@@ -80,7 +80,7 @@ class Lists:
 
     dimension: int
     validity: Bytes | None
-    items: Raw
+    items: DecodedValues
     count: int
 
     def __post_init__(self) -> None:
@@ -96,17 +96,17 @@ class Nulls:
     count: int
 
 
-Raw = Fixed | Bits | Variable | Lists | Nulls
+DecodedValues = Fixed | Bits | Variable | Lists | Nulls
 
 
-def select(raw: Raw, rows: slice | Ints) -> Raw:
+def select(raw: DecodedValues, rows: slice | Ints) -> DecodedValues:
     """Return some of the values: a contiguous slice, or ascending positions."""
     if isinstance(rows, slice):
         return _slice(raw, rows.start, rows.stop - rows.start)
     return _take(raw, rows)
 
 
-def _slice(raw: Raw, start: int, count: int) -> Raw:
+def _slice(raw: DecodedValues, start: int, count: int) -> DecodedValues:
     match raw:
         case Nulls():
             return Nulls(count)
@@ -123,7 +123,7 @@ def _slice(raw: Raw, start: int, count: int) -> Raw:
             return Lists(size, validity, _slice(items, start * size, count * size), count)
 
 
-def _take(raw: Raw, rows: Ints) -> Raw:
+def _take(raw: DecodedValues, rows: Ints) -> DecodedValues:
     count = len(rows)
     match raw:
         case Nulls():
@@ -184,7 +184,7 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
     return pa.Array.from_buffers(array.type, len(array), buffers, children=children or None)
 
 
-def to_arrow(raw: Raw, kind: pa.DataType, validity: Bytes | None = None) -> pa.Array:
+def to_arrow(raw: DecodedValues, kind: pa.DataType, validity: Bytes | None = None) -> pa.Array:
     """Return an array of exactly type ``kind``; `Damaged` if the values cannot be of that type."""
     if isinstance(raw, Nulls):
         return nulls(raw.count, kind)
@@ -253,7 +253,7 @@ def _is_valid(array: pa.Array) -> bool:
     return True
 
 
-def words_of(raw: Raw, *widths: int) -> NDArray[Any]:
+def words_of(raw: DecodedValues, *widths: int) -> NDArray[Any]:
     """Return values as unsigned integers; `Damaged` unless they have one of ``widths`` bytes."""
     if not isinstance(raw, Fixed) or raw.width not in widths:
         raise Damaged(f"{_describe(raw)} where integers belong")
@@ -268,7 +268,7 @@ def _byte_width(kind: pa.DataType) -> int:
     return -1
 
 
-def _describe(raw: Raw) -> str:
+def _describe(raw: DecodedValues) -> str:
     match raw:
         case Fixed(width=width):
             return f"{width}-byte values"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.file.encodings.choose import MiniValues
+from lancekit.file.encodings.choose import EncodedValues
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
 from lancekit.file.encodings.messages import packed_encoding
 from lancekit.file.kernels.arrow_buffers import Encoded, null_flags, string_buffers
@@ -124,7 +124,7 @@ def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> I
         positions |= page.definition.astype(np.int64) << 16
     rows = np.stack((positions, sizes), axis=1)
     counts = chunk_counts(len(rows), _ROWS_PER_CHUNK)
-    values = MiniValues(
+    values = EncodedValues(
         encoding=packed_encoding([8, 8]),
         counts=counts,
         buffers=[[Part(rows.view(np.uint8).reshape(-1), counts * 16)]],

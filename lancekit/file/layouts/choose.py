@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lancekit.file.encodings.choose import long_values, mini_values
 from lancekit.file.encodings.chunk_buffers import ChunkOverflow, join_chunks
-from lancekit.file.encodings.request import CHUNK, MiniValues
+from lancekit.file.encodings.request import CHUNK, EncodedValues
 from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.kernels.bounds import is_readable
 from lancekit.file.kernels.memory import starts_of
@@ -101,7 +101,7 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
         if equal is not None:
             return equal
     most = values_that_fit(page, large=large)
-    mini: MiniValues | None = None
+    mini: EncodedValues | None = None
     asked = option(options, "lance-encoding:structural-encoding")
     longest = _longest(values)
     if asked == "fullzip" and not pa.types.is_dictionary(kind):
@@ -132,7 +132,7 @@ def _longest(values: pa.Array) -> int:
     return count * (byte_width(kind) or 0)
 
 
-def mini_block(page: Shredded, values: MiniValues, *, large: bool) -> Encoded:
+def mini_block(page: Shredded, values: EncodedValues, *, large: bool) -> Encoded:
     """Encode a page in chunks, whose values are given; `ChunkOverflow` if one is too large."""
     layout = pb.MiniBlockLayout(
         value_compression=values.encoding,

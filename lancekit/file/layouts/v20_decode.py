@@ -109,7 +109,7 @@ class ArrayPage:
 
     def _values(
         self, encoding: pb.ArrayEncoding, rows: Selection, group: int
-    ) -> tuple[raw.Raw, Bytes | None]:
+    ) -> tuple[raw.DecodedValues, Bytes | None]:
         """Decode values, and the validity that their own encoding carries."""
         match encoding.WhichOneof("array_encoding"):
             case "flat":
@@ -131,7 +131,7 @@ class ArrayPage:
             raise Unsupported("a buffer outside of its page")
         return int(buffer.buffer_index)
 
-    def _flat(self, flat: pb.Flat, rows: Selection, group: int) -> raw.Raw:
+    def _flat(self, flat: pb.Flat, rows: Selection, group: int) -> raw.DecodedValues:
         width = int(flat.bits_per_value) * group
         buffer = self._buffer(flat.buffer)
         one_bit = flat.bits_per_value == 1

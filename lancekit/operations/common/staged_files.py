@@ -9,7 +9,12 @@ from lancekit.commit.manifest.draft import check_format
 from lancekit.errors import CommitUnknownError, LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.options import options
-from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, Place, WriteTask, delete_fragments
+from lancekit.pipeline.rows.write import (
+    MAX_BYTES_PER_FILE,
+    WriteTarget,
+    WriteTask,
+    delete_fragments,
+)
 from lancekit.storage import Store
 from lancekit.versions.snapshot import Snapshot
 
@@ -41,7 +46,7 @@ def write_task(
 
 @contextmanager
 def removed_unless_landed(
-    store: Store, fragments: Iterable[Fragment], places: Iterable[Place] = ()
+    store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
 ) -> Iterator[None]:
     """Remove the files of new fragments if the commit in the block is known not to have landed.
 

@@ -10,7 +10,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.manifest import BasePath
 from lancekit.format.names import DATA
 from lancekit.legible import shown
-from lancekit.pipeline.rows.write import Place
+from lancekit.pipeline.rows.write import WriteTarget
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
@@ -41,7 +41,7 @@ def chosen_places(
     *,
     every: bool,
     primary: bool = True,
-) -> tuple[Place, ...]:
+) -> tuple[WriteTarget, ...]:
     """Return where to write files in turn; nothing if that is the dataset's own folder alone.
 
     Parameters
@@ -73,10 +73,10 @@ def chosen_places(
                 "The dataset has no base paths to write to.",
                 hint="Add some with add_bases(), or write to the dataset's own folder too.",
             )
-        own = (Place(line.store),) if primary and ordered else ()
+        own = (WriteTarget(line.store),) if primary and ordered else ()
         return (*own, *(_place(line, base) for base in ordered))
     return tuple(
-        Place(line.store) if _is_own(line, text) else _place(line, _named(bases, text))
+        WriteTarget(line.store) if _is_own(line, text) else _place(line, _named(bases, text))
         for text in wanted
     )
 
@@ -100,5 +100,5 @@ def _named(bases: Sequence[BasePath], text: str) -> BasePath:
     )
 
 
-def _place(line: Line, base: BasePath) -> Place:
-    return Place(line.base(base.path), DATA if base.is_dataset_root else "", base.id)
+def _place(line: Line, base: BasePath) -> WriteTarget:
+    return WriteTarget(line.base(base.path), DATA if base.is_dataset_root else "", base.id)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.rules.exactly_once import Mark
+from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
@@ -127,7 +127,7 @@ def merge_insert(
     policy: RetryPolicy,
     *,
     properties: Mapping[str, str] | None = None,
-    mark: Mark | None = None,
+    mark: BatchMarker | None = None,
 ) -> tuple[Snapshot, MergeResult]:
     """Merge rows into a version.
 

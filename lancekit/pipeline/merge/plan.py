@@ -24,7 +24,7 @@ from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.probe import show_keys
 from lancekit.pipeline.merge.strategy import MatchPlan
-from lancekit.pipeline.rows.delete import Marked, MarkTask, find_rows
+from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import NewFiles
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
@@ -123,7 +123,7 @@ class MergeWork:
         The addresses of the first few rows that are deleted, ascending.
     """
 
-    marked: tuple[Marked, ...] = ()
+    marked: tuple[DeletedRows, ...] = ()
     new_fragments: tuple[Fragment, ...] = ()
     patched: tuple[Patched, ...] = ()
     inserted: int = 0
@@ -230,7 +230,7 @@ def mark_fragments(
     gone: Mapping[int, BitMap],
     clauses: MergeClauses,
     map_tasks: Callable[..., list[Any]],
-) -> tuple[tuple[Marked, ...], int, tuple[int, ...]]:
+) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
     """Return the rows that go of each fragment, how many had no match, and some of the deleted.
 
     Parameters
@@ -257,19 +257,19 @@ def mark_fragments(
         for s in sources
         if by_source is not None or s.fragment.id in gone
     ]
-    found: list[tuple[Marked, int, list[int]]] = map_tasks(_mark_removed, tasks)
+    found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
     examples = [address for _, _, some in found for address in some]
     marked = tuple(m for m, _, _ in found if m.rows)
     return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
 
 
-def _mark_removed(task: _RemoveTask) -> tuple[Marked, int, list[int]]:
+def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
     reader = FragmentReader(task.source)
     unmatched = _live(task, reader) - task.matched
     rows = task.gone | unmatched
     id_ = task.source.fragment.id
     deleted = (rows if task.deletes else unmatched)[:EXAMPLES]
-    marked = Marked(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
+    marked = DeletedRows(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
     return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
 
 
@@ -282,4 +282,4 @@ def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
     schema = blob_view(task.source.schema)
     predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
     source = replace(task.source, schema=schema)
-    return find_rows(MarkTask(source=source, predicate=predicate)).rows
+    return find_rows(FindDeletedTask(source=source, predicate=predicate)).rows

@@ -15,11 +15,11 @@ from lancekit.scan.fragments.reader import FragmentReader, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import ScanRequest, block_rows, plan_columns, read_together, select_rows
 
-__all__ = ["MarkTask", "Marked", "find_rows", "find_rows_together", "mark_tasks"]
+__all__ = ["DeletedRows", "FindDeletedTask", "find_rows", "find_rows_together", "mark_tasks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MarkTask:
+class FindDeletedTask:
     """A fragment and a predicate.  Can be sent to a worker.
 
     `others` are fragments behind it that can be read together with it.
@@ -31,7 +31,7 @@ class MarkTask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marked:
+class DeletedRows:
     """The rows found in a fragment, and those that were deleted before."""
 
     fragment_id: int
@@ -39,7 +39,7 @@ class Marked:
     deleted_before: BitMap
 
 
-def find_rows(task: MarkTask) -> Marked:
+def find_rows(task: FindDeletedTask) -> DeletedRows:
     """Return the offsets of the live rows that the predicate selects."""
     reader = FragmentReader(task.source)
     step = block_rows(task.source.schema, _request(task))
@@ -48,25 +48,25 @@ def find_rows(task: MarkTask) -> Marked:
         stop = min(start + step, reader.physical_rows)
         found, _ = select_rows(reader, task.predicate, start, stop)
         rows |= to_bitmap(as_offsets(found))
-    return Marked(
+    return DeletedRows(
         fragment_id=task.source.fragment.id,
         rows=rows,
         deleted_before=reader.deleted,
     )
 
 
-def mark_tasks(sources: Sequence[FragmentSource], predicate: Predicate) -> list[MarkTask]:
+def mark_tasks(sources: Sequence[FragmentSource], predicate: Predicate) -> list[FindDeletedTask]:
     """Return a task for each fragment, or for several that are small."""
     if not sources:
         return []
-    request = _request(MarkTask(source=sources[0], predicate=predicate))
+    request = _request(FindDeletedTask(source=sources[0], predicate=predicate))
     return [
-        MarkTask(source=first, predicate=predicate, others=tuple(others))
+        FindDeletedTask(source=first, predicate=predicate, others=tuple(others))
         for first, *others in read_together(sources, request)
     ]
 
 
-def find_rows_together(task: MarkTask) -> list[Marked]:
+def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
     """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
     alone = replace(task, others=())
     if task.others:
@@ -77,11 +77,11 @@ def find_rows_together(task: MarkTask) -> list[Marked]:
     return [find_rows(replace(alone, source=source)) for source in (task.source, *task.others)]
 
 
-def _found_in_all(task: MarkTask) -> list[Marked]:
+def _found_in_all(task: FindDeletedTask) -> list[DeletedRows]:
     reader = JointReader((task.source, *task.others))
     found, _ = select_rows(reader, task.predicate, 0, reader.physical_rows)
     return [
-        Marked(
+        DeletedRows(
             fragment_id=part.source.fragment.id,
             rows=to_bitmap(rows),
             deleted_before=part.deleted,
@@ -90,6 +90,6 @@ def _found_in_all(task: MarkTask) -> list[Marked]:
     ]
 
 
-def _request(task: MarkTask) -> ScanRequest:
+def _request(task: FindDeletedTask) -> ScanRequest:
     outputs = plan_columns(task.source.schema, ["_rowaddr"])
     return ScanRequest(outputs=outputs, predicate=task.predicate)

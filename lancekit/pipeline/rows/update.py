@@ -12,7 +12,7 @@ from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.rows.compact import Numbers, cut
-from lancekit.pipeline.rows.delete import Marked
+from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.expressions.assignment import Assignment
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
@@ -42,13 +42,13 @@ class UpdateTask:
 class Updated:
     """The rows that were replaced, and the fragments that hold what replaces them."""
 
-    marked: tuple[Marked, ...]
+    marked: tuple[DeletedRows, ...]
     new_fragments: tuple[Fragment, ...]
 
 
 def update_rows(task: UpdateTask) -> Updated:
     """Write the changed rows of some fragments to new ones, which nothing refers to yet."""
-    marked: list[Marked] = []
+    marked: list[DeletedRows] = []
     row_ids: list[tuple[Numbers, ...]] = []
     fragments = write_fragments(_batches(task, marked, row_ids), task.write)
     if fragments and task.sources[0].stable_row_ids:
@@ -62,7 +62,7 @@ def update_rows(task: UpdateTask) -> Updated:
 
 
 def _batches(
-    task: UpdateTask, marked: list[Marked], row_ids: list[tuple[Numbers, ...]]
+    task: UpdateTask, marked: list[DeletedRows], row_ids: list[tuple[Numbers, ...]]
 ) -> Iterator[pa.RecordBatch]:
     schema = task.write.schema.to_arrow()
     for source in task.sources:
@@ -77,7 +77,9 @@ def _batches(
             yield from pa.table(columns, schema=schema).to_batches()
         if rows:
             marked.append(
-                Marked(fragment_id=source.fragment.id, rows=rows, deleted_before=reader.deleted)
+                DeletedRows(
+                    fragment_id=source.fragment.id, rows=rows, deleted_before=reader.deleted
+                )
             )
 
 

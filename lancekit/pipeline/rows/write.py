@@ -21,7 +21,7 @@ from lancekit.storage import Store
 
 __all__ = [
     "NewFiles",
-    "Place",
+    "WriteTarget",
     "WriteTask",
     "data_file",
     "delete_fragments",
@@ -35,7 +35,7 @@ MAX_BYTES_PER_FILE = 90 << 30
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WriteTarget:
     """A folder for new data files: the dataset's own, or that of a base path."""
 
     store: Store
@@ -83,7 +83,7 @@ class WriteTask:
     max_page_bytes: int | None = None
     checksums: bool = False
     external_blobs: bool = True
-    places: tuple[Place, ...] = ()
+    places: tuple[WriteTarget, ...] = ()
 
 
 def write_fragments(
@@ -98,7 +98,7 @@ def write_fragments(
     durable when this returns.  If it raises, it removes what it wrote.
     """
     limits = chain(sizes, repeat(task.max_rows_per_file))
-    places = cycle(task.places or (Place(task.store),))
+    places = cycle(task.places or (WriteTarget(task.store),))
     fragments: list[Fragment] = []
     rest = _NonEmpty(batches)
     try:
@@ -137,13 +137,13 @@ def _begun(file: DataFile) -> Fragment:
 
 
 def delete_fragments(
-    store: Store, fragments: Iterable[Fragment], places: Iterable[Place] = ()
+    store: Store, fragments: Iterable[Fragment], places: Iterable[WriteTarget] = ()
 ) -> None:
     """Remove the files of fragments that nothing refers to; best effort, never raises.
 
     Only for files whose commit is known not to have landed.
     """
-    known = {place.base_id: place for place in (Place(store), *places)}
+    known = {place.base_id: place for place in (WriteTarget(store), *places)}
     for fragment in fragments:
         for file in fragment.files:
             place = known.get(file.base_id)
@@ -184,7 +184,9 @@ class _NonEmpty:
         self._next = batch
 
 
-def _write_file(rest: _NonEmpty, task: WriteTask, most: int, place: Place, name: str) -> Fragment:
+def _write_file(
+    rest: _NonEmpty, task: WriteTask, most: int, place: WriteTarget, name: str
+) -> Fragment:
     sink = place.store.create(place.name(name))
     try:
         settings: dict[str, Any] = {"checksums": True} if task.checksums else {}

@@ -31,7 +31,7 @@ from lancekit.spark.jobs.collect import collect, map_batches, run_action
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Held", "KeySum", "Survey", "hold", "other_rows", "survey"]
+__all__ = ["CachedSource", "KeySum", "SourceSummary", "hold", "other_rows", "survey"]
 
 #: key bytes that a partition sends along when it is counted, which saves a job
 _AT_ONCE = 4 << 20
@@ -40,7 +40,7 @@ _CHUNK = 4 << 20
 
 
 @dataclass(frozen=True)
-class Held:
+class CachedSource:
     """Columns of a source that stay what they are: cached by Spark, or lying in files.
 
     `frame` has them as ``c0``, ``c1``, ..., in wire form; `schema` is theirs.  Of what lies in
@@ -68,7 +68,7 @@ class Held:
             return
 
 
-def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> Held:
+def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> CachedSource:
     """Have Spark keep some columns of a frame, in memory as far as there is room, else on disk."""
     from pyspark import StorageLevel
 
@@ -87,7 +87,7 @@ def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> Held:
         )
     else:
         kept = chosen.persist(level)
-    return Held(kept, pick(schema, names))
+    return CachedSource(kept, pick(schema, names))
 
 
 @dataclass
@@ -147,7 +147,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class Survey:
+class SourceSummary:
     """What was found of a source's partitions.
 
     Attributes
@@ -199,7 +199,7 @@ def other_rows() -> EngineError:
     )
 
 
-def survey(held: Held, plan: CastPlan, clauses: MergeClauses) -> Survey:
+def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:
     """Count the rows of a source and sum their keys, once they are cast; this fills the cache.
 
     Raises
@@ -227,7 +227,7 @@ def survey(held: Held, plan: CastPlan, clauses: MergeClauses) -> Survey:
         return _Part(rows, size, key_sum.value, packed)
 
     parts = collect(frame, work, what="reading the source")
-    return Survey(
+    return SourceSummary(
         starts=np.cumsum([0, *(part.rows for part in parts)]),
         sums=tuple(part.key_sum for part in parts),
         key_bytes=sum(part.key_bytes for part in parts),

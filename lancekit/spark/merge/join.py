@@ -19,8 +19,8 @@ from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import FAILURE, by_place, gathered, prepare, raise_failure
 from lancekit.spark.jobs.collect import run_action
-from lancekit.spark.merge.cached_source import Held
-from lancekit.spark.merge.merge_task import ADDRESS, Joined, Work
+from lancekit.spark.merge.cached_source import CachedSource
+from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +31,7 @@ __all__ = ["check_by_grouping", "join_frame"]
 _SAMPLE = 20
 
 
-def check_by_grouping(held: Held, plan: CastPlan, on: tuple[str, ...]) -> None:
+def check_by_grouping(held: CachedSource, plan: CastPlan, on: tuple[str, ...]) -> None:
     """Raise ``DuplicateKeysError`` if a key of the source, without a null, is there twice."""
     schema = key_schema(plan.target, on)
     keys = [f"k{at}" for at in range(len(on))]
@@ -50,13 +50,13 @@ def check_by_grouping(held: Held, plan: CastPlan, on: tuple[str, ...]) -> None:
 
 
 def join_frame(
-    held: Held,
+    held: CachedSource,
     plan: CastPlan,
     target: Sequence[FragmentSource],
-    work: Work,
+    work: MergeTask,
     *,
     broadcast: bool,
-) -> tuple[DataFrame, Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]]]:
+) -> tuple[DataFrame, Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]]:
     """Return the source's rows with what they match, and how a task reads them.
 
     Parameters
@@ -82,7 +82,7 @@ def join_frame(
     return gathered(joined.select(*s, *t, FAILURE, ADDRESS)), _Reader(work.source, work.lent)
 
 
-def _largest(source: DataFrame, work: Work) -> DataFrame:
+def _largest(source: DataFrame, work: MergeTask) -> DataFrame:
     """Keep of the rows of one key that with the largest value; all rows without a whole key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -104,19 +104,21 @@ class _Reader:
     source: pa.Schema
     lent: pa.Schema
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         width = len(self.source)
         for batch in batches:
             raise_failure(batch.column(FAILURE))
             places = range(batch.num_columns)
-            yield Joined(
+            yield MatchedRows(
                 source=from_spark_batch(batch.select(places[:width]), self.source),
                 lent=from_spark_batch(batch.select(places[width:-2]), self.lent),
                 address=batch.column(ADDRESS),
             )
 
 
-def _target_keys(session: SparkSession, target: Sequence[FragmentSource], work: Work) -> DataFrame:
+def _target_keys(
+    session: SparkSession, target: Sequence[FragmentSource], work: MergeTask
+) -> DataFrame:
     """Return the target's keys as ``k*``, what it lends as ``t*``, and its rows' addresses."""
     schema, on = work.task.schema, work.clauses.on
     names = list(dict.fromkeys([*on, *work.lent.names]))

@@ -36,7 +36,7 @@ from lancekit.storage import Store
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["Order", "find_pairs", "forget_keys", "orders", "send_orders"]
+__all__ = ["RowRouting", "find_pairs", "forget_keys", "orders", "send_orders"]
 
 Indices = npt.NDArray[np.int64]
 
@@ -139,7 +139,7 @@ def _on_workers(
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RowRouting:
     """What a task does with the rows of one partition of the source; rows count from its first.
 
     Attributes
@@ -164,7 +164,7 @@ class Order:
 
 def orders(
     matches: Sequence[Matches], keys: SourceKeys, starts: Indices, sums: Sequence[int]
-) -> list[Order]:
+) -> list[RowRouting]:
     """Return what each partition's task is to do."""
     none = np.empty(0, np.int64)
     rows = np.concatenate([none, *(m.source_rows for m in matches)])
@@ -183,10 +183,10 @@ def orders(
         first, last = np.searchsorted(rows, (start, stop))
         some = slice(*np.searchsorted(left_out, (start, stop)))
         mine = slice(first, last)
-        out.append(Order(rows[mine] - start, addresses[mine], left_out[some] - start, key_sum))
+        out.append(RowRouting(rows[mine] - start, addresses[mine], left_out[some] - start, key_sum))
     return out
 
 
-def send_orders(orders: Sequence[Order], store: Store) -> AbstractContextManager[Shipment]:
+def send_orders(orders: Sequence[RowRouting], store: Store) -> AbstractContextManager[Shipment]:
     """Make orders available to tasks, by the numbers of their partitions."""
     return shipped([pickle.dumps(order) for order in orders], store)

@@ -40,10 +40,17 @@ from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.runner import SparkRunner
 from lancekit.spark.frames.wire_rows import pick
 from lancekit.spark.jobs.collect import collect
-from lancekit.spark.merge.cached_source import Held, Survey
+from lancekit.spark.merge.cached_source import CachedSource, SourceSummary
 from lancekit.spark.merge.join import join_frame
 from lancekit.spark.merge.match_keys import find_pairs, orders, send_orders
-from lancekit.spark.merge.merge_task import ADDRESS, Found, Joined, Work, concatenated, lent_columns
+from lancekit.spark.merge.merge_task import (
+    ADDRESS,
+    MatchedRows,
+    MergeTask,
+    TaskResult,
+    concatenated,
+    lent_columns,
+)
 from lancekit.spark.merge.rewrite_columns import rewrite_fragments
 from lancekit.spark.merge.routed_source import ordered_frame
 
@@ -56,8 +63,8 @@ Addresses = npt.NDArray[np.int64]
 
 
 def merge_by_pairs(
-    held: Held,
-    found: Survey,
+    held: CachedSource,
+    found: SourceSummary,
     keys: SourceKeys,
     plan: CastPlan,
     target: Sequence[FragmentSource],
@@ -95,7 +102,7 @@ def merge_by_pairs(
     work = _work(plan, clauses, task, dry=dry)
     replaces = clauses.matched == "update" and len(rows) > 0
     inserts = clauses.insert and keys.unmatched([rows]).any()
-    parts: list[Found] = []
+    parts: list[TaskResult] = []
     if replaces or inserts:
         told = orders(matches, keys, found.starts, found.sums)
         with send_orders(told, task.store) as sent:
@@ -110,7 +117,7 @@ def merge_by_pairs(
 
 
 def merge_by_join(
-    held: Held,
+    held: CachedSource,
     plan: CastPlan,
     target: Sequence[FragmentSource],
     clauses: MergeClauses,
@@ -145,7 +152,7 @@ def merge_by_join(
 
 
 def _refusal(
-    parts: Sequence[Found], matches: Addresses, clauses: MergeClauses
+    parts: Sequence[TaskResult], matches: Addresses, clauses: MergeClauses
 ) -> LancekitError | None:
     if clauses.matched == "fail" and len(matches):
         keys = [key for part in parts for key in part.keys]
@@ -160,11 +167,11 @@ def _refusal(
     return None
 
 
-def _work(plan: CastPlan, clauses: MergeClauses, task: WriteTask, *, dry: bool) -> Work:
+def _work(plan: CastPlan, clauses: MergeClauses, task: WriteTask, *, dry: bool) -> MergeTask:
     # a column that decides between rows goes along even if nothing is written
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
     names = [n for n in plan.target.names if writes_rows(clauses) or n in needed]
-    return Work(
+    return MergeTask(
         source=pick(plan.target, names),
         lent=pick(task.schema.to_arrow(), lent_columns(plan.target, clauses, task, dry=dry)),
         clauses=clauses,
@@ -178,27 +185,29 @@ def _keeps_ids(target: Sequence[FragmentSource], clauses: MergeClauses) -> bool:
 
 
 def _run(
-    frame: DataFrame, read: Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]], work: Work
-) -> list[Found]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Found:
+    frame: DataFrame,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
+    work: MergeTask,
+) -> list[TaskResult]:
+    def run(batches: Iterable[pa.RecordBatch]) -> TaskResult:
         return work(read(batches))
 
-    def discard(part: Found) -> None:
+    def discard(part: TaskResult) -> None:
         delete_fragments(work.task.store, part.new, work.task.places)
 
     return collect(frame, run, discard=discard, what="merging")
 
 
-def _fragments(parts: Sequence[Found]) -> tuple[Fragment, ...]:
+def _fragments(parts: Sequence[TaskResult]) -> tuple[Fragment, ...]:
     return tuple(fragment for part in parts for fragment in part.new)
 
 
 def _finish(
-    parts: Sequence[Found],
+    parts: Sequence[TaskResult],
     matches: Addresses,
     gone: Addresses | None,
     target: Sequence[FragmentSource],
-    work: Work,
+    work: MergeTask,
     match: MatchPlan,
     skipped: int | None,
     alone: int | None = None,
@@ -243,7 +252,7 @@ def _finish(
         raise
 
 
-def _examples(parts: Sequence[Found], task: WriteTask) -> pa.Table:
+def _examples(parts: Sequence[TaskResult], task: WriteTask) -> pa.Table:
     """Return the first few new rows of each kind, updated ones first."""
     schema = task.schema.to_arrow().append(pa.field("_rowaddr", pa.uint64()))
     tables = [pa.ipc.open_stream(p.examples).read_all() for p in parts if p.examples is not None]
@@ -253,7 +262,7 @@ def _examples(parts: Sequence[Found], task: WriteTask) -> pa.Table:
     return pa.concat_tables([updated.sort_by("_rowaddr"), inserted])
 
 
-def _with_ids(part: Found, target: Sequence[FragmentSource]) -> list[Fragment]:
+def _with_ids(part: TaskResult, target: Sequence[FragmentSource]) -> list[Fragment]:
     """Give the updated rows of a task, which it wrote first, the ids of those they replace."""
     ids = np.empty(len(part.gone), np.uint64)
     owners = row_address.fragment_ids(part.gone)

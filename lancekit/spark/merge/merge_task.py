@@ -18,14 +18,14 @@ from lancekit.pipeline.merge.rewrite_columns import condition_columns
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.spark.jobs.worker import in_turn
 
-__all__ = ["ADDRESS", "Found", "Joined", "Work", "concatenated", "lent_columns"]
+__all__ = ["ADDRESS", "MatchedRows", "MergeTask", "TaskResult", "concatenated", "lent_columns"]
 
 ADDRESS = "address"
 
 Number = TypeVar("Number", np.int64, np.uint64)
 
 
-class Joined(NamedTuple):
+class MatchedRows(NamedTuple):
     """Rows of the source, one for each target row that they match, or one alone.
 
     `lent` are the columns that come from the target row, ``None`` if all rows are alone; `address`
@@ -38,7 +38,7 @@ class Joined(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TaskResult:
     """What one task wrote and found.
 
     `matches` are the addresses of target rows that have a match, `gone` of those that are
@@ -68,7 +68,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class MergeTask:
     """What a task does with joined rows.  Can be sent to a worker.
 
     Attributes
@@ -94,7 +94,7 @@ class Work:
         """Whether columns are written anew, and no rows."""
         return self.clauses.rewrite_columns and not self.dry
 
-    def __call__(self, rows: Iterable[Joined]) -> Found:
+    def __call__(self, rows: Iterable[MatchedRows]) -> TaskResult:
         """Write what is new of the rows of a partition."""
         tally = _Tally()
         new, examples = list[Fragment](), None
@@ -103,7 +103,7 @@ class Work:
         else:
             batches = (batch for batch, _ in self._new_rows(rows, tally))
             new = write_fragments(batches, in_turn(self.task))
-        return Found(
+        return TaskResult(
             new=new,
             matches=concatenated(tally.matches, np.int64),
             gone=concatenated(tally.gone, np.int64),
@@ -115,7 +115,7 @@ class Work:
         )
 
     def _new_rows(
-        self, rows: Iterable[Joined], tally: _Tally
+        self, rows: Iterable[MatchedRows], tally: _Tally
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield new rows, and the addresses of those that they replace."""
         clauses = self.clauses

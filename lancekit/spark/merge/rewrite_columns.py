@@ -33,7 +33,7 @@ from lancekit.spark.frames.types import from_spark_batch, spark_schema, to_spark
 from lancekit.spark.frames.wire_rows import FAILURE, TASKS_THAT_WRITE, by_place, raise_failure
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect, map_batches
-from lancekit.spark.merge.merge_task import ADDRESS, Joined, Work, concatenated
+from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask, concatenated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,8 +53,8 @@ class _Part:
 
 def rewrite_fragments(
     frame: DataFrame,
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]],
-    work: Work,
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]],
+    work: MergeTask,
     target: Sequence[FragmentSource],
     match: MatchPlan,
     skipped: int | None,
@@ -105,8 +105,8 @@ def rewrite_fragments(
 class _LayOut:
     """Keeps the rows that update others, and says which task each goes to."""
 
-    read: Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]]
-    work: Work
+    read: Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
+    work: MergeTask
     ids: npt.NDArray[np.int64]
     count: int
     wire: pa.Schema
@@ -129,7 +129,7 @@ class _LayOut:
             failure = [pa.array([0], pa.int32()), pa.array([pickle.dumps(error)], pa.binary())]
             yield pa.RecordBatch.from_arrays([*blanks, *failure], schema=self.out)
 
-    def _updates(self, joined: Joined) -> tuple[pa.RecordBatch, pa.Array]:
+    def _updates(self, joined: MatchedRows) -> tuple[pa.RecordBatch, pa.Array]:
         source, lent, address = joined
         pairs = np.flatnonzero(address.is_valid().to_numpy(zero_copy_only=False))
         condition = self.work.clauses.condition
@@ -148,7 +148,7 @@ class _LayOut:
 class _Rewrite:
     """Writes the files of the fragments whose rows come to a task."""
 
-    work: Work
+    work: MergeTask
     packed: tuple[bytes, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> _Part:

@@ -35,9 +35,9 @@ from lancekit.spark.frames.wire_rows import (
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches
 from lancekit.spark.jobs.shipment import Shipment
-from lancekit.spark.merge.cached_source import Held, KeySum, other_rows
-from lancekit.spark.merge.match_keys import Order, forget_keys
-from lancekit.spark.merge.merge_task import ADDRESS, Joined, Work
+from lancekit.spark.merge.cached_source import CachedSource, KeySum, other_rows
+from lancekit.spark.merge.match_keys import RowRouting, forget_keys
+from lancekit.spark.merge.merge_task import ADDRESS, MatchedRows, MergeTask
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ordered_frame"]
 
 Indices = npt.NDArray[np.int64]
-Read = Callable[[Iterable[pa.RecordBatch]], Iterator[Joined]]
+Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
 _PIECE = "piece"
 _LAST_ID = (1 << 32) - 1
@@ -54,12 +54,12 @@ _LENT_ROWS = 1 << 17
 
 
 def ordered_frame(
-    held: Held,
+    held: CachedSource,
     plan: CastPlan,
-    orders: Sequence[Order],
+    orders: Sequence[RowRouting],
     sent: Shipment,
     target: Sequence[FragmentSource],
-    work: Work,
+    work: MergeTask,
     *,
     sort: bool,
 ) -> tuple[DataFrame, Read]:
@@ -94,7 +94,7 @@ def ordered_frame(
     return laid, _Lend(work, _fragments_of(target, bounds))
 
 
-def _bounds(orders: Sequence[Order], parallelism: int) -> Indices:
+def _bounds(orders: Sequence[RowRouting], parallelism: int) -> Indices:
     """Return the addresses at which all pairs are cut into pieces of as many each."""
     addresses = np.sort(np.concatenate([order.addresses for order in orders]))
     count = max(min(TASKS_THAT_WRITE * parallelism, len(addresses) // _LENT_ROWS), 1)
@@ -117,15 +117,15 @@ class _Follow:
     own: pa.Schema
     plan: CastPlan
     sent: Shipment
-    work: Work
+    work: MergeTask
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         from pyspark import TaskContext
 
         forget_keys()
         context = TaskContext.get()
         partition = context.partitionId() if context else 0
-        order: Order = pickle.loads(self.sent.part(partition))  # noqa: S301  # made by the driver
+        order: RowRouting = pickle.loads(self.sent.part(partition))  # noqa: S301  # made by the driver
         clauses, names = self.work.clauses, self.work.source.names
         updates = clauses.matched == "update"
         key_sum, start = KeySum(), 0
@@ -136,14 +136,14 @@ class _Follow:
             rows, addresses = order.rows[pairs] - start, order.addresses[pairs]
             if updates and len(rows):
                 taken = batch.select(names).take(pa.array(rows))
-                yield Joined(taken, None, pa.array(addresses))
+                yield MatchedRows(taken, None, pa.array(addresses))
             if clauses.insert:
                 alone = np.ones(batch.num_rows, bool)
                 alone[rows] = False
                 alone[order.skipped_between(start, stop) - start] = False
                 taken = batch.select(names).filter(pa.array(alone))
                 if taken.num_rows:
-                    yield Joined(taken, None, pa.nulls(taken.num_rows, pa.int64()))
+                    yield MatchedRows(taken, None, pa.nulls(taken.num_rows, pa.int64()))
             start = stop
         if key_sum.value != order.key_sum:
             raise other_rows()
@@ -185,10 +185,10 @@ class _LayOut:
 class _Lend:
     """Reads laid out rows on a worker, and what the target lends them."""
 
-    work: Work
+    work: MergeTask
     packed: tuple[bytes, ...]
 
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Joined]:
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[MatchedRows]:
         by_id: dict[int, FragmentSource] = {}
         reader: FragmentReader | None = None
         width = len(self.work.source)
@@ -200,11 +200,11 @@ class _Lend:
             if matched and self.work.lent.names:
                 by_id = by_id or pickle.loads(self.packed[batch.column(_PIECE)[0].as_py()])  # noqa: S301
                 lent, reader = self._lent(address[:matched].to_numpy(), by_id, reader)
-                yield Joined(source[:matched], lent, address[:matched])
+                yield MatchedRows(source[:matched], lent, address[:matched])
             elif matched:
-                yield Joined(source[:matched], None, address[:matched])
+                yield MatchedRows(source[:matched], None, address[:matched])
             if matched < batch.num_rows:
-                yield Joined(source[matched:], None, address[matched:])
+                yield MatchedRows(source[matched:], None, address[matched:])
 
     def _lent(
         self, addresses: Indices, by_id: dict[int, FragmentSource], reader: FragmentReader | None

@@ -24,7 +24,7 @@ __all__ = ["fixed_values", "is_packed", "packed_values", "variable_values"]
 
 def fixed_values(
     encoding: pb.CompressiveEncoding, table: Bytes, dimension: int, count: int
-) -> tuple[raw.Raw, Bytes]:
+) -> tuple[raw.DecodedValues, Bytes]:
     """Decode ``dimension`` items from the left of every row; return them and what is left.
 
     The validity bitmaps of nested lists come first, the outermost one leading.

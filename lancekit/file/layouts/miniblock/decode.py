@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.container.page import Page
-from lancekit.file.encodings.blocks import Pieces, decode_blocks, decode_one
+from lancekit.file.encodings.blocks import ChunkBuffers, decode_blocks, decode_one
 from lancekit.file.encodings.packed_struct import values_to_arrow
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bounds import claim, look_up
@@ -92,9 +92,9 @@ class _Parts:
 
     #: levels of each chunk
     counts: Ints
-    repetition: Pieces | None
-    definition: Pieces | None
-    values: list[Pieces]
+    repetition: ChunkBuffers | None
+    definition: ChunkBuffers | None
+    values: list[ChunkBuffers]
 
 
 def _align(sizes: Ints) -> Ints:
@@ -304,7 +304,9 @@ class MiniBlockPages:
             decoded = raw.select(decoded, keep)
         return self._leaf(decoded, levels)
 
-    def _values(self, parts: _Parts, counts: Ints, rows: Ints | None, owners: Ints) -> raw.Raw:
+    def _values(
+        self, parts: _Parts, counts: Ints, rows: Ints | None, owners: Ints
+    ) -> raw.DecodedValues:
         """Decode the values of chunks, each of which belongs to a page."""
         encoding = self._layout.value_compression
         if len(self._pages) == 1 or not encoding.HasField("fsst"):
@@ -319,7 +321,7 @@ class MiniBlockPages:
         tables = [layout.value_compression.fsst.symbol_table for layout in self._layouts]
         return decode_by_page(codes, tables, np.diff(borders))
 
-    def _leaf(self, decoded: raw.Raw, levels: Levels) -> Leaf:
+    def _leaf(self, decoded: raw.DecodedValues, levels: Levels) -> Leaf:
         if self._layout.HasField("dictionary"):
             values = self._look_up(decoded, levels)
         else:
@@ -344,13 +346,13 @@ class MiniBlockPages:
             counts = halves[at].astype(np.int64)
             if not self._layers.lists:
                 require((counts == values).all(), "a chunk's levels are not its rows")
-        pieces: list[Pieces | None] = []
+        pieces: list[ChunkBuffers | None] = []
         for present in (has_repetition, has_definition):
             if not present:
                 pieces.append(None)
                 continue
             length = halves[field].astype(np.int64)
-            pieces.append(Pieces(data, part, length))
+            pieces.append(ChunkBuffers(data, part, length))
             part = part + _align(length)
             field = field + 1
         buffers = []
@@ -359,13 +361,13 @@ class MiniBlockPages:
             if wide:
                 length |= halves[field + 1].astype(np.int64) << 16
             field = field + (2 if wide else 1)
-            buffers.append(Pieces(data, part, length))
+            buffers.append(ChunkBuffers(data, part, length))
             part = part + _align(length)
         # the padding of the last buffer may be missing
         require((part - 8 < places + sizes).all(), "a chunk's buffers are longer than the chunk")
         return _Parts(counts, pieces[0], pieces[1], buffers)
 
-    def _look_up(self, decoded: raw.Raw, levels: Levels) -> pa.Array:
+    def _look_up(self, decoded: raw.DecodedValues, levels: Levels) -> pa.Array:
         index = raw.words_of(decoded, 1, 2, 4, 8)
         items = self._dictionary
         if len(index) and int(index.max()) >= len(items):  # nulls hold arbitrary indices

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from lancekit.file.encodings.blocks import Pieces, decode_one, kind_of, run_type, word_type
+from lancekit.file.encodings.blocks import ChunkBuffers, decode_one, kind_of, run_type, word_type
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bitpacking import BLOCK, unpack_blocks
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Bytes
 from lancekit.file.kernels.row_selection import Span
-from lancekit.file.kernels.values import Fixed, Raw, Variable
+from lancekit.file.kernels.values import DecodedValues, Fixed, Variable
 from lancekit.file.layouts.miniblock.values import decode_values
 from lancekit.file.structure.repdef import Words
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -30,13 +30,13 @@ __all__ = ["decode_chunk"]
 
 _TOO_SHORT = "a chunk's buffer is too short"
 
-Values = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, Span], Raw]
-Block = Callable[[pb.CompressiveEncoding, Bytes, int], Raw]
+Values = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, Span], DecodedValues]
+Block = Callable[[pb.CompressiveEncoding, Bytes, int], DecodedValues]
 
 
 def decode_chunk(
     layout: pb.MiniBlockLayout, data: Bytes, count: int, rows: Span
-) -> tuple[Raw, Words | None]:
+) -> tuple[DecodedValues, Words | None]:
     """Decode rows of one chunk of a page without lists.
 
     Parameters
@@ -84,16 +84,16 @@ def _header(nullable: bool, buffers: int, wide: bool) -> struct.Struct:
 
 def _values(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
-) -> Raw:
+) -> DecodedValues:
     decode = _VALUES.get(kind_of(encoding))
     if decode is not None:
         return decode(encoding, buffers, count, rows)
-    pieces = [Pieces(data, np.zeros(1, np.int64), np.array([data.size])) for data in buffers]
+    pieces = [ChunkBuffers(data, np.zeros(1, np.int64), np.array([data.size])) for data in buffers]
     decoded = decode_values(encoding, pieces, np.array([count]))
     return raw.select(decoded, slice(rows.start, rows.stop))
 
 
-def _block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
+def _block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
     return _BLOCKS.get(kind_of(encoding), decode_one)(encoding, data, count)
 
 
@@ -103,13 +103,13 @@ def _only(buffers: Sequence[Bytes], count: int) -> None:
 
 def _flat(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
-) -> Raw:
+) -> DecodedValues:
     _only(buffers, 1)
     decoded = _flat_block(encoding, buffers[0], count)
     return decoded if len(rows) == count else raw.select(decoded, slice(rows.start, rows.stop))
 
 
-def _flat_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
+def _flat_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
     width = int(encoding.flat.bits_per_value)
     if width % 8 or encoding.flat.HasField("data"):
         return decode_one(encoding, data, count)
@@ -120,7 +120,7 @@ def _flat_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Ra
 
 def _inline_bitpacking(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
-) -> Raw:
+) -> DecodedValues:
     _only(buffers, 1)
     return raw.select(_packed(encoding, buffers[0], count), slice(rows.start, rows.stop))
 
@@ -140,14 +140,16 @@ def _packed(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Fixed:
     return Fixed(size, values.reshape(-1).view(np.uint8)[: count * size], count)
 
 
-def _rle(encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span) -> Raw:
+def _rle(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+) -> DecodedValues:
     _only(buffers, 2)
     values, lengths = buffers
     decoded = _runs(encoding, values, lengths, count, clip=True)
     return raw.select(decoded, slice(rows.start, rows.stop))
 
 
-def _rle_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Raw:
+def _rle_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
     size = int.from_bytes(data[:8].tobytes(), "little")
     require(8 + size <= data.size, "runs of the wrong size")
     return _runs(encoding, data[8 : 8 + size], data[8 + size :], count)
@@ -196,7 +198,7 @@ def _variable(
 
 def _fsst(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
-) -> Raw:
+) -> DecodedValues:
     if kind_of(encoding.fsst.values) != "variable":
         raise Unsupported("FSST over another encoding")
     codes = _variable(encoding.fsst.values, buffers, count, rows)

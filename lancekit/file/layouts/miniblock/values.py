@@ -1,7 +1,7 @@
 """Value encodings of mini-block chunks, for all chunks of a page at once.
 
-A decoder gets the value buffers of the chunks (`Pieces`, one for each buffer), how many values
-each chunk holds, and which of them are wanted: ``None`` for all, or ascending positions.
+A decoder gets the value buffers of the chunks (`ChunkBuffers`, one for each buffer), how many
+values each chunk holds, and which of them are wanted: ``None`` for all, or ascending positions.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from functools import partial
 import numpy as np
 
 from lancekit.file.encodings import blocks
-from lancekit.file.encodings.blocks import Pieces, kind_of
+from lancekit.file.encodings.blocks import ChunkBuffers, kind_of
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.bitpacking import BLOCK, place_of
 from lancekit.file.kernels.bounds import claim
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Ints, gather, starts_of, view
-from lancekit.file.kernels.values import Fixed, Lists, Nulls, Raw, Variable, select
+from lancekit.file.kernels.values import DecodedValues, Fixed, Lists, Nulls, Variable, select
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["decode_values"]
@@ -30,32 +30,37 @@ _FEW = 32
 #: The lowest bits, by their number.
 _MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
-Decoder = Callable[[pb.CompressiveEncoding, Sequence[Pieces], Ints, Ints | None], Raw]
+Decoder = Callable[
+    [pb.CompressiveEncoding, Sequence[ChunkBuffers], Ints, Ints | None], DecodedValues
+]
 
 
-def _only(buffers: Sequence[Pieces], count: int) -> None:
+def _only(buffers: Sequence[ChunkBuffers], count: int) -> None:
     require(len(buffers) == count, f"a chunk has {len(buffers)} value buffers, not {count}")
 
 
-def _narrow(raw: Raw, rows: Ints | None) -> Raw:
+def _narrow(raw: DecodedValues, rows: Ints | None) -> DecodedValues:
     return raw if rows is None else select(raw, rows)
 
 
 def _block(
     decode: blocks.Decoder,
     encoding: pb.CompressiveEncoding,
-    buffers: Sequence[Pieces],
+    buffers: Sequence[ChunkBuffers],
     counts: Ints,
     rows: Ints | None,
-) -> Raw:
+) -> DecodedValues:
     """Decode an encoding that is the same in blocks and chunks."""
     _only(buffers, 1)
     return _narrow(decode(encoding, buffers[0], counts), rows)
 
 
 def _flat(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     width = int(encoding.flat.bits_per_value) // 8
     if rows is None or width not in {1, 2, 4, 8} or encoding.flat.bits_per_value % 8:
         return _block(blocks.flat, encoding, buffers, counts, rows)
@@ -76,7 +81,10 @@ def _locate(counts: Ints, rows: Ints) -> tuple[Ints, Ints]:
 
 
 def _variable(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
 ) -> Variable:
     """Offsets, relative to the buffer's start, then bytes."""
     _only(buffers, 1)
@@ -123,8 +131,11 @@ def _variable(
 
 
 def _fsst(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     if kind_of(encoding.fsst.values) != "variable":
         raise Unsupported("FSST over another encoding")
     codes = _variable(encoding.fsst.values, buffers, counts, rows)
@@ -132,8 +143,11 @@ def _fsst(
 
 
 def _inline_bitpacking(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     """Unpack whole chunks, unless only a few values of each are wanted."""
     if rows is None or len(rows) * _FEW > int(counts.sum()):
         return _block(blocks.inline_bitpacking, encoding, buffers, counts, rows)
@@ -162,16 +176,22 @@ def _inline_bitpacking(
 
 
 def _rle(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     _only(buffers, 2)
     values, runs = buffers
     return _narrow(blocks.expand_runs(encoding, values, runs, counts, clip=True), rows)
 
 
 def _byte_stream_split(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     """Byte j of all values of the chunk, for every j."""
     _only(buffers, 1)
     inner = encoding.byte_stream_split.values
@@ -194,8 +214,11 @@ def _byte_stream_split(
 
 
 def _general(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     """Only the first buffer of every chunk is compressed."""
     require(len(buffers) > 0, "a chunk has no value buffer")
     first = blocks.decompress_pieces(encoding.general, buffers[0], counts)
@@ -203,8 +226,11 @@ def _general(
 
 
 def _fixed_size_list(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     message = encoding.fixed_size_list
     size = int(message.items_per_value)
     total = int(counts.sum())
@@ -220,15 +246,21 @@ def _fixed_size_list(
 
 
 def _packed_struct(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     """Rows of the fields' bytes."""
     return decode_values(encoding.packed_struct.values, buffers, counts, rows)
 
 
 def _constant(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Pieces], counts: Ints, rows: Ints | None
-) -> Raw:
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
     """Only found below fixed-size lists whose items are all null: there is no value."""
     del buffers
     if encoding.constant.HasField("value"):
@@ -253,10 +285,10 @@ _VALUES: dict[str, Decoder] = {
 
 def decode_values(
     encoding: pb.CompressiveEncoding,
-    buffers: Sequence[Pieces],
+    buffers: Sequence[ChunkBuffers],
     counts: Ints,
     rows: Ints | None = None,
-) -> Raw:
+) -> DecodedValues:
     """Decode the values of all chunks, or only those at ascending positions ``rows``."""
     name = kind_of(encoding)
     decoder = _VALUES.get(name)
