@@ -7,7 +7,7 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lancekit import errors, fragment, optimize, schema, udf, vector
+from lancekit import blob, errors, fragment, optimize, schema, udf, vector
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
 from lancekit.api.batch_udf import BatchUDF, batch_udf
@@ -103,7 +103,7 @@ __all__ = [
 
 _connect()
 # pylance's modules, which are found as attributes there too
-_DOORS = (fragment, udf, vector)
+_DOORS = (blob, fragment, udf, vector)
 
 
 def __dir__() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ FLOORS = """
     __init__
     _wiring
     notebook
-    dataset  fragment  optimize  schema  udf  vector
+    blob  dataset  fragment  optimize  schema  udf  vector
     api
     api/pylance
     spark
@@ -71,7 +72,7 @@ LEVEL = {
     for folder in folders.split()
 }
 #: modules that give names away: importing their folder imports them
-DOORS = ("dataset", "fragment", "optimize", "schema", "udf", "vector")
+DOORS = ("blob", "dataset", "fragment", "optimize", "schema", "udf", "vector")
 
 
 @cache
@@ -152,6 +153,8 @@ def test_parts_of_the_class_do_not_know_each_other() -> None:
 def test_doors_hold_nothing(name: str) -> None:
     tree = ast.parse((PACKAGE / f"{name}.py").read_text())
     assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in tree.body)
+    door = importlib.import_module(f"lancekit.{name}")
+    assert all(getattr(door, public) for public in door.__all__)
 
 
 def test_generated_classes_stay_in_their_rooms() -> None:
