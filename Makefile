@@ -3,7 +3,7 @@
 # packages come from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench docs lint fix torture releases setup proto
+.PHONY: help demo test lab bench docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -52,6 +52,9 @@ proto: $(VENV)/.ready ## Generate the protobuf classes anew
 
 torture: releases ## Run the long, seeded tests at full length
 	@$(RUN)/python -m pytest -m torture --whole
+
+matrix: $(VENV)/.ready ## Run the quick tests on every Python here, and without each extra
+	@nice -n 10 $(RUN)/python -m tests.support.matrix
 
 releases: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up other releases of pylance, where they install
 	@$(RUN)/python -m tests.support.releases

@@ -31,12 +31,13 @@ class PublicNames(griffe.Extension):
             member = pkg[name]
             inner = member.members.get(name) if member.is_module else None
             if inner is not None and inner.is_function:
+                function = _defined(inner)
+                others = {str(other) for other in member.exports or ()} - {name}
                 # what else the module has is still found
-                inner.members.update({k: v for k, v in member.members.items() if k != name})
-                inner.parent = pkg
-                pkg.members[name] = inner
+                function.members.update({o: _defined(member.members[o]) for o in others})
+                pkg.members[name] = griffe.Alias(name, function, parent=pkg)
             elif member.is_class:
-                owner = member.final_target if member.is_alias else member
+                owner = _defined(member)
                 owner.members.update({part: _meant(own) for part, own in owner.members.items()})
             else:
                 pkg.members[name] = _meant(member)
@@ -57,6 +58,10 @@ class PublicNames(griffe.Extension):
             told = [griffe.ExprKeyword("default", "...")]
         required = [griffe.ExprKeyword("init", "True")]
         attr.value = griffe.ExprCall(griffe.ExprName(FIELD), told or required)
+
+
+def _defined(member: Any) -> Any:
+    return member.final_target if member.is_alias else member
 
 
 def _meant(member: Any) -> Any:

@@ -123,7 +123,7 @@ HELD = {
         [FIVE.replace(tzinfo=UTC), FIVE.replace(tzinfo=dt.timezone(dt.timedelta(hours=2)))],
         pa.timestamp("us", "UTC"),
     ),
-    "days": ([np.datetime64("2020-01-01"), np.datetime64("NaT")], pa.date32()),
+    "days": ([np.datetime64("2020-01-01"), np.datetime64("NaT", "D")], pa.date32()),
     "months": ([np.datetime64("2020-02"), FIVE], pa.timestamp("us")),
     "spans": ([pd.Timedelta(-1), dt.timedelta(1), np.timedelta64(-1, "ns")], pa.duration("ns")),
     "nothing": ([None, pd.NaT, pd.NA], pa.null()),

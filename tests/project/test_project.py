@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 import lancekit
+from tests.support.matrix import BROUGHT, VERSIONS
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -92,7 +93,19 @@ def test_make_lists_its_targets():
         ["make", "-s", "-C", str(ROOT)], capture_output=True, text=True, check=False
     )
     listed = {line.split()[0] for line in done.stdout.splitlines()}
-    assert {"demo", "test", "lab", "bench", "lint", "torture"} <= listed
+    assert {"demo", "test", "lab", "bench", "docs", "lint", "matrix", "torture"} <= listed
+
+
+def test_the_matrix_has_every_extra_and_version():
+    extras = PROJECT["optional-dependencies"].keys() - {"dev", "docs"}
+    assert BROUGHT.keys() == extras
+    assert all((ROOT / path).exists() for _, paths in BROUGHT.values() for path in paths)
+    named = {
+        re.match("[a-z0-9-]+", name)[0] for packages, _ in BROUGHT.values() for name in packages
+    }
+    ours = {re.match("[a-z0-9-]+", name)[0] for name in PROJECT["dependencies"]}
+    assert not named & ours
+    assert VERSIONS[0] == PROJECT["requires-python"].removeprefix(">=")
 
 
 def test_the_reference_is_not_a_dependency():

@@ -110,7 +110,8 @@ def test_servers_that_are_none(silent_port: int) -> None:
 
 @pytest.mark.parametrize("version", ["3.5.1", "4.0.2", "5.0.0"])
 def test_a_server_of_another_spark(version: str) -> None:
-    grpc = pytest.importorskip("grpc")
+    pytest.importorskip("grpc_status", reason="needs the extra connect")
+    import grpc
     from pyspark.sql.connect.proto import base_pb2, base_pb2_grpc
 
     class Old(base_pb2_grpc.SparkConnectServiceServicer):
