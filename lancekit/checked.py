@@ -118,9 +118,8 @@ _KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "Sequence[tuple[int, int]]": (_each(_pair), "a list of pairs of whole numbers"),
     "pa.RecordBatch": (_of(pa.RecordBatch), "a record batch"),
     "pa.Table": (_of(pa.Table), "a table"),
-    "Changing": (_has("_snapshot"), "a LanceDataset"),
+    "Handle": (_has("_snapshot"), "a LanceDataset"),
     "LanceDataset": (_has("_snapshot"), "a LanceDataset"),
-    "Reading": (_has("_snapshot"), "a LanceDataset"),
     "Version": (_has("version"), "a version of History"),
     "list[int]": (_each(is_whole), "a list of whole numbers"),
 }
