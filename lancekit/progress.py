@@ -42,19 +42,26 @@ POLL_SECONDS = 0.2
 
 #: what a person calls it, by the module of the work
 WORDS = {
-    "clone": "copying files",
-    "cleanup_plan": "reading versions",
-    "columns": "making columns",
-    "compact": "compacting",
-    "mark": "looking for rows",
-    "match": "matching keys",
-    "merge": "merging",
-    "probe": "matching keys",
-    "replace": "replacing columns",
-    "source": "writing",
-    "update": "updating",
-    "validate": "checking",
-    "write": "writing",
+    "operations.cleanup.plan": "reading versions",
+    "operations.maintenance.clone": "copying files",
+    "operations.maintenance.compact": "compacting",
+    "operations.maintenance.validate": "checking",
+    "operations.update": "updating",
+    "operations.write": "writing",
+    "pipeline.columns.replace": "replacing columns",
+    "pipeline.columns.write": "making columns",
+    "pipeline.keys.probe": "matching keys",
+    "pipeline.merge.plan": "merging",
+    "pipeline.merge.strategy": "matching keys",
+    "pipeline.rows.compact": "compacting",
+    "pipeline.rows.delete": "looking for rows",
+    "pipeline.rows.update": "updating",
+    "pipeline.rows.write": "writing",
+    "pipeline.source": "writing",
+    "spark.columns": "making columns",
+    "spark.merge.merge": "merging",
+    "spark.merge.merge_task": "merging",
+    "spark.source": "writing",
 }
 
 
@@ -100,7 +107,7 @@ def what_is(work: Any) -> str:
     while hasattr(work, "func"):  # a partial of it
         work = work.func
     module = getattr(work, "__module__", None) or type(work).__module__
-    return WORDS.get(module.rpartition(".")[2], "working")
+    return WORDS.get(module.removeprefix("lancekit."), "working")
 
 
 class Tracker:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import pickle
 import re
@@ -191,3 +192,8 @@ def test_it_makes_no_bar_for_a_pipe(monkeypatch) -> None:
 def test_a_state_can_be_pickled() -> None:
     state = Progress(what="x", done=1, total=None, seconds=0.5)
     assert pickle.loads(pickle.dumps(state)) == state
+
+
+@pytest.mark.parametrize("module", progress.WORDS)
+def test_words_are_those_of_modules(module: str) -> None:
+    assert importlib.util.find_spec(f"lancekit.{module}")

@@ -22,6 +22,9 @@ U64Array = npt.NDArray[np.uint64]
 #: what the reference takes a segment besides its values to cost
 _OVERHEAD = 24
 
+#: the last id; no range has it, because ranges name what is behind their end
+_LAST = 2**64 - 1
+
 
 def encode_row_ids(*parts: range | U64Array) -> bytes:
     """Encode row ids, in order; each part becomes one segment.
@@ -70,6 +73,8 @@ def _segment(values: U64Array) -> pb.U64Segment:
     if len(values) > 1 and not bool((values[1:] > values[:-1]).all()):
         return pb.U64Segment(array=_array(values))
     low, high = int(values[0]), int(values[-1])
+    if high == _LAST:
+        return _sorted(values)
     slots = high - low + 1
     holes = slots - len(values)
     if holes == 0:

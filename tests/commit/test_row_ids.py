@@ -45,8 +45,16 @@ PARTS = st.lists(
 )
 
 
+LAST = 2**64 - 1
+
+
 def numbers(values: list[int]) -> np.ndarray[Any, np.dtype[np.uint64]]:
     return np.array(values, np.uint64)
+
+
+@pytest.mark.parametrize("ids", [[LAST], [LAST - 2, LAST - 1, LAST], [0, LAST], [LAST - 9, LAST]])
+def test_the_last_id_there_is_comes_back(ids: list[int]) -> None:
+    assert parse_row_ids(encode_row_ids(numbers(ids)), len(ids), "f").tolist() == ids
 
 
 @given(parts=PARTS, data=st.data())

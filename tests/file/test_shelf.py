@@ -94,7 +94,7 @@ def test_checked_pages_come_from_what_is_held(version: str) -> None:
 def test_what_is_held_ends_with_the_block() -> None:
     file = Requests(bytes(range(200)) * 100)
     shelf = PrefetchedSource(file)
-    with shelf.holding([(10, 5), (9000, 20), (40, 0), (12, 10)]):
+    with shelf.prefetch([(10, 5), (9000, 20), (40, 0), (12, 10)]):
         assert file.requests == 1
         assert bytes(shelf.read(11, 9)) == bytes(range(11, 20))
         parts = shelf.read_many([(9005, 4), (10, 2)])
