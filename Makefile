@@ -3,7 +3,7 @@
 # packages come from.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lab bench docs lint fix matrix torture releases setup proto
+.PHONY: help demo check test lab bench docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -11,6 +11,7 @@ RUN := $(VENV)/bin
 EVERYTHING := -e '.[dev,lab,java]'
 DOCS_EXTRA := import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	print(*project['optional-dependencies']['docs'])
+QUICK := 'not spark and not over_connect and not notebook and not torture'
 # The oldest release of the reference implementation that datasets are exchanged with.
 PYLANCE4 := .venv-pylance4
 DOCS := .venv-docs
@@ -20,6 +21,10 @@ help: ## List the targets
 
 demo: $(VENV)/.ready ## Run the notebooks on real data, and say where to look
 	@$(RUN)/python notebooks/run_demo.py
+
+check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quick half of the tests
+	@$(RUN)/python -m pytest -q -n 2 --dist loadgroup -m $(QUICK) \
+		tests/api tests/format tests/pipeline tests/project tests/scan tests/storage tests/test_*.py
 
 test: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run all tests
 	@$(RUN)/python -m pytest -n 2 --dist loadgroup
