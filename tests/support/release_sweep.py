@@ -114,10 +114,20 @@ def differences(found: pa.Table, expected: pa.Table, note: str) -> dict[str, str
     wrong = {}
     for name in expected.column_names:
         try:
-            assert_same_nested(found[name], expected[name].combine_chunks(), note)
+            whole = expected[name].combine_chunks()
+        except pa.ArrowInvalid:  # the values of all parts are more than one dictionary has keys
+            if not _same_in_parts(found[name], expected[name]):
+                wrong[name] = f"{note}: other values"
+            continue
+        try:
+            assert_same_nested(found[name], whole, note)
         except (AssertionError, pa.ArrowInvalid) as error:
             wrong[name] = str(error)
     return wrong
+
+
+def _same_in_parts(found: pa.ChunkedArray, expected: pa.ChunkedArray) -> bool:
+    return bool(found.type == expected.type and found.to_pylist() == expected.to_pylist())
 
 
 def _is_blob(one: pa.Field) -> bool:
@@ -134,7 +144,9 @@ def ways(uri: Path, expected: pa.Table, seed: int) -> Iterator[tuple[str, pa.Tab
     picked = rng.integers(0, rows, 25)
     plain = [one.name for one in expected.schema if not _is_blob(one)]
     taken = ds.take(picked.tolist(), columns=plain)
-    yield "take", taken, expected.select(plain).take(pa.array(picked))
+    # row by row: Arrow would make one dictionary of all parts
+    rest = expected.select(plain)
+    yield "take", taken, pa.concat_tables([rest.slice(row, 1) for row in picked.tolist()])
     least = int(rng.integers(0, rows))
     some = ds.to_table(filter=f"id >= {least} AND id % 3 = 1", **binary)
     ids = expected["id"].to_numpy()
