@@ -56,7 +56,7 @@ class Side:
 
     @property
     def hand(self) -> Hand:
-        return Hand(self.way.library, str(self.path), self.way.rows)
+        return Hand(self.way.library, str(self.path), self.way.rows, self.way.ordered)
 
     def copy(self, way: Way) -> Side:
         """Return a copy of the dataset's folder that is changed another way."""

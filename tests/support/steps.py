@@ -28,6 +28,8 @@ class Hand:
     library: ModuleType
     uri: str
     rows: Callable[[pa.Table], Any]
+    #: whether rows that are handed over keep their order
+    ordered: bool = True
 
     def open(self) -> Any:
         return self.library.dataset(self.uri)
