@@ -7,7 +7,7 @@ from typing import Any
 
 from lancekit.api._handle import Handle
 from lancekit.api.fragment import LanceFragment
-from lancekit.api.scan_options import Columns
+from lancekit.api.scan_options import Columns, ScanOptions
 from lancekit.api.spark_frames import frame_of, frame_over
 from lancekit.checked import checked_methods
 from lancekit.commit.refs import parse_reference, resolve
@@ -77,18 +77,18 @@ class SparkFrames(Handle):
         >>> delayed = ds.to_spark(["carrier", "dep_delay"], "dep_delay > 60")  # doctest: +SKIP
         >>> delayed.groupBy("carrier").count().show()  # doctest: +SKIP
         """
-        given = {
-            "columns": columns,
-            "filter": filter,
-            "limit": limit,
-            "offset": offset,
-            "batch_size": batch_size,
-            "with_row_id": with_row_id,
-            "with_row_address": with_row_address,
-            "blob_handling": blob_handling,
-        }
-        sources = None if fragments is None else [fragment.source for fragment in fragments]
-        return frame_over(self, given, sources)
+        options = ScanOptions(
+            columns=columns,
+            filter=filter,
+            limit=limit,
+            offset=offset,
+            batch_size=batch_size,
+            fragments=fragments,
+            with_row_id=with_row_id,
+            with_row_address=with_row_address,
+            blob_handling=blob_handling,
+        )
+        return frame_over(self, options)
 
     def create_temp_view(
         self,
@@ -126,11 +126,11 @@ class SparkFrames(Handle):
         snapshot = self._snapshot
         if version is not None:
             snapshot = resolve(snapshot.line, parse_reference(version, snapshot.line))
-        frame = frame_of(
-            snapshot,
+        options = ScanOptions(
             columns=columns,
             filter=filter,
             with_row_id=with_row_id,
             with_row_address=with_row_address,
         )
+        frame = frame_of(snapshot, options)
         spark_engine().name(frame, name)

@@ -17,7 +17,7 @@ from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows, plan_colum
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Columns", "OneFragment", "ScanOptions", "make_scan", "sources_of"]
+__all__ = ["Columns", "OneFragment", "ScanOptions", "planned"]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -110,12 +110,7 @@ class ScanOptions:
         """
         refuse("scanner", **{name: _wanted(value) for name, value in self._of_role("refused")})
         check_hints(**dict(self._of_role("hint")))
-        for name in (
-            "with_row_id",
-            "with_row_address",
-            "include_deleted_rows",
-            "strict_batch_size",
-        ):
+        for name in _FLAGS:
             check_flag(name, getattr(self, name) or False)
         if self.strict_batch_size and self.batch_size_bytes is not None:
             raise InvalidArgumentError(
@@ -145,14 +140,31 @@ _ROLES = {
 }
 
 
-def sources_of(fragments: Any) -> list[FragmentSource]:
-    """Return where the rows of a dataset's fragments are; ``InvalidTypeError`` if they are none."""
+def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:
+    """Plan what the options ask for; names and types are checked, nothing is read."""
+    return _make_scan(
+        snapshot,
+        columns=options.columns,
+        filter=options.filter,
+        limit=options.limit,
+        offset=options.offset,
+        batch_size=options.batch_size,
+        with_row_id=options.with_row_id,
+        with_row_address=options.with_row_address,
+        blob_handling=options.blob_handling,
+        sources=None if options.fragments is None else _sources_of(options.fragments),
+        with_deleted=bool(options.include_deleted_rows),
+        report=options.scan_stats_callback,
+    )
+
+
+def _sources_of(fragments: Any) -> list[FragmentSource]:
     of = "fragments of this dataset, of get_fragments()"
     return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
 
 
 @checked
-def make_scan(
+def _make_scan(
     snapshot: Snapshot,
     *,
     columns: Columns = None,
@@ -167,7 +179,6 @@ def make_scan(
     with_deleted: bool = False,
     report: Callable[[ScanStatistics], object] | None = None,
 ) -> Scan:
-    """Plan a scan of a version; names and types are checked, nothing is read."""
     schema = blob_view(snapshot.manifest.schema, blob_handling)
     if isinstance(columns, str):
         raise InvalidTypeError(

@@ -13,7 +13,7 @@ from lancekit.api.explained_scan import ExplainedScan
 from lancekit.api.frames import blob_columns, check_blob_mode, frame_with_blobs, pandas_frame
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
-from lancekit.api.scan_options import ScanOptions, make_scan, sources_of
+from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.checked import checked_methods
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
@@ -159,22 +159,8 @@ def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
         An argument that lancekit does not offer was passed.
     """
     options.check()
-    scan = make_scan(
-        snapshot,
-        columns=options.columns,
-        filter=options.filter,
-        limit=options.limit,
-        offset=options.offset,
-        batch_size=options.batch_size,
-        with_row_id=options.with_row_id,
-        with_row_address=options.with_row_address,
-        blob_handling=options.blob_handling,
-        sources=None if options.fragments is None else sources_of(options.fragments),
-        with_deleted=bool(options.include_deleted_rows),
-        report=options.scan_stats_callback,
-    )
     return LanceScanner(
-        scan,
+        planned(snapshot, options),
         snapshot,
         options.order_by,
         strict_batch_size=bool(options.strict_batch_size),

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lancekit.api._handle import Handle
-from lancekit.api.scan_options import make_scan
+from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import is_spark_column
-from lancekit.scan.fragments.source import FragmentSource
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["frame_of", "frame_over"]
 
+#: defaults of scans that a DataFrame follows: order and sizes of batches are Spark's own
+_FOLLOWED = {
+    "columns",
+    "filter",
+    "limit",
+    "offset",
+    "batch_size",
+    "with_row_id",
+    "with_row_address",
+    "blob_handling",
+}
 
-def frame_over(
-    handle: Handle, given: Mapping[str, Any], sources: Iterable[FragmentSource] | None = None
-) -> Any:
+
+def frame_over(handle: Handle, options: ScanOptions) -> Any:
     """Return a DataFrame over a handle's version, whose defaults hold for what is ``None``."""
-    defaults = {name: handle._scan_defaults[name] for name in given.keys() & handle._scan_defaults}
-    asked = {**defaults, **{name: value for name, value in given.items() if value is not None}}
-    if sources is not None:
-        asked["sources"] = sources
-    return frame_of(handle._snapshot, **asked)
+    defaults = {name: value for name, value in handle._scan_defaults.items() if name in _FOLLOWED}
+    return frame_of(handle._snapshot, options.over(defaults))
 
 
-def frame_of(snapshot: Snapshot, **asked: Any) -> Any:
-    """Return a DataFrame over a version; arguments as in `make_scan`, or a ``Column`` as filter."""
-    condition = asked.pop("filter") if is_spark_column(asked.get("filter")) else None
-    return spark_engine().frame(make_scan(snapshot, **asked), condition)
+def frame_of(snapshot: Snapshot, options: ScanOptions) -> Any:
+    """Return a DataFrame over a version; the filter may be a ``Column``, worked out by Spark."""
+    condition = options.filter if is_spark_column(options.filter) else None
+    if condition is not None:
+        options = replace(options, filter=None)
+    return spark_engine().frame(planned(snapshot, options), condition)

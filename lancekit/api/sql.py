@@ -11,7 +11,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
-from lancekit.api.spark_frames import frame_over
+from lancekit.api.spark_frames import frame_of
 from lancekit.checked import checked_methods
 from lancekit.errors import NotOfferedError, PredicateError
 from lancekit.pipeline.engine.engine import spark_engine
@@ -107,9 +107,7 @@ class SqlQuery:
             The package ``datafusion`` is not installed.
         """
         session = _session(self._batch_rows)
-        columns = self._columns()
-        options = ScanOptions(columns=[*columns, *self._hidden], blob_handling=self._blobs)
-        table = scan_of(self._dataset._snapshot, options).to_table()
+        table = scan_of(self._dataset._snapshot, self._read()).to_table()
         try:
             session.from_arrow(table, name=self._table)
             batches: list[pa.RecordBatch] = session.sql(self._sql).collect()
@@ -141,10 +139,12 @@ class SqlQuery:
         ... # doctest: +SKIP
         >>> query.build().to_spark().show()  # doctest: +SKIP
         """
-        columns = [*self._columns(), *self._hidden]
-        given = {"columns": columns, "filter": None, "blob_handling": self._blobs}
-        table = frame_over(self._dataset, given)
+        table = frame_of(self._dataset._snapshot, self._read())
         return spark_engine().query(self._sql, self._table, table)
+
+    def _read(self) -> ScanOptions:
+        """Return what is read for the query, which a handle's defaults of scans do not change."""
+        return ScanOptions(columns=[*self._columns(), *self._hidden], blob_handling=self._blobs)
 
     def _columns(self) -> list[str]:
         """Return the columns that the query may read: those whose names occur in it."""
