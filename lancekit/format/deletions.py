@@ -13,14 +13,13 @@ from pyroaring import BitMap
 from lancekit.errors import CorruptFileError
 from lancekit.format.arrow_messages import largest_buffer
 from lancekit.format.fragment import DeletionKind
+from lancekit.format.row_address import MOST_ROWS
 
 __all__ = ["choose_kind", "decode_deletions", "encode_deletions", "to_bitmap", "to_offsets"]
 
 #: from this many deleted rows on the reference writes a bitmap; readers take either
 BITMAP_FROM = 5000
 
-#: rows that the address of a row has room for
-_MOST_ROWS = 1 << 32
 #: far more rows than anybody lists one by one
 _MOST_LISTED = 1 << 26
 _OFFSET_BYTES = 4
@@ -79,7 +78,7 @@ def decode_deletions(
         as the manifest says.
     """
     try:
-        deleted = _decode(data, kind, physical_rows or _MOST_ROWS)
+        deleted = _decode(data, kind, physical_rows or MOST_ROWS)
     except (pa.ArrowException, ValueError, IndexError, OSError, StopIteration) as error:
         raise CorruptFileError(
             f"Deletion file {where} is damaged: {error}.",

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lancekit.format.batch_parse import LENGTH, VARINT, damaged, inside, joined, walk
 from lancekit.format.pb import table_pb2 as pb
+from lancekit.format.row_address import LAST_FRAGMENT, MOST_ROWS
 from lancekit.format.unknown_fields import parse
 
 __all__ = ["FragmentFacts", "Totals", "facts_of", "parsed_fragment", "totals_of"]
@@ -21,8 +22,6 @@ __all__ = ["FragmentFacts", "Totals", "facts_of", "parsed_fragment", "totals_of"
 Numbers: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
 
-# a row address has 32 bits for the fragment, and 32 for the row in it
-_LAST_ID, _MOST_ROWS = (1 << 32) - 1, 1 << 32
 # up to so many messages are parsed one by one sooner than side by side
 _FEW = 64
 
@@ -87,7 +86,7 @@ def facts_of(encoded: Sequence[bytes]) -> FragmentFacts:
         for inner in walk(inside(messages, found)):
             number = inner.where(4, VARINT)
             deleted[found.message[number.message]] = number.value
-    if (ids > _LAST_ID).any() or (rows > _MOST_ROWS).any() or (deleted > rows).any():
+    if (ids > LAST_FRAGMENT).any() or (rows > MOST_ROWS).any() or (deleted > rows).any():
         raise damaged()
     return FragmentFacts(ids, rows, deleted, has_deletions)
 
@@ -151,7 +150,7 @@ def parsed_fragment(data: bytes) -> pb.DataFragment:
     """
     fragment = parse(pb.DataFragment, data, "a manifest's fragment")
     rows, deleted = fragment.physical_rows, fragment.deletion_file.num_deleted_rows
-    if fragment.id > _LAST_ID or rows > _MOST_ROWS or deleted > rows:
+    if fragment.id > LAST_FRAGMENT or rows > MOST_ROWS or deleted > rows:
         raise damaged()
     return fragment
 

@@ -8,13 +8,26 @@ from typing import Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["addresses", "by_fragment", "fragment_ids", "joined", "offsets", "parts"]
+__all__ = [
+    "LAST_FRAGMENT",
+    "MOST_ROWS",
+    "addresses",
+    "by_fragment",
+    "fragment_ids",
+    "joined",
+    "offsets",
+    "parts",
+]
 
 Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 
 _OFFSET_BITS = 32
 
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+
+#: how many rows of one fragment have addresses, and the last fragment's id that goes into one
+MOST_ROWS = 1 << _OFFSET_BITS
+LAST_FRAGMENT = (1 << 32) - 1
 
 
 def joined(fragment_id: int, offset: int) -> int:

@@ -15,6 +15,7 @@ from lancekit.format import operations as ops
 from lancekit.format.deletions import to_offsets
 from lancekit.format.file_owners import places_with_files
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.row_address import LAST_FRAGMENT
 from lancekit.format.row_ids import U64Array, count_row_ids, parse_row_ids, read_row_ids
 from lancekit.format.schema import LanceSchema
 from lancekit.versions.snapshot import Snapshot
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 #: the last one stays free, so that the table can be appended to
-_LAST_ID = (1 << 32) - 2
+_LAST_ID = LAST_FRAGMENT - 1
 _LEAVE_OUT = "Leave the row ids of new rows out: they are given out by the commit."
 
 
@@ -57,7 +58,7 @@ def check_ids_left(highest: int) -> None:
     if not 0 <= highest <= _LAST_ID:
         raise InvalidArgumentError(
             f"Fragment id {highest} would leave no ids for later fragments: they end at "
-            f"{_LAST_ID + 1}.",
+            f"{LAST_FRAGMENT}.",
             hint="Leave the ids of new fragments at 0: they are given out by the commit.",
             fragment=highest,
         )

@@ -48,7 +48,6 @@ Indices = npt.NDArray[np.int64]
 Read = Callable[[Iterable[pa.RecordBatch]], Iterator[MatchedRows]]
 
 _PIECE = "piece"
-_LAST_ID = (1 << 32) - 1
 #: rows for which a task reads the target at a time
 _LENT_ROWS = 1 << 17
 
@@ -103,7 +102,7 @@ def _bounds(orders: Sequence[RowRouting], parallelism: int) -> Indices:
 
 def _fragments_of(target: Sequence[FragmentSource], bounds: Indices) -> tuple[bytes, ...]:
     """Return the fragments that each piece reads, pickled by piece."""
-    cuts = [0, *row_address.fragment_ids(bounds).tolist(), _LAST_ID]
+    cuts = [0, *row_address.fragment_ids(bounds).tolist(), row_address.LAST_FRAGMENT]
     return tuple(
         pickle.dumps({s.fragment.id: s for s in target if first <= s.fragment.id <= last})
         for first, last in pairwise(cuts)
