@@ -89,8 +89,8 @@ class _Level:
         for closer in range(rank):
             members = [*self.members[closer], (self.begins[closer], token.start())]
             self.members[closer].clear()
-            least = _FEW if closer == _JOINTS.index("in") else max(2, _FEW)
-            if len(members) >= least and (self.is_list or closer < _JOINTS.index("in")):
+            joined = self.is_list if _JOINTS[closer] == "in" else len(members) > 1
+            if joined and len(members) >= _FEW:
                 yield _JOINTS[closer], members
         if rank < len(_JOINTS):
             self.members[rank].append((self.begins[rank], token.start()))
