@@ -12,7 +12,7 @@ from lancekit.api.blob_values import READ_AHEAD, BlobFile
 from lancekit.api.pylance.arguments import check_count, check_hints
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
-from lancekit.file.layouts.blob_encode import is_blob
+from lancekit.format.field_marks import holds_blobs
 from lancekit.format.paths import find_field
 from lancekit.legible import shown
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
@@ -114,7 +114,7 @@ class Blobs(Handle):
     def _places(self, path: str, kind: str, rows: Any) -> tuple[Numbers, list[BlobPlace | None]]:
         schema = self._snapshot.manifest.schema
         field = find_field(schema, path)[-1]
-        if not is_blob(field):
+        if not holds_blobs(field.metadata):
             raise InvalidArgumentError(
                 f"Column {path!r} of type {field.to_arrow().type} holds no blobs.",
                 hint="Read it with take() or to_table().",

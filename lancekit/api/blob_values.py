@@ -12,6 +12,7 @@ import pyarrow as pa
 from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked, checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
+from lancekit.format.field_marks import BLOB_V2
 from lancekit.legible import discreet_repr, shown
 from lancekit.scan.fragments.blobs import BlobPlace
 from lancekit.storage.base import RandomAccess
@@ -79,7 +80,7 @@ class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is untyped he
                 ("size", pa.uint64()),
             ]
         )
-        super().__init__(full if storage is None else storage, "lance.blob.v2")
+        super().__init__(full if storage is None else storage, BLOB_V2)
 
     def __arrow_ext_serialize__(self) -> bytes:
         return b""

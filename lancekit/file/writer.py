@@ -34,7 +34,7 @@ from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.file.layouts import blob_encode as blobs
 from lancekit.file.layouts import choose as encode21
 from lancekit.file.layouts import v20_encode as encode20
-from lancekit.format.field_marks import PACKED, may_be_packed
+from lancekit.format.field_marks import PACKED, holds_blobs, is_blob_v2, may_be_packed
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.format.storage_version import DEFAULT_VERSION
@@ -161,7 +161,7 @@ class FileWriter:
         )
         for leaf in leaves:
             owner = leaf.field
-            blob = blobs.is_blob(owner)
+            blob = holds_blobs(owner.metadata)
             struct = owner.logical_type == "struct" and not blob
             encode = _encoder_20(owner) if old else _encoder_21(leaf, known)
             if blob:
@@ -169,7 +169,7 @@ class FileWriter:
             yield _Column(
                 owner=owner,
                 path=leaf.path,
-                leaf=blobs.unified if blobs.is_blob_v2(owner) else stored,
+                leaf=blobs.unified if is_blob_v2(owner.metadata) else stored,
                 packed=struct and (is_whole(owner) or not (old or owner.children)),
                 text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
                 encode=encode,
@@ -291,7 +291,7 @@ class FileWriter:
         if place < 0:
             raise SchemaMismatchError(f"Column {field.name!r} is missing.", column=field.name)
         array = batch.column(place)
-        blob = blobs.is_blob_v2(self._schema.fields[index])
+        blob = is_blob_v2(self._schema.fields[index].metadata)
         if blob and plain_type(array.type) == pa.large_binary():
             return array
         if array.type != field.type and plain_type(array.type) != plain_type(field.type):
@@ -413,7 +413,7 @@ def _blob_encoder(
     if known.name == "2.0":
         return partial(blobs.encode_blobs_20, place=place)
     depth = len(leaf.path)
-    if blobs.is_blob_v2(leaf.field):
+    if is_blob_v2(leaf.field.metadata):
         return partial(blobs.encode_blobs_v2, depth=depth, place=place)
     return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
 
@@ -422,7 +422,7 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
     """Return the schema with the descriptors that stand for blobs."""
 
     def walk(field: LanceField) -> LanceField:
-        if blobs.is_blob_v2(field):
+        if is_blob_v2(field.metadata):
             return blobs.descriptor_field(field)
         field = replace(field, children=tuple(map(walk, field.children)))
         if version == "2.0" and field.children and field.logical_type != "struct":

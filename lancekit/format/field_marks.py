@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from lancekit.format.extensions import EXTENSION_NAME
+
 __all__ = [
     "BLOB",
+    "BLOB_V2",
     "COMPRESSION_LEVEL",
     "PACKED",
     "PACKINGS",
     "Choice",
     "Metadata",
+    "holds_blobs",
     "is_blob",
+    "is_blob_v2",
     "is_packed",
     "is_set",
     "level",
@@ -34,6 +39,10 @@ PACKED = ("lance-encoding:packed", "packed")
 
 #: makes blobs of large binary values
 BLOB = "lance-encoding:blob"
+
+#: the extension type of blobs with descriptors of version 2.2
+BLOB_V2 = "lance.blob.v2"
+_EXTENSION = EXTENSION_NAME.decode()
 
 COMPRESSION_LEVEL = "lance-encoding:compression-level"
 
@@ -77,6 +86,16 @@ def is_set(value: str) -> bool:
 def is_blob(metadata: Metadata) -> bool:
     """Return whether values are blobs of the first kind: the mark counts, whatever its value."""
     return BLOB in metadata
+
+
+def is_blob_v2(metadata: Metadata) -> bool:
+    """Return whether values are blobs with descriptors of version 2.2."""
+    return metadata.get(_EXTENSION) == BLOB_V2
+
+
+def holds_blobs(metadata: Metadata) -> bool:
+    """Return whether values are blobs, of either kind."""
+    return is_blob(metadata) or is_blob_v2(metadata)
 
 
 def is_packed(metadata: Metadata) -> bool:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import UnsupportedFeatureError
-from lancekit.format.field_marks import is_blob
+from lancekit.format.field_marks import BLOB_V2, is_blob
 from lancekit.format.refs import MAIN
 from lancekit.format.schema import LanceField
 from lancekit.notebook._common import (
@@ -125,4 +125,4 @@ def _type_words(field: LanceField) -> str:
         return kind
 
 
-_SHORT = {"lance.json": "json", "lance.blob.v2": "blob"}
+_SHORT = {"lance.json": "json", BLOB_V2: "blob"}

@@ -14,7 +14,7 @@ from typing import Any
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.file.layouts.blob_encode import is_blob
+from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Update
 from lancekit.legible import shown
@@ -155,8 +155,8 @@ def _assignments(schema: LanceSchema, updates: Mapping[str, str]) -> list[Assign
 
 
 def _check_assignable(field: LanceField) -> None:
-    if is_blob(field) or field.logical_type == "json":
-        kind = "blobs" if is_blob(field) else "JSON"
+    if holds_blobs(field.metadata) or field.logical_type == "json":
+        kind = "blobs" if holds_blobs(field.metadata) else "JSON"
         raise InvalidArgumentError(
             f"Column {field.name!r} holds {kind}, which no SQL expression gives.",
             hint="Use merge_insert() with the new rows.",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lancekit.commit.manifest.draft import Built
-from lancekit.file.layouts.blob_encode import is_blob_v2
+from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Clone
@@ -42,7 +42,7 @@ def shallow_clone(source: Built, operation: Clone) -> Built:
 def deep_clone(source: Built) -> Built:
     """Refer to copies of all files in the clone itself."""
     manifest, indices = source
-    blobs = any(map(is_blob_v2, manifest.schema.walk()))
+    blobs = any(is_blob_v2(field.metadata) for field in manifest.schema.walk())
     return Built(
         replace(
             manifest,

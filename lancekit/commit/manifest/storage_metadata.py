@@ -8,9 +8,8 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.columns.physical import in_one_column
-from lancekit.file.layouts.blob_encode import is_blob
 from lancekit.format.extensions import EXTENSION_METADATA, EXTENSION_NAME, resolved_schema
-from lancekit.format.field_marks import is_packed, unclear_packing
+from lancekit.format.field_marks import holds_blobs, is_packed, unclear_packing
 from lancekit.format.fragment import Fragment, columns_of_files
 from lancekit.format.schema import LanceField
 from lancekit.legible import shown
@@ -29,9 +28,10 @@ def check_marks(old: LanceField, new: LanceField, fragments: Iterable[Fragment])
     fragments
         The rows, whose structs are packed or not, whatever the old metadata say.
     """
-    if is_blob(old) != is_blob(new):
+    if holds_blobs(old.metadata) != holds_blobs(new.metadata):
         hint = "Write the column anew as one of blobs."
-        raise _misfit(new, "blobs", _CANNOT[is_blob(old)], hint, stored=is_blob(old))
+        stored = holds_blobs(old.metadata)
+        raise _misfit(new, "blobs", _CANNOT[stored], hint, stored=stored)
     if new.logical_type == "struct" and _packing(old) != _packing(new):
         _check_packing(new, _forms(new, fragments))
     if any(old.metadata.get(key) != new.metadata.get(key) for key in _EXTENSION):

@@ -15,8 +15,14 @@ from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.file.columns.split_leaves import is_whole
 from lancekit.file.kernels.arrow_buffers import byte_width, is_variable, string_buffers
 from lancekit.file.kernels.values import is_text
-from lancekit.file.layouts.blob_encode import is_blob, is_blob_v2
-from lancekit.format.field_marks import COMPRESSION_LEVEL, level, unclear_packing, unknown_choices
+from lancekit.format.field_marks import (
+    COMPRESSION_LEVEL,
+    holds_blobs,
+    is_blob_v2,
+    level,
+    unclear_packing,
+    unknown_choices,
+)
 from lancekit.format.logical_types import may_be_category
 from lancekit.format.paths import show_path
 from lancekit.format.schema import LanceField, LanceSchema
@@ -117,7 +123,7 @@ def _problems(field: LanceField, version: str, above: tuple[str, ...]) -> Iterat
     """Yield what is wrong with a field below ``above``, and what helps."""
     logical = field.logical_type
     kind = field.to_arrow().type
-    if is_blob(field):
+    if holds_blobs(field.metadata):
         yield from _blob_problems(field, version, above)
         return
     if is_whole(field):
@@ -161,7 +167,7 @@ def _leaf_problems(kind: pa.DataType, version: str) -> Iterator[tuple[str, str]]
 def _blob_problems(
     field: LanceField, version: str, above: tuple[str, ...]
 ) -> Iterator[tuple[str, str]]:
-    if is_blob_v2(field):
+    if is_blob_v2(field.metadata):
         if version != "2.2":
             yield "blobs of version 2", "Use data_storage_version 2.2, or legacy blobs."
     elif field.logical_type != "large_binary":

@@ -17,8 +17,7 @@ import pyarrow as pa
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
 from lancekit.file.kernels.memory import Bytes
-from lancekit.file.layouts.blob_encode import is_blob
-from lancekit.format.field_marks import is_packed
+from lancekit.format.field_marks import holds_blobs, is_packed
 from lancekit.format.schema import LanceField
 
 __all__ = [
@@ -49,7 +48,7 @@ def is_whole(field: LanceField) -> bool:
     """Return whether a field with children is one column nevertheless."""
     if field.logical_type != "struct":  # the mark of a list does not apply to its items
         return False
-    return is_blob(field) or is_packed(field.metadata)
+    return holds_blobs(field.metadata) or is_packed(field.metadata)
 
 
 def leaves_of(field: LanceField) -> Iterator[Leaf]:

@@ -29,13 +29,8 @@ __all__ = [
     "encode_blobs",
     "encode_blobs_20",
     "encode_blobs_v2",
-    "is_blob",
-    "is_blob_v2",
     "unified",
 ]
-
-#: The extension type of blobs that descriptors of 2.2 hold.
-_EXTENSION = ("ARROW:extension:name", "lance.blob.v2")
 
 #: Where blobs start.
 _ALIGNMENT = 64
@@ -63,16 +58,6 @@ _PARTS = (
 
 #: Writes bytes to an aligned place of the file, and returns it.
 Place = Callable[[Bytes], int]
-
-
-def is_blob(field: LanceField) -> bool:
-    """Return whether values of a field are blobs."""
-    return marks.is_blob(field.metadata) or is_blob_v2(field)
-
-
-def is_blob_v2(field: LanceField) -> bool:
-    """Return whether a field holds blobs with descriptors of version 2.2."""
-    return field.metadata.get(_EXTENSION[0]) == _EXTENSION[1]
 
 
 def descriptor_field(field: LanceField) -> LanceField:

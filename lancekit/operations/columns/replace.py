@@ -17,7 +17,7 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError
-from lancekit.file.layouts.blob_encode import is_blob
+from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import DataReplacement, DataReplacementGroup
 from lancekit.operations.cleanup.auto import commit
@@ -153,7 +153,7 @@ def _stored(current: Snapshot, names: Iterable[str]) -> LanceSchema:
 
 
 def _check_replaceable(field: LanceField) -> None:
-    if any(map(is_blob, field.walk())):
+    if any(holds_blobs(part.metadata) for part in field.walk()):
         raise InvalidArgumentError(
             f"Column {field.name!r} holds blobs, which are not replaced as a whole.",
             hint="Use merge_insert() with the new rows.",

@@ -14,10 +14,10 @@ from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import check_free
 from lancekit.errors import CommitUnknownError, CorruptFileError, LancekitError
 from lancekit.file import FileReader
-from lancekit.file.layouts.blob_encode import is_blob_v2
 from lancekit.format import names
 from lancekit.format import operations as ops
 from lancekit.format.external_sequences import SEQUENCES, external_sequence
+from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.transaction import Transaction
@@ -92,7 +92,7 @@ def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Cl
 
 def _fragments(source: Snapshot) -> tuple[list[Fragment], list[_Copy]]:
     """Return the fragments with the names that their files get, and what to copy."""
-    blobs = any(map(is_blob_v2, source.manifest.schema.walk()))
+    blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
     listed: dict[Store, list[str]] = {}
     renamed: list[Fragment] = []
     copies: list[_Copy] = []

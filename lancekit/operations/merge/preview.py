@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.file.layouts.blob_encode import is_blob
 from lancekit.format import row_address
 from lancekit.format.extensions import resolved
+from lancekit.format.field_marks import holds_blobs
 from lancekit.format.paths import parse_path
 from lancekit.operations.common.results import Counts, MergeResult
 from lancekit.operations.common.retry import RetryPolicy
@@ -247,7 +247,7 @@ def _plan(
 def _shown(snapshot: Snapshot) -> list[str]:
     """Return the columns that samples have: all but blobs."""
     fields = snapshot.manifest.schema.fields
-    return [f.name for f in fields if not any(map(is_blob, f.walk()))]
+    return [f.name for f in fields if not any(holds_blobs(part.metadata) for part in f.walk())]
 
 
 def _inserted(snapshot: Snapshot, examples: pa.Table) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.file.layouts.blob_encode import is_blob
+from lancekit.format.field_marks import holds_blobs
 from lancekit.format.key_filter import KeyFilter
 from lancekit.format.operations import UpdateMode
 from lancekit.format.schema import LanceSchema
@@ -30,7 +30,11 @@ def check_rewrite(schema: LanceSchema, clauses: MergeClauses, source: Sequence[s
         The columns that the source brings.
     """
     columns = rewritten_columns(source, clauses.on)
-    blobs = [name for name in columns if any(map(is_blob, schema.field(name).walk()))]
+    blobs = [
+        name
+        for name in columns
+        if any(holds_blobs(part.metadata) for part in schema.field(name).walk())
+    ]
     reasons = {
         "new rows are to be inserted": clauses.insert,
         "rows that the source lacks are to be deleted": clauses.delete_by_source is not None,

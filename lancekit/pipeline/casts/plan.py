@@ -19,7 +19,7 @@ from pyarrow import types as pt
 
 from lancekit.errors import SchemaMismatchError
 from lancekit.format.extensions import EXTENSION_NAME
-from lancekit.format.field_marks import BLOB
+from lancekit.format.field_marks import BLOB, BLOB_V2
 from lancekit.pipeline.casts.rules import BLOB_STRUCT, RULES, LossError, cast_array, find_rule
 from lancekit.scan.fragments.absent import nulls_of
 
@@ -356,7 +356,7 @@ def with_new_blobs(schema: pa.Schema) -> pa.Schema:
 def _new_blob(field: pa.Field) -> pa.Field:
     metadata = dict(field.metadata or {})
     if pt.is_large_binary(field.type) and metadata.pop(BLOB.encode(), None) is not None:
-        metadata[EXTENSION_NAME] = b"lance.blob.v2"
+        metadata[EXTENSION_NAME] = BLOB_V2.encode()
         return field.with_type(BLOB_STRUCT).with_metadata(metadata)
     if pt.is_struct(field.type):
         return field.with_type(pa.struct([_new_blob(child) for child in field.type]))

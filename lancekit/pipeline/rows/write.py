@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.file import FileSummary, FileWriter
-from lancekit.format.extensions import EXTENSION_NAME
+from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
@@ -214,8 +214,7 @@ def _write_file(
 def _refuse_external(batch: pa.RecordBatch) -> None:
     """Raise if blobs are to stay outside of the dataset, where nothing keeps them."""
     for field, values in zip(batch.schema, batch.columns, strict=True):
-        is_blob = (field.metadata or {}).get(EXTENSION_NAME) == b"lance.blob.v2"
-        if not is_blob or not pa.types.is_struct(values.type):
+        if not is_blob_v2(texts(field.metadata)) or not pa.types.is_struct(values.type):
             continue
         uris = values.field("uri").drop_null()
         if len(uris):

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file import FileReader
-from lancekit.file.layouts.blob_encode import descriptor_field, is_blob, is_blob_v2
-from lancekit.format.field_marks import BLOB
+from lancekit.file.layouts.blob_encode import descriptor_field
+from lancekit.format.field_marks import BLOB, holds_blobs, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
 from lancekit.storage import check_trusted_file
@@ -33,7 +33,7 @@ __all__ = [
     "BlobPlace",
     "blob_view",
     "find_blobs",
-    "holds_blobs",
+    "has_blobs",
     "read_blobs",
     "resolve_blobs",
     "stored_blobs",
@@ -68,7 +68,7 @@ def blob_view(schema: LanceSchema, handling: str | None = None) -> LanceSchema:
 
 
 def _changed(field: LanceField, change: Any) -> LanceField:
-    if is_blob(field):
+    if holds_blobs(field.metadata):
         changed: LanceField = change(field)
         return changed
     if not field.children:
@@ -77,7 +77,7 @@ def _changed(field: LanceField, change: Any) -> LanceField:
 
 
 def _as_descriptor(field: LanceField) -> LanceField:
-    if is_blob_v2(field):
+    if is_blob_v2(field.metadata):
         return descriptor_field(field)
     parts = tuple(
         LanceField(id=-1, name=name, logical_type="uint64") for name in ("position", "size")
@@ -86,7 +86,7 @@ def _as_descriptor(field: LanceField) -> LanceField:
 
 
 def _as_bytes(field: LanceField) -> LanceField:
-    if not is_blob_v2(field):
+    if not is_blob_v2(field.metadata):
         return field
     # the children stay, by which the two kinds are told apart
     metadata = {k: v for k, v in field.metadata.items() if k != "ARROW:extension:name"}
@@ -95,12 +95,14 @@ def _as_bytes(field: LanceField) -> LanceField:
 
 def _is_resolved(field: LanceField) -> bool:
     """Tell whether a field asks for what the descriptors of 2.2 stand for."""
-    return is_blob_v2(field) or (field.logical_type == "large_binary" and bool(field.children))
+    return is_blob_v2(field.metadata) or (
+        field.logical_type == "large_binary" and bool(field.children)
+    )
 
 
-def holds_blobs(schema: LanceSchema) -> bool:
+def has_blobs(schema: LanceSchema) -> bool:
     """Tell whether there are blobs in a schema, in whichever form it shows them."""
-    return any(is_blob(field) or _is_resolved(field) for field in schema.walk())
+    return any(holds_blobs(field.metadata) or _is_resolved(field) for field in schema.walk())
 
 
 def stored_blobs(field: LanceField) -> LanceField:

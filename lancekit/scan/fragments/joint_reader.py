@@ -16,7 +16,7 @@ from pyroaring import BitMap
 from lancekit.file import FileReader
 from lancekit.file.concatenated import join_files
 from lancekit.file.kernels.memory import starts_of
-from lancekit.scan.fragments.blobs import holds_blobs
+from lancekit.scan.fragments.blobs import has_blobs
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.storage import LocalStore
@@ -113,7 +113,7 @@ def together(
     rows, kind, blobs = 0, None, None
     for source in sources:
         if blobs is None:
-            blobs = holds_blobs(source.schema)
+            blobs = has_blobs(source.schema)
         found = None if blobs else _kind(source)
         count = source.fragment.physical_rows
         if group and (
