@@ -16,11 +16,11 @@ from lancekit.api.stats import LanceStats
 from lancekit.checked import checked_methods
 from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
+from lancekit.operations.maintenance.drop import drop_dataset
 from lancekit.operations.maintenance.inventory import (
     ALL_FILES,
     TRACKED_FILES,
     all_files,
-    drop_dataset,
     tracked_files,
 )
 from lancekit.operations.maintenance.validate import validate_version
@@ -222,9 +222,10 @@ class Maintenance(Handle):
         storage_options: Mapping[str, str] | None = None,
         ignore_not_found: bool | None = None,
     ) -> None:
-        """Remove a dataset and whatever else is in its folder.
+        """Remove a dataset, and its folder if nothing else is in it.
 
-        What is elsewhere stays, behind links and in base paths: a warning names these.
+        What is not the dataset's stays, and so does what is behind links and in base paths: a
+        warning names these.
 
         Parameters
         ----------

@@ -226,3 +226,6 @@ class Store(Protocol):
 
         As all that writes or removes: a link on the way below the root is a ``StorageError``.
         """
+
+    def prune(self) -> None:
+        """Remove folders without any file in them, the root too; object stores have none."""

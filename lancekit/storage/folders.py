@@ -18,7 +18,15 @@ from pathlib import Path
 from lancekit.errors import StorageError
 from lancekit.storage.base import ObjectInfo
 
-__all__ = ["flush_folder", "leads_away", "opened", "opened_for", "remove_tree", "walk"]
+__all__ = [
+    "flush_folder",
+    "leads_away",
+    "opened",
+    "opened_for",
+    "remove_empty",
+    "remove_tree",
+    "walk",
+]
 
 DEEPEST = 100
 """How many folders may lie in each other: more than any dataset needs, fewer than exhaust a walk.
@@ -72,23 +80,26 @@ def flush_folder(descriptor: int) -> None:
 
 
 def remove_tree(root: str, folder: str) -> None:
-    """Remove a folder and all below it; links in it, or in its place, go: not what they lead to.
-
-    A root that is a link is the user's own, and goes with the folder that it leads to.
-    """
-    if not folder:
-        with opened(root, "") as descriptor:
-            _empty(descriptor, root, 0)
-        os.rmdir(os.path.realpath(root))
-        if os.path.islink(root):
-            os.unlink(root)
-        return
+    """Remove a folder and all below it; links in it, or in its place, go: not what they lead to."""
     above, _, bare = folder.rpartition("/")
     with opened(root, above) as descriptor:
         if _kind(bare, descriptor) == stat.S_IFLNK:
             os.unlink(bare, dir_fd=descriptor)
         else:
             _remove_folder(descriptor, bare, f"{root}/{folder}", 0)
+
+
+def remove_empty(root: str) -> None:
+    """Remove folders that hold nothing but folders, and the root if it is one of them.
+
+    A root that is a link is the user's own, and goes with the folder that it leads to.
+    """
+    with opened(root, "") as descriptor:
+        _prune(descriptor, 0)
+    with _unless_filled():
+        os.rmdir(os.path.realpath(root))
+        if os.path.islink(root):
+            os.unlink(root)
 
 
 def walk(root: str, folder: str, prefix: str) -> Iterator[ObjectInfo]:
@@ -192,3 +203,30 @@ def _walk(folder: int, prefix: str, depth: int) -> Iterator[ObjectInfo]:
                     os.close(below)
             else:
                 yield ObjectInfo(name, 0, 0.0, regular=False)
+
+
+def _prune(folder: int, depth: int) -> None:
+    with os.scandir(folder) as entries:
+        found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in found:
+        with _unless_filled():
+            below = _enter(folder, name, name)
+            try:
+                if depth < DEEPEST:
+                    _prune(below, depth + 1)
+            finally:
+                os.close(below)
+            os.rmdir(name, dir_fd=folder)
+
+
+@contextmanager
+def _unless_filled() -> Iterator[None]:
+    """Let it be if a folder is not empty, or gone, or a link by now."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT):
+            raise
+    except StorageError as error:
+        if not leads_away(error):
+            raise

@@ -29,7 +29,7 @@ from lancekit.storage.durable import (
     replace_file,
     write_over,
 )
-from lancekit.storage.folders import leads_away, opened, remove_tree, walk
+from lancekit.storage.folders import leads_away, opened, remove_empty, remove_tree, walk
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.regular import check_regular, opened_file
 from lancekit.storage.sending import check_sent
@@ -241,6 +241,11 @@ class LocalStore:
         path = self._folder(folder)
         with suppress(FileNotFoundError), reading("delete", path):
             remove_tree(self._root, self._below(folder))
+
+    def prune(self) -> None:
+        """Remove folders without any file in them, the root too."""
+        with suppress(FileNotFoundError), reading("delete", self._root):
+            remove_empty(self._root)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LocalStore) and other._place == self._place

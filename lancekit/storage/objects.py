@@ -328,6 +328,9 @@ class ObstoreStore:
         if keys:
             self._delete(keys, self._uri_of(folder))
 
+    def prune(self) -> None:
+        """Do nothing: there are no folders."""
+
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, ObstoreStore)

@@ -33,7 +33,9 @@ SAMPLE = 40
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("odd")
     with pytest.MonkeyPatch.context() as patch, lk.options(fsync=False):
-        patch.chdir(tmp_path_factory.mktemp("here"))
+        # deep enough for a call that takes "../.." for a place
+        (here := tmp_path_factory.mktemp("here") / "of" / "calls").mkdir(parents=True)
+        patch.chdir(here)
         yield Place(folder)
 
 

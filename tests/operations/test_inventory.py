@@ -1,4 +1,4 @@
-"""Files, sizes and removal of datasets: as pylance tells and does."""
+"""Files and sizes of datasets: as pylance tells."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pytest
 import lancekit as lk
 from lancekit.errors import (
     CorruptFileError,
-    DatasetNotFoundError,
-    InvalidArgumentError,
     NotOfferedAttributeError,
 )
 
@@ -125,56 +123,3 @@ def test_a_fragment_is_validated_alone(tmp_path: Path) -> None:
     first.validate(deep=True)
     with pytest.raises(CorruptFileError):
         second.validate()
-
-
-def test_drop(uri: str, tmp_path: Path) -> None:
-    (tmp_path / "t" / "notes.txt").write_text("mine")
-    lk.LanceDataset.drop(uri)
-    assert not (tmp_path / "t").exists()
-    with pytest.raises(DatasetNotFoundError):
-        lk.LanceDataset.drop(uri)
-    lk.LanceDataset.drop(uri, ignore_not_found=True)
-    lk.write_dataset({"x": [1]}, uri)
-    assert cast(Any, lance).dataset(uri).version == 1
-
-
-def test_a_drop_says_what_it_left_alone(tmp_path: Path) -> None:
-    bases = [lk.DatasetBasePath(str(tmp_path / "big disk"), "big")]
-    place = tmp_path / "t"
-    lk.write_dataset({"x": [1]}, place, initial_bases=bases, target_bases=["big"])
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "mine.txt").write_text("mine")
-    (place / "_indices").symlink_to(tmp_path / "notes")
-    (kept,) = (tmp_path / "big disk").rglob("*.lance")
-    with pytest.warns(UserWarning, match="is removed, but not") as told:
-        lk.LanceDataset.drop(place)
-    said = sorted(str(one.message) for one in told)
-    assert len(said) == 2
-    assert said[0].endswith(f"is removed, but not its files in base paths: {tmp_path}/big disk.")
-    assert said[1].endswith("is removed, but not what is behind its links: _indices.")
-    assert not place.exists()
-    assert kept.exists()
-    assert (tmp_path / "notes" / "mine.txt").exists()
-
-
-def test_only_datasets_are_dropped(uri: str, tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / "file").write_text("mine")
-    for place in (tmp_path, tmp_path / "folder", tmp_path / "t" / "data"):
-        for ignore in (None, True):
-            with pytest.raises(InvalidArgumentError, match="is not dropped"):
-                lk.LanceDataset.drop(place, ignore_not_found=ignore)
-    with pytest.raises(InvalidArgumentError, match="branch 'side'"):
-        lk.LanceDataset.drop(f"{uri}/tree/side")
-    for manifest in (tmp_path / "t" / "_versions").iterdir():
-        manifest.write_bytes(b"nothing")
-    with pytest.raises(InvalidArgumentError, match="no version"):
-        lk.LanceDataset.drop(uri)
-    assert (tmp_path / "t" / "data").exists()
-
-
-def test_a_dataset_in_memory_is_dropped() -> None:
-    lk.write_dataset({"x": [1]}, "memory://dropped")
-    lk.LanceDataset.drop("memory://dropped")
-    with pytest.raises(DatasetNotFoundError):
-        lk.dataset("memory://dropped")

@@ -63,6 +63,7 @@ MODES: Mapping[str, tuple[Mode, ...]] = {
     "sink.abort": (Mode.REFUSED, Mode.CRASH),
     "delete": _CHANGE,
     "delete_tree": _WRITE,
+    "prune": _CHANGE,
 }
 
 
@@ -270,6 +271,9 @@ class FaultyStore:
             lambda: self.inner.delete_tree(folder),
             lambda: self._half_deleted(folder),
         )
+
+    def prune(self) -> None:
+        self.faults.run("prune", "", self.inner.prune)
 
     def _aside(self, name: str, data: Bytes) -> None:
         """Leave half of the bytes where a real store writes before it gives them their name."""

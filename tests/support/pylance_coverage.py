@@ -102,7 +102,8 @@ DIFFERENCES: dict[str, str] = {
         "a segment that waits for a remap (`defer_index_remap`) names the fragments of before"
     ),
     "LanceDataset.merge_insert": "duplicate keys in the source are an error that names them",
-    "LanceDataset.drop": "a branch's folder is refused",
+    "LanceDataset.drop": "a branch's folder is refused; what is not the dataset's stays in its "
+    "folder, with a warning",
     "LanceDataset.metadata": "read only, as in pylance",
     "LanceDataset.read_transaction": "operations are lancekit's own dataclasses",
     "LanceDataset.sample": "no further keywords",

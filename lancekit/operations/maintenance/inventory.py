@@ -1,4 +1,4 @@
-"""What files a dataset has and needs, how large its columns are, and its removal as a whole."""
+"""What files a dataset has and needs, and how large its columns are."""
 
 from __future__ import annotations
 
@@ -9,21 +9,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancekit.commit.refs import parse_reference, resolve
-from lancekit.errors import (
-    DatasetNotFoundError,
-    FormatError,
-    InvalidArgumentError,
-    InvalidTypeError,
-)
+from lancekit.errors import InvalidTypeError
 from lancekit.file.file_metadata import metadata_of
 from lancekit.format import names
-from lancekit.legible import shown, warn
+from lancekit.legible import shown
 from lancekit.pipeline.engine.engine import choose_runner
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.line import Line
-from lancekit.versions.listing import dataset_exists, list_versions
+from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [
@@ -33,7 +27,6 @@ __all__ = [
     "FieldStatistics",
     "all_files",
     "data_statistics",
-    "drop_dataset",
     "tracked_files",
 ]
 
@@ -158,54 +151,3 @@ def _field_sizes(source: FragmentSource) -> dict[int, int]:
             if 0 <= column < len(columns):
                 sizes[field] += columns[column].size_bytes
     return dict(sizes)
-
-
-# ---- removal
-
-
-def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
-    """Remove a dataset's folder, whatever is in it; warns of what is left elsewhere.
-
-    Manifests go last: a removal that is interrupted can be done again.
-
-    Raises
-    ------
-    DatasetNotFoundError
-        There is nothing.
-    InvalidArgumentError
-        What is there is no dataset, or is a branch.
-    """
-    store = line.store
-    if not dataset_exists(line) and not store.first_names("").names:
-        if ignore_not_found:
-            return
-        raise DatasetNotFoundError(f"There is nothing at {line.uri} to drop.", uri=line.uri)
-    try:
-        found = resolve(line, parse_reference(None, line))
-    except (DatasetNotFoundError, FormatError) as error:
-        raise InvalidArgumentError(
-            f"{line.uri} is not dropped: no version of a dataset can be read there.",
-            hint="Pass the dataset's own folder; what else is there has to be removed by hand.",
-            uri=line.uri,
-        ) from error
-    branch = found.line.branch
-    if branch is not None:
-        raise InvalidArgumentError(
-            f"{line.uri} is not dropped: it is the branch {branch!r} of a dataset.",
-            hint=f"Delete it from a handle on the dataset: ds.branches.delete({branch!r}).",
-            uri=line.uri,
-        )
-    listed = list(store.list_tree())
-    tops = {file.name.partition("/")[0] for file in listed if "/" in file.name}
-    for folder in sorted(tops - {names.VERSIONS}):
-        store.delete_tree(folder)
-    store.delete_tree("")
-    left = {
-        "what is behind its links": [file.name for file in listed if not file.regular],
-        "its files in base paths": [
-            b.path for b in found.manifest.base_paths if not b.is_dataset_root
-        ],
-    }
-    for what, places in left.items():
-        if places:
-            warn(f"{line.uri} is removed, but not {what}: {', '.join(sorted(places))}.")
