@@ -11,7 +11,8 @@ import pyarrow as pa
 
 __all__ = ["random_condition", "random_rows"]
 
-# Neither negative zeros nor what gives a NaN: the reference tells their signs apart in columns.
+# Neither negative zeros nor what gives a NaN: the reference tells their signs apart in columns. Nor
+# casts of decimals, which it moves to the literal.
 FLOATS = [0.0, 1.0, -1.5, 2.0, 0.1, 2.5, float("nan")]
 WORDS = ["", "a", "A", "ab", "b%", "é", "_", "a_b", "ba", " a", "12", "B", "aab"]
 DAYS = ["2020-01-01", "1969-12-31", "2024-02-29", "1970-01-01", "2020-06-15"]
@@ -74,7 +75,8 @@ class _Maker:
                 f"({a} % 3)", f"({a} / 2)", f"nullif({a}, 2)", f"length({self.text(depth - 1)})",
                 f"greatest({a}, {b})", f"cast({a} as bigint)", "array_length(l)", "l[1]", "l[-1]",
                 f"date_part('{self.pick(*UNITS)}', {self.pick('m', 'z', 'd')})",
-                f"strpos(s, '{self.pick('a', 'b')}')", f"cast({self.fraction(0)} as int)",
+                f"strpos(s, '{self.pick('a', 'b')}')",
+                f"cast({self.pick('f', 'g', '0.5', '-1.5')} as int)",
             )  # fmt: skip
         number = str(self.random.randint(-5, 5))
         return self.pick("i", "k", "h", "u", "v", "i", "k", "r.x", "r['x']", number)
@@ -84,8 +86,8 @@ class _Maker:
             a, b = self.fraction(depth - 1), self.fraction(depth - 1)
             return self.pick(
                 f"({a} + {b})", f"({a} - {b})", f"coalesce({a}, {b})", f"abs({a})",
-                f"cast({self.whole(depth - 1)} as double)", f"round({a})", f"nullif({a}, 1.0)",
-                f"({self.whole(depth - 1)} * 0.5)", f"trunc({a})",
+                f"cast({self.whole(depth - 1)} as double)", f"nullif({a}, 1.0)",
+                f"(round({a}) + 0.0)", f"({self.whole(depth - 1)} * 0.5)", f"(trunc({a}) + 0.0)",
             )  # fmt: skip
         return self.pick("f", "g", "f", "q", "0.5", "-1.5", "2.0", "0.0")
 
