@@ -89,12 +89,12 @@ class ObjectInfo:
 class Listing:
     """The first names of a folder; `whole` tells whether these are all.
 
-    `marks` has those of the names (see `Store.mark`), where they came along.
+    `marks` has those of the names (see `Store.mark`), where they came along; a store may have none.
     """
 
     names: Collection[str]
     whole: bool
-    marks: Mapping[str, str] = field(default_factory=dict)
+    marks: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from obstore.exceptions import BaseError, UnknownConfigurationKeyError
@@ -13,6 +13,9 @@ from obstore.store import MemoryStore, from_url
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.storage.object_errors import redacted
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 __all__ = ["SCHEMES", "check_options", "check_uri", "client_for", "split"]
 
@@ -99,7 +102,7 @@ def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], .
 
 
 @lru_cache(maxsize=32)
-def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> Any:
+def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     """Return the obstore client whose root is ``uri``; equal arguments share its connections."""
     if split(uri).scheme == "memory":
         return _memory
@@ -111,7 +114,10 @@ def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> Any:
             for name, value in options
             if name in RETRY_OPTIONS
         }
-        return from_url(uri, config=config, client_options=client, retry_config=retry or None)
+        # which options a store has is obstore's to say, of what the user passed
+        return from_url(  # type: ignore[call-overload, no-any-return]
+            uri, config=config, client_options=client, retry_config=retry or None
+        )
     except UnknownConfigurationKeyError as error:
         raise InvalidArgumentError(
             f"{uri} cannot be opened: {redacted(str(error))}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -16,6 +16,9 @@ from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, to
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import reading, translated
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
 
 __all__ = ["ObjectReader", "ObjectSink", "ObstoreStore"]
 
@@ -56,7 +59,7 @@ def octets(data: Bytes) -> memoryview:
 class ObjectReader:
     """One object opened for ranged reads."""
 
-    def __init__(self, client: Any, key: str, uri: str, size: int | None) -> None:
+    def __init__(self, client: ObjectStore, key: str, uri: str, size: int | None) -> None:
         self._client = client
         self._key = key
         self._uri = uri
@@ -136,7 +139,7 @@ class ObjectReader:
 class ObjectSink:
     """A new object, sent in parts; it exists from ``close`` on."""
 
-    def __init__(self, client: Any, key: str, uri: str) -> None:
+    def __init__(self, client: ObjectStore, key: str, uri: str) -> None:
         self._uri = uri
         self._written = 0
         with translated("create", uri):
