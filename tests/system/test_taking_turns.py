@@ -23,6 +23,8 @@ STEPS = {
     ".execute(rows)",
     "compact": "ds.optimize.compact_files()",
 }
+#: by release: what goes wrong in a table with stable row ids, without any other release, too
+WRONG_WITH_STABLE_IDS = {"0.30.0": {"merge"}}  # it brings a key twice
 SETUP = """
 uri, where, text = arguments["uri"], arguments["where"], arguments["text"]
 keys = pa.array(arguments["keys"], pa.int64())
@@ -48,8 +50,9 @@ def _turns(version: str, names: list[str], seed: int, steps: int, path: Path) ->
     uri = str(path / "d")
     model = dict.fromkeys(range(200), "first")
     start = pa.table({"k": list(model), "v": list(model.values())})
+    stable = draw.random() < 0.5
     lk.write_dataset(
-        start, uri, data_storage_version=version, enable_stable_row_ids=draw.random() < 0.5,
+        start, uri, data_storage_version=version, enable_stable_row_ids=stable,
         max_rows_per_file=70, enable_v2_manifest_paths=version != "2.0",
     )  # fmt: skip
     told = []
@@ -57,6 +60,8 @@ def _turns(version: str, names: list[str], seed: int, steps: int, path: Path) ->
         others = {name: stack.enter_context(Release(name)) for name in names}
         for number in range(steps):
             who, kind = draw.choice(["lancekit", *names]), draw.choice(list(STEPS))
+            if stable and kind in WRONG_WITH_STABLE_IDS.get(who, ()):
+                who = "lancekit"
             modulus = draw.randint(3, 9)
             rest = draw.randrange(modulus)
             keys = draw.sample(range(400), draw.randint(1, 30))
