@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.checked import checked_methods
+from lancekit.checked import checked_methods, is_writable
 from lancekit.errors import InvalidArgumentError, NotFoundError, NotOfferedError
 from lancekit.file.columns.limits import check_new_marks
 from lancekit.file.columns.physical import FileColumn, file_column
@@ -375,7 +375,7 @@ def _place(
     """Return the folder of a file, as a store, and its name there."""
     text = os.fspath(path)
     folder, slash, name = text.rpartition("/")
-    if not name:
+    if not name or not is_writable(text, os.fsencode):
         raise InvalidArgumentError(f"{shown(text)} is not the path of a file.", path=text)
     return open_store(folder + slash if slash else ".", storage_options), name
 

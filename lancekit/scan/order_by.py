@@ -54,7 +54,8 @@ def _parse(ordering: Any) -> ColumnOrdering:
     name = getattr(ordering, "column_name", None)
     if not isinstance(name, str):
         raise InvalidTypeError(
-            f"order_by holds {ordering!r}.", hint="Pass column names, or ColumnOrdering objects."
+            f"order_by holds {shown(ordering)}.",
+            hint="Pass column names, or ColumnOrdering objects.",
         )
     return ColumnOrdering(
         name,

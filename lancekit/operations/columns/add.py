@@ -328,7 +328,7 @@ def function_results(current: Snapshot, new: NewColumns) -> tuple[Sequence[str],
     function: Callable[[pa.RecordBatch], Any] = new.transforms
     if not callable(function):
         raise InvalidTypeError(
-            f"The new columns are {function!r}.",
+            f"The new columns are {shown(function)}.",
             hint="Pass SQL expressions, fields, a function over record batches, or rows.",
         )
     columns = current.manifest.schema.names if new.read_columns is None else new.read_columns

@@ -66,7 +66,7 @@ __all__ = [
 
 def _names(path: str) -> list[str]:
     if not isinstance(path, str):
-        raise InvalidTypeError(f"A column's path is a string, not {path!r}.")
+        raise InvalidTypeError(f"A column's path is a string, not {shown(path)}.")
     top, *rest = parse_path(path)
     return [top, *rest]
 
@@ -222,14 +222,15 @@ def check_alterations(given: Sequence[Any]) -> tuple[Alteration, ...]:
     for entry in given:
         if not isinstance(entry, Mapping) or "path" not in entry:
             raise InvalidArgumentError(
-                f"An alteration is {entry!r}.",
+                f"An alteration is {shown(entry)}.",
                 hint='Pass dictionaries such as {"path": "a", "name": "b"}.',
             )
         values = {key: value for key, value in entry.items() if value is not None}
         for key, value in values.items():
             if key not in _KINDS:
                 raise InvalidArgumentError(
-                    f"An alteration has no key {key!r}.", hint="Keys: " + ", ".join(_KINDS) + "."
+                    f"An alteration has no key {shown(key)}.",
+                    hint="Keys: " + ", ".join(_KINDS) + ".",
                 )
             if not isinstance(value, _KINDS[key]):
                 raise InvalidTypeError(
@@ -238,7 +239,7 @@ def check_alterations(given: Sequence[Any]) -> tuple[Alteration, ...]:
                 )
         if len(values) == 1:
             raise InvalidArgumentError(
-                f"Nothing is to be altered in column {entry['path']!r}.",
+                f"Nothing is to be altered in column {shown(entry['path'])}.",
                 hint="Pass name, nullable or data_type.",
             )
         out.append(Alteration(**values))

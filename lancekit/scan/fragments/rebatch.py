@@ -45,7 +45,8 @@ def _joined(parts: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def small_batches(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.RecordBatch]:
     """Yield batches in pieces of about ``size`` bytes at most, of one row at least."""
     for batch in batches:
-        rows = max(batch.num_rows * size // max(batch.nbytes, 1), 1)
+        fitting = batch.num_rows * size // max(batch.nbytes, 1)
+        rows = max(min(fitting, batch.num_rows), 1)
         for start in range(0, batch.num_rows, rows):
             yield batch.slice(start, rows)
 
