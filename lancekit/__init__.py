@@ -5,46 +5,59 @@ deletes and merge-inserts, in this process or on Spark.  Names follow pylance, s
 ``import lancekit as lance`` works for what is offered.
 """
 
+from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from lancekit import blob, errors, fragment, optimize, schema, udf, vector
+from lancekit import errors
 from lancekit._version import __version__
 from lancekit._wiring import connect as _connect
-from lancekit.api.batch_udf import BatchUDF, batch_udf
-from lancekit.api.blob_values import Blob, BlobFile, BlobType, blob_array, blob_field
-from lancekit.api.fragment import FragmentMetadata, LanceFragment
-from lancekit.api.history import History, Version
-from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
-from lancekit.api.lance_schema import json_to_schema, schema_to_json
-from lancekit.api.merge_builder import MergeInsertBuilder
-from lancekit.api.pylance.not_offered import missing
-from lancekit.api.scanner import LanceScanner
-from lancekit.api.scanner_builder import ScannerBuilder
-from lancekit.api.stream_sink import stream_sink
-from lancekit.api.tags_and_branches import Branches, Tags
-from lancekit.dataset import LanceDataset, dataset, write_dataset
-from lancekit.format.index import IndexFile
-from lancekit.format.transaction import Transaction
-from lancekit.operations.cleanup.plan import CleanupStats
-from lancekit.operations.cleanup.run import CleanupExplanation
-from lancekit.operations.common.results import (
-    CompactionMetrics,
-    DeleteResult,
-    MergeResult,
-    UpdateResult,
-)
-from lancekit.operations.explain.explanation import Explanation
-from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
-from lancekit.operations.merge.preview import CellChange, MergePlan
 from lancekit.options import options
-from lancekit.progress import FragmentWriteProgress
-from lancekit.scan.order_by import ColumnOrdering
-from lancekit.scan.statistics import ScanStatistics
-from lancekit.spark import session_info, spark_session, stop_spark, warm_up
-from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 if _TYPE_CHECKING:
+    from lancekit import (  # noqa: F401
+        blob,
+        commit,
+        file,
+        fragment,
+        optimize,
+        progress,
+        schema,
+        spark,
+        udf,
+        vector,
+    )
+    from lancekit.api.batch_udf import BatchUDF, batch_udf
+    from lancekit.api.blob_type import BlobType
+    from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
+    from lancekit.api.fragment import FragmentMetadata, LanceFragment
+    from lancekit.api.history import History, Version
+    from lancekit.api.lance_dataset import LanceDataset, dataset, write_dataset
+    from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
+    from lancekit.api.lance_schema import json_to_schema, schema_to_json
+    from lancekit.api.merge_builder import MergeInsertBuilder
+    from lancekit.api.scanner import LanceScanner
+    from lancekit.api.scanner_builder import ScannerBuilder
+    from lancekit.api.stream_sink import stream_sink
+    from lancekit.api.tags_and_branches import Branches, Tags
+    from lancekit.format.index import IndexFile
+    from lancekit.format.transaction import Transaction
     from lancekit.notebook import plot_history
+    from lancekit.operations.cleanup.plan import CleanupStats
+    from lancekit.operations.cleanup.run import CleanupExplanation
+    from lancekit.operations.common.results import (
+        CompactionMetrics,
+        DeleteResult,
+        MergeResult,
+        UpdateResult,
+    )
+    from lancekit.operations.explain.explanation import Explanation
+    from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
+    from lancekit.operations.merge.preview import CellChange, MergePlan
+    from lancekit.progress import FragmentWriteProgress
+    from lancekit.scan.order_by import ColumnOrdering
+    from lancekit.scan.statistics import ScanStatistics
+    from lancekit.spark import session_info, spark_session, stop_spark, warm_up
+    from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 __all__ = [
     "BatchUDF",
@@ -101,9 +114,46 @@ __all__ = [
     "write_dataset",
 ]
 
+#: the same to Python: which module has a name, so that importing lancekit loads next to nothing
+_HOMES = {
+    "api.batch_udf": "BatchUDF batch_udf",
+    "api.blob_type": "BlobType",
+    "api.blob_values": "Blob BlobFile blob_array blob_field",
+    "api.fragment": "FragmentMetadata LanceFragment",
+    "api.history": "History Version",
+    "api.lance_dataset": "LanceDataset dataset write_dataset",
+    "api.lance_operation": "DatasetBasePath Index LanceOperation",
+    "api.lance_schema": "json_to_schema schema_to_json",
+    "api.merge_builder": "MergeInsertBuilder",
+    "api.scanner": "LanceScanner",
+    "api.scanner_builder": "ScannerBuilder",
+    "api.stream_sink": "stream_sink",
+    "api.tags_and_branches": "Branches Tags",
+    "format.index": "IndexFile",
+    "format.transaction": "Transaction",
+    "notebook": "plot_history",
+    "operations.cleanup.plan": "CleanupStats",
+    "operations.cleanup.run": "CleanupExplanation",
+    "operations.common.results": "CompactionMetrics DeleteResult MergeResult UpdateResult",
+    "operations.explain.explanation": "Explanation",
+    "operations.maintenance.inventory": "DataStatistics FieldStatistics",
+    "operations.merge.preview": "CellChange MergePlan",
+    "progress": "FragmentWriteProgress",
+    "scan.order_by": "ColumnOrdering",
+    "scan.statistics": "ScanStatistics",
+    "spark": "session_info spark_session stop_spark warm_up",
+    "versions.sqlite_manifests": "SqliteManifestStore",
+}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
+#: pylance's modules, which are found as attributes there too, and Spark's room
+_MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
+_MODULES |= {"udf", "vector"}
+
 _connect()
-# pylance's modules, which are found as attributes there too
-_DOORS = (blob, fragment, udf, vector)
+# Importing a module puts it into its package under its name.  The module `lancekit.dataset` is
+# imported and taken away before anybody can, so that `lancekit.dataset` stays the function.
+_import_module("lancekit.dataset")
+del globals()["dataset"]
 
 
 def __dir__() -> list[str]:
@@ -111,9 +161,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    # the notebook room is loaded when something is first shown
-    if name == "plot_history":
-        from lancekit.notebook import plot_history
+    if name in _MODULES:
+        return _import_module(f"lancekit.{name}")
+    if name not in _HOME:
+        from lancekit.api.pylance.not_offered import missing
 
-        return plot_history
-    raise missing("lance", name)
+        raise missing("lance", name)
+    found = getattr(_import_module(f"lancekit.{_HOME[name]}"), name)
+    globals()[name] = found  # next time without this detour
+    return found

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit.api.blob_values import register_blob_type
+from lancekit.api.blob_type import register_blob_type
 from lancekit.display import register_display
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
-from lancekit.spark.session.session import on_ready
 
 __all__ = ["connect"]
 
@@ -21,6 +20,11 @@ class _Spark:
         from lancekit.spark.session.session import is_active
 
         return is_active()
+
+    def ready(self, session: Any) -> None:
+        from lancekit.spark.datasource.datasource import register
+
+        register(session)
 
     def runner(self) -> Runner:
         from lancekit.spark.frames.runner import SparkRunner
@@ -48,12 +52,6 @@ class _Spark:
         name_frame(table, name)
 
 
-def _ready(session: Any) -> None:
-    from lancekit.spark.datasource.datasource import register
-
-    register(session)
-
-
 def _text(value: object) -> str:
     from lancekit.notebook import show_text
 
@@ -73,9 +71,8 @@ def _bar(wanted: bool) -> Show | None:
 
 
 def connect() -> None:
-    """Register Spark, its data source, the cards, the progress bars and the type of blobs."""
+    """Register Spark, the cards, the progress bars and the type of blobs."""
     register_blob_type()
     register_spark(_Spark())
-    on_ready(_ready)
     register_display(_text, _html)
     register_bars(_bar)

@@ -1,31 +1,38 @@
-"""A door: pylance's `dataset`, which is `lancekit.api.lance_dataset`."""
+"""A door: pylance's `dataset`, which is `lancekit.api.lance_dataset`.
 
-from lancekit.api.lance_dataset import (
-    LANCE_COMMIT_MESSAGE_KEY,
-    AlterColumn,
-    AutoCleanupConfig,
-    Branches,
-    ColumnOrdering,
-    DatasetDelta,
-    DataStatistics,
-    Explainer,
-    FieldStatistics,
-    FragmentMetadata,
-    Index,
-    LanceDataset,
-    LanceFragment,
-    LanceOperation,
-    LanceScanner,
-    LanceStats,
-    MergeInsertBuilder,
-    ScannerBuilder,
-    SqlQuery,
-    SqlQueryBuilder,
-    Tags,
-    Transaction,
-    dataset,
-    write_dataset,
-)
+It is opened before anybody asks (see the package), so what is behind it comes when it is asked for.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lancekit.api.lance_dataset import (
+        LANCE_COMMIT_MESSAGE_KEY,
+        AlterColumn,
+        AutoCleanupConfig,
+        Branches,
+        ColumnOrdering,
+        DatasetDelta,
+        DataStatistics,
+        Explainer,
+        FieldStatistics,
+        FragmentMetadata,
+        Index,
+        LanceDataset,
+        LanceFragment,
+        LanceOperation,
+        LanceScanner,
+        LanceStats,
+        MergeInsertBuilder,
+        ScannerBuilder,
+        SqlQuery,
+        SqlQueryBuilder,
+        Tags,
+        Transaction,
+        dataset,
+        write_dataset,
+    )
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -53,3 +60,9 @@ __all__ = [
     "dataset",
     "write_dataset",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("lancekit.api.lance_dataset"), name)

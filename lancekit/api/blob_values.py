@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.api.blob_type import BlobType
 from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked, checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
-from lancekit.format.field_marks import BLOB_V2
 from lancekit.legible import discreet_repr, shown
 from lancekit.scan.fragments.blobs import BlobPlace
 from lancekit.storage.base import RandomAccess
@@ -66,37 +66,6 @@ class Blob:
     def empty() -> Blob:
         """Return a blob of no bytes."""
         return Blob(data=b"")
-
-
-class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is untyped here
-    """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
-
-    def __init__(self, storage: pa.DataType | None = None) -> None:
-        full = pa.struct(
-            [
-                ("data", pa.large_binary()),
-                ("uri", pa.string()),
-                ("position", pa.uint64()),
-                ("size", pa.uint64()),
-            ]
-        )
-        super().__init__(full if storage is None else storage, BLOB_V2)
-
-    def __arrow_ext_serialize__(self) -> bytes:
-        return b""
-
-    @classmethod
-    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> BlobType:
-        del serialized
-        return cls(storage)
-
-
-def register_blob_type() -> None:
-    """Make the type known to Arrow, unless pylance, which has one of the name, did so before."""
-    try:
-        pa.register_extension_type(BlobType())
-    except pa.ArrowKeyError:
-        return
 
 
 def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:

@@ -149,10 +149,21 @@ def test_parts_of_the_class_do_not_know_each_other() -> None:
         assert "lancekit.api.lance_dataset" not in _imports()[name], name
 
 
+def _is_of_the_late_door(name: str, node: ast.stmt) -> bool:
+    """Tell whether it is how the one door that is loaded early gives away what comes late."""
+    if name != "dataset":
+        return False
+    if isinstance(node, ast.If):
+        for_types = ast.unparse(node.test) == "TYPE_CHECKING" and not node.orelse
+        return for_types and all(isinstance(inner, ast.ImportFrom) for inner in node.body)
+    return isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+
+
 @pytest.mark.parametrize("name", DOORS)
 def test_doors_hold_nothing(name: str) -> None:
     tree = ast.parse((PACKAGE / f"{name}.py").read_text())
-    assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in tree.body)
+    statements = [node for node in tree.body if not _is_of_the_late_door(name, node)]
+    assert all(isinstance(node, ast.Expr | ast.ImportFrom | ast.Assign) for node in statements)
     door = importlib.import_module(f"lancekit.{name}")
     assert all(getattr(door, public) for public in door.__all__)
 
@@ -172,13 +183,30 @@ def test_only_the_spark_room_imports_pyspark() -> None:
             assert "from pyspark" not in text, path
 
 
+#: what `import lancekit` loads of it: the ground, and what the roof hands down to
+LIGHT = """
+    lancekit  _version  _wiring  dataset
+    api  api.blob_type
+    pipeline  pipeline.engine  pipeline.engine.engine
+    format  format.extensions  format.field_marks  format.jsonb
+    progress  options  errors  display  legible
+"""
+#: what takes long to load, and what is loaded only where it is used
+HEAVY = """
+    pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion
+    pyarrow.compute  pyarrow.dataset  google.protobuf  obstore
+"""
+
+
 def test_import_is_light() -> None:
-    heavy = ["pyspark", "ipywidgets", "matplotlib", "pandas", "pyarrow.dataset", "sqlglot"]
-    program = f"import lancekit, sys; print([m for m in {heavy!r} if m in sys.modules])"
+    program = "import lancekit, sys; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "[]"
+    loaded = set(done.stdout.split())
+    assert not loaded & set(HEAVY.split())
+    ours = {name.removeprefix("lancekit.") for name in loaded if name.startswith("lancekit")}
+    assert ours == set(LIGHT.split())
 
 
 def test_lancekit_never_imports_the_reference() -> None:

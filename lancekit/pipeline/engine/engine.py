@@ -88,6 +88,9 @@ class Engine(Protocol):
     def is_active(self) -> bool:
         """Return whether a session is there already."""
 
+    def ready(self, session: Any) -> None:
+        """Make what lancekit adds to Spark known to a session."""
+
     def runner(self) -> Runner:
         """Return a runner on the session, which is started if need be."""
 

@@ -8,13 +8,14 @@ import sys
 import threading
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lancekit.errors import SessionError
 from lancekit.legible import warn
+from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.spark.jobs.client import is_connect, remote_of
 from lancekit.spark.session.class_archive import with_archive
 from lancekit.spark.session.connect import (
@@ -46,7 +47,6 @@ __all__ = [
     "Owned",
     "active_session",
     "is_active",
-    "on_ready",
     "owned_session",
     "spark_session",
     "stop_spark",
@@ -76,12 +76,6 @@ class Owned:
 _lock = threading.RLock()
 _owned: list[Owned] = []
 """The session that lancekit started: one or none."""
-_hooks: list[Callable[[SparkSession], None]] = []
-
-
-def on_ready(hook: Callable[[SparkSession], None]) -> None:
-    """Have a function called with every session that `spark_session` returns."""
-    _hooks.append(hook)
 
 
 def spark_session(
@@ -141,8 +135,7 @@ def spark_session(
         else:
             _check_kind(session, wanted)
             _apply(session, wanted)
-        for hook in _hooks:
-            hook(session)
+        spark_engine().ready(session)
         return session
 
 

@@ -1,0 +1,40 @@
+"""The Arrow type of blobs that are to be written, which Arrow has to know from the start."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lancekit.format.field_marks import BLOB_V2
+
+__all__ = ["BlobType", "register_blob_type"]
+
+
+class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is untyped here
+    """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
+
+    def __init__(self, storage: pa.DataType | None = None) -> None:
+        full = pa.struct(
+            [
+                ("data", pa.large_binary()),
+                ("uri", pa.string()),
+                ("position", pa.uint64()),
+                ("size", pa.uint64()),
+            ]
+        )
+        super().__init__(full if storage is None else storage, BLOB_V2)
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage: pa.DataType, serialized: bytes) -> BlobType:
+        del serialized
+        return cls(storage)
+
+
+def register_blob_type() -> None:
+    """Make the type known to Arrow, unless pylance, which has one of the name, did so before."""
+    try:
+        pa.register_extension_type(BlobType())
+    except pa.ArrowKeyError:
+        return
