@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.file.encodings.blocks import ChunkBuffers
-from lancekit.file.encodings.chunk_buffers import pack_flags
+from lancekit.file.encodings.bitpacking import encode_out_of_line
+from lancekit.file.encodings.buffers import ChunkBuffers
+from lancekit.file.encodings.decode import decode_chunks
 from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, unpack_blocks
 from lancekit.file.kernels.bits import gather_bits, pack, slice_bits
 from lancekit.file.kernels.compression import compressor, decompress_all
 from lancekit.file.kernels.faults import Damaged
 from lancekit.file.kernels.memory import fetch, gather
 from lancekit.file.kernels.values import is_text
-from lancekit.file.layouts.miniblock.values import decode_values
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 
@@ -54,7 +54,7 @@ def test_every_width(bits: int) -> None:
         message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
         encoding = pb.CompressiveEncoding(inline_bitpacking=message)
         rows = np.sort(rng.choice(3 * BLOCK, 60, replace=False))
-        few = decode_values(encoding, [pieces], np.full(3, BLOCK), rows)
+        few = decode_chunks(encoding, [pieces], np.full(3, BLOCK), rows)
         assert (few.data.view(dtype) == values.reshape(-1)[rows]).all()
 
 
@@ -81,7 +81,7 @@ def test_chunks_of_any_widths_and_places(bits: int, gaps: int | None) -> None:
     pieces = ChunkBuffers(np.frombuffer(data, np.uint8), np.array(starts), np.array(lengths))
     message = pb.InlineBitpacking(uncompressed_bits_per_value=bits)
     encoding = pb.CompressiveEncoding(inline_bitpacking=message)
-    decoded = decode_values(encoding, [pieces], counts)
+    decoded = decode_chunks(encoding, [pieces], counts)
     expected = np.concatenate(values)[: int(counts.sum())]
     assert (decoded.data.view(dtype) == expected).all()
 
@@ -89,7 +89,8 @@ def test_chunks_of_any_widths_and_places(bits: int, gaps: int | None) -> None:
 def test_flags_are_packed_like_integers_of_one_bit() -> None:
     flags = np.random.default_rng(1).integers(0, 2, 3 * BLOCK).astype(np.uint8)
     words = pack_blocks(flags.astype(np.uint16).reshape(3, BLOCK), 1)
-    assert pack_flags(flags).tobytes() == words.tobytes()
+    (whole,) = encode_out_of_line(flags, np.array([0, len(flags)]), 1)
+    assert whole.data.tobytes() == words.tobytes()
 
 
 @pytest.mark.parametrize("start", range(17))

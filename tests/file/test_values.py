@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lancekit.file import FileReader
-from lancekit.file.encodings.blocks import ChunkBuffers
-from lancekit.file.encodings.fixed_width import byte_streams, pack, run_starts, runs, widths_of
-from lancekit.file.encodings.request import EncodedValues, compressed
+from lancekit.file.encodings import bitpacking, byte_stream_split, general, rle
+from lancekit.file.encodings.buffers import ChunkBuffers
+from lancekit.file.encodings.decode import decode_chunks
+from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.memory import starts_of
 from lancekit.file.kernels.values import Fixed
-from lancekit.file.layouts.miniblock.values import decode_values
 from tests.file.columns import assert_same, with_nulls
 from tests.file.lance_io import open_ours, read_reference, write_ours
 
@@ -35,7 +35,7 @@ def _decode(values: EncodedValues) -> bytes:
         for begin, end, place in zip(starts, starts[1:], aligned, strict=False):
             out[place : place + end - begin] = data[begin:end]
         pieces.append(ChunkBuffers(out, aligned[:-1], part.lengths))
-    raw = decode_values(values.encoding, pieces, values.counts)
+    raw = decode_chunks(values.encoding, pieces, values.counts)
     assert isinstance(raw, Fixed)
     return raw.data[: raw.count * raw.width].tobytes()
 
@@ -47,24 +47,24 @@ def test_packed_widths_differ_by_block(data: Any, kind: Any, rows: int, seed: in
     words = rng.integers(0, 2**64, rows, np.uint64, endpoint=False)
     shift = np.repeat(64 - widths, 1024)[:rows].astype(np.uint64)
     values = np.where(shift < 64, words >> np.minimum(shift, 63), 0).astype(kind)
-    assert _decode(pack(values, widths_of(values))) == values.tobytes()
+    assert _decode(bitpacking.encode(values, bitpacking.widths_of(values))) == values.tobytes()
 
 
 def test_one_outlier_costs_its_block_only() -> None:
     values = np.full(100 * 1024, 5, np.uint64)
     values[5000] = 2**60
-    assert pack(values, widths_of(values)).nbytes < values.nbytes / 4
+    assert bitpacking.encode(values, bitpacking.widths_of(values)).nbytes < values.nbytes / 4
 
 
 @given(hnp.arrays(np.uint16, st.integers(1, 3000), elements=st.integers(0, 2)), _WORDS)
 def test_runs(values: Any, kind: Any) -> None:
     values = np.repeat(values.astype(kind), 3)
-    assert _decode(runs(values, run_starts(values), 1024)) == values.tobytes()
+    assert _decode(rle.encode(values, rle.starts_of_runs(values), 1024)) == values.tobytes()
 
 
 def test_a_long_run_is_several() -> None:
     values = np.full(4096, 7, np.uint32)
-    stored = runs(values, run_starts(values), 4096)
+    stored = rle.encode(values, rle.starts_of_runs(values), 4096)
     assert stored.buffers[1][0].data.tolist() == [255] * 16 + [16]
 
 
@@ -72,7 +72,7 @@ def test_a_long_run_is_several() -> None:
 @pytest.mark.parametrize("rows", [1, 8, 64, 100])
 def test_byte_streams(width: int, rows: int) -> None:
     data = np.random.default_rng(rows).integers(0, 256, rows * width, dtype=np.uint8)
-    stored = byte_streams(data, width, 16)
+    stored = byte_stream_split.encode(data, width, 16)
     assert stored.buffers[0][0].data[: min(rows, 16)].tolist() == data[::width][:16].tolist()
     assert _decode(stored) == data.tobytes()
 
@@ -80,16 +80,16 @@ def test_byte_streams(width: int, rows: int) -> None:
 @pytest.mark.parametrize("scheme", ["lz4", "zstd"])
 def test_compressed_chunks(scheme: str) -> None:
     data = np.arange(8192, dtype=np.uint32).view(np.uint8)
-    stored = byte_streams(data, 4, 2048)
-    small = compressed(stored, scheme, None, large=True)
+    stored = byte_stream_split.encode(data, 4, 2048)
+    small = general.compressed(stored, scheme, None, large=True)
     assert small.nbytes < stored.nbytes / 2
     assert _decode(small) == data.tobytes()
 
 
 def test_what_does_not_shrink_stays() -> None:
     noise = np.random.default_rng(0).integers(0, 256, 65536, dtype=np.uint8)
-    stored = byte_streams(noise, 4, 2048)
-    assert compressed(stored, "lz4", None, large=True) is stored
+    stored = byte_stream_split.encode(noise, 4, 2048)
+    assert general.compressed(stored, "lz4", None, large=True) is stored
 
 
 # ---- what is chosen

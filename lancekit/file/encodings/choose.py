@@ -15,36 +15,30 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancekit.file.encodings.choose_strings import long_strings, string_values
-from lancekit.file.encodings.chunk_buffers import chunk_counts
-from lancekit.file.encodings.dictionary import dictionary_values, indexed
-from lancekit.file.encodings.fixed_width import (
-    byte_streams,
-    pack,
-    packed_size,
-    run_starts,
-    runs,
-    widths_of,
+from lancekit.file.encodings import (
+    bitpacking,
+    byte_stream_split,
+    fixed_size_list,
+    flat,
+    general,
+    packed_struct,
+    rle,
 )
-from lancekit.file.encodings.messages import fsl_encoding, packed_encoding
+from lancekit.file.encodings.choose_strings import long_strings, string_values
+from lancekit.file.encodings.dictionary import dictionary_values, indexed
 from lancekit.file.encodings.request import (
     CHUNK,
     MAX_CHUNK_VALUES,
     EncodedValues,
     EncodingRequest,
     chunk_size,
-    compressed,
-    flat_values,
-    split,
 )
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import (
     byte_width,
     fixed_bytes,
     is_variable,
-    packed_rows,
     string_buffers,
-    taken_apart,
 )
 from lancekit.file.kernels.bitpacking import BLOCK
 from lancekit.file.kernels.memory import Bytes
@@ -56,9 +50,6 @@ _WORTH = 0.8
 
 #: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
 _TINY = 1024
-
-#: Values in a chunk of runs.
-_RUN_CHUNK = 4096
 
 #: How many pairs of neighbours are looked at to see whether there are runs.
 _NEIGHBOURS = 4096
@@ -96,14 +87,14 @@ def mini_values(
         coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
         return coded or string_values(values, request)
     if pa.types.is_fixed_size_list(kind):
-        stored = _lists(values, request)
+        stored = fixed_size_list.encode(values, request)
     elif pa.types.is_struct(kind):
-        stored = _packed(values, request)
+        stored = packed_struct.encode(values, request)
     elif byte_width(kind) is None:
-        stored = flat_values(fixed_bytes(values), len(values), 1, request)
+        stored = flat.encode(fixed_bytes(values), len(values), 1, request)
     else:
         stored = _fixed(values, valid, request)
-    return stored if request.scheme is None else compressed(stored, *request.scheme, large)
+    return stored if request.scheme is None else general.compressed(stored, *request.scheme, large)
 
 
 def long_values(
@@ -125,11 +116,11 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     """Encode numbers, decimals, temporal values: as the smallest of several encodings."""
     data = fixed_bytes(values)
     width = byte_width(values.type) or 0
-    plain = flat_values(data, len(values), width * 8, request)
+    plain = flat.encode(data, len(values), width * 8, request)
     # the reference splits 32- and 64-bit values only
     if request.scheme and request.option("bss") == "on" and width in {4, 8}:
         size = chunk_size(width, CHUNK[request.large], request.max_values)
-        return byte_streams(data, width, size)
+        return byte_stream_split.encode(data, width, size)
     if request.option("compression") == "none" or data.nbytes <= _TINY:
         return plain
     best = _WORTH * data.nbytes
@@ -138,8 +129,8 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         words: NDArray[Any] = data.view(f"<u{width}")
         if valid is not None:
             words = words * bits.unpack(valid, len(values))  # null slots may hold anything
-        widths = widths_of(words)
-        size = packed_size(widths, width)
+        widths = bitpacking.widths_of(words)
+        size = bitpacking.packed_size(widths, width)
         if size < best and request.max_values >= min(BLOCK, len(words)):
             packed, best = widths, _WORTH * size
         starts = _starts_of_runs(words, best / (width + 1))
@@ -151,8 +142,8 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         if coded is not None:
             return coded
     if ran is not None:
-        return runs(words, ran, min(_RUN_CHUNK, request.max_values))
-    return plain if packed is None else pack(words, packed)
+        return rle.encode(words, ran, min(rle.CHUNK_VALUES, request.max_values))
+    return plain if packed is None else bitpacking.encode(words, packed)
 
 
 def _bits_of(values: pa.Array, width: int) -> pa.Array:
@@ -168,26 +159,6 @@ def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
     left, right = words[:-1:step], words[1::step]
     if np.count_nonzero(left != right) * step > 1.5 * most + _NEIGHBOURS // 64:
         return None
-    starts = run_starts(words)
-    number = len(starts) + len(words) // _RUN_CHUNK + len(words) // 255
+    starts = rle.starts_of_runs(words)
+    number = len(starts) + len(words) // rle.CHUNK_VALUES + len(words) // 255
     return starts if number < most else None
-
-
-def _packed(values: pa.Array, request: EncodingRequest) -> EncodedValues:
-    table, widths = packed_rows(values)
-    stored = flat_values(table.reshape(-1), len(values), table.shape[1] * 8, request)
-    encoding = packed_encoding(widths)
-    return EncodedValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
-
-
-def _lists(values: pa.Array, request: EncodingRequest) -> EncodedValues:
-    parts = taken_apart(values)
-    size = chunk_size(parts.bits_per_row / 8, CHUNK[request.large], request.max_values)
-    counts = chunk_counts(len(values), size)
-    buffers = [
-        [split(level.validity, counts, level.items)]
-        for level in parts.levels
-        if level.validity is not None
-    ]
-    buffers.append([split(parts.data, counts, parts.bits_per_row)])
-    return EncodedValues(encoding=fsl_encoding(parts), counts=counts, buffers=buffers)

@@ -14,19 +14,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
-from lancekit.file.encodings.messages import general, variable
-from lancekit.file.encodings.request import (
-    CHUNK,
-    EncodedValues,
-    EncodingRequest,
-    chunk_size,
-    compressed,
-)
+from lancekit.file.encodings import fsst, general, variable
+from lancekit.file.encodings.request import CHUNK, EncodedValues, EncodingRequest, chunk_size
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import string_buffers
 from lancekit.file.kernels.compression import compressor
-from lancekit.file.kernels.fsst_encode import train
 from lancekit.file.kernels.memory import Bytes, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -61,14 +53,15 @@ def string_values(values: pa.Array, request: EncodingRequest) -> EncodedValues:
     limit = _COMPRESSED_CHUNK[request.large]
     scheme: tuple[str, int | None] | None
     if request.option("compression") == "fsst" and data.size >= _MIN_BYTES:
-        return _fsst(offsets, data, request)
+        return fsst.encode(offsets, data, request)
     if request.option("compression") in {"none", "fsst"}:
         scheme = None
     else:
         scheme = request.scheme or _choose(values.type, offsets, data, limit)
     if scheme is None:
-        return _chunked(offsets, data, CHUNK[request.large], 2 * CHUNK[request.large], request)
-    return compressed(_chunked(offsets, data, limit, 2 * limit, request), *scheme, request.large)
+        limit = CHUNK[request.large]
+    plain = variable.encode(offsets, data, limit, 2 * limit, request)
+    return plain if scheme is None else general.compressed(plain, *scheme, request.large)
 
 
 def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | None:
@@ -80,17 +73,12 @@ def long_strings(values: pa.Array, request: EncodingRequest) -> EncodedValues | 
     scheme = request.scheme or _choose(values.type, offsets, data, limit)
     if scheme is None:
         return None
-    size = chunk_size(_mean(offsets), limit, request.max_values, smallest=2)
-    if _largest_chunk(offsets, size) > most:
+    size = chunk_size(variable.mean_size(offsets), limit, request.max_values, smallest=2)
+    if variable.largest_chunk(offsets, size) > most:
         return None
-    plain = _chunked(offsets, data, limit, most, request)
-    stored = compressed(plain, *scheme, request.large)
+    plain = variable.encode(offsets, data, limit, most, request)
+    stored = general.compressed(plain, *scheme, request.large)
     return None if stored is plain else stored
-
-
-def _mean(offsets: NDArray[Any]) -> float:
-    """Return the mean bytes of a string with its offset."""
-    return float(offsets[-1]) / (len(offsets) - 1) + offsets.dtype.itemsize
 
 
 def _choose(
@@ -105,7 +93,7 @@ def _choose(
     if data.size + offsets.nbytes < _MIN_BYTES:
         return None
     rows = len(offsets) - 1
-    each = max(1, min(rows, int(limit / _mean(offsets))))
+    each = max(1, min(rows, int(limit / variable.mean_size(offsets))))
     sizes = dict.fromkeys(("plain", "lz4", "zstd"), 0)
     for first in np.linspace(0, rows - each, _PIECES).astype(np.int64).tolist():
         part = offsets[first : first + each + 1]
@@ -122,56 +110,6 @@ def _choose(
     return "zstd", 1
 
 
-def _chunked(
-    offsets: NDArray[Any], data: Bytes, limit: int, most: int, request: EncodingRequest
-) -> EncodedValues:
-    """Encode offsets relative to their chunk, then bytes; no chunk above ``most`` if possible."""
-    rows = len(offsets) - 1
-    width = offsets.dtype.itemsize
-    size = chunk_size(_mean(offsets), limit, request.max_values, smallest=2)
-    # one power of two for the page, such that its largest chunk fits too
-    while size > 2 and _largest_chunk(offsets, size) > most:
-        size //= 2
-    counts = chunk_counts(rows, size)
-    firsts = starts_of(counts)
-    full = len(counts) - 1
-    relative = np.empty(rows + len(counts), offsets.dtype)
-    if full:
-        table = np.lib.stride_tricks.as_strided(
-            offsets, (full, size + 1), (size * width, width), writeable=False
-        )
-        shift = (size + 1) * width - table[:, :1]
-        np.add(table, shift, out=relative[: full * (size + 1)].reshape(full, size + 1))
-    last = offsets[firsts[-2] :]
-    np.add(last, (len(last)) * width - last[0], out=relative[full * (size + 1) :])
-    places = (counts + 1) * width
-    borders = offsets[firsts].astype(np.int64)
-    content = borders[1:] - borders[:-1]
-    padding = -(places + content) % 8  # readers want whole offsets, so it counts as content
-    parts = [
-        Part(relative.view(np.uint8), places),
-        Part(data, content),
-        Part(np.zeros(int(padding.sum()), np.uint8), padding),
-    ]
-    return EncodedValues(encoding=variable(width * 8), counts=counts, buffers=[parts])
-
-
-def _largest_chunk(offsets: NDArray[Any], size: int) -> int:
-    borders = np.append(offsets[::size], offsets[-1])
-    return int(np.diff(borders).max()) + (size + 1) * offsets.dtype.itemsize
-
-
-def _fsst(offsets: NDArray[Any], data: Bytes, request: EncodingRequest) -> EncodedValues:
-    encoder = train(data, offsets)
-    codes, borders = encoder.encode(data, offsets)
-    limit = CHUNK[request.large]
-    stored = _chunked(borders.astype(offsets.dtype), codes, limit, 2 * limit, request)
-    encoding = pb.CompressiveEncoding(
-        fsst=pb.Fsst(symbol_table=encoder.table(), values=stored.encoding)
-    )
-    return EncodedValues(encoding=encoding, counts=stored.counts, buffers=stored.buffers)
-
-
 def single_strings(
     values: pa.Array, valid: Bytes | None, options: Mapping[str, str]
 ) -> tuple[NDArray[Any], Bytes, pb.CompressiveEncoding]:
@@ -183,14 +121,11 @@ def single_strings(
     """
     request = EncodingRequest(large=True, options=options)
     offsets, data = string_buffers(values)
-    encoding = variable(offsets.itemsize * 8)
+    encoding = variable.message(offsets.itemsize * 8)
     if data.size < _MIN_BYTES or request.option("compression") == "none":
         return offsets, data, encoding
     if request.option("compression") == "fsst":
-        encoder = train(data, offsets)
-        codes, borders = encoder.encode(data, offsets)
-        table = pb.Fsst(symbol_table=encoder.table(), values=encoding)
-        return borders.astype(offsets.dtype), codes, pb.CompressiveEncoding(fsst=table)
+        return fsst.encode_each(offsets, data)
     # the reference takes Zstd here whatever the scheme, so any reader knows it
     level = request.scheme[1] if request.scheme else 1
     present = np.ones(len(values), bool) if valid is None else bits.unpack(valid, len(values)) == 1
@@ -215,4 +150,8 @@ def single_strings(
     borders = starts_of(lengths)
     encoded = np.frombuffer(b"".join(units), np.uint8)
     kind = np.dtype(np.int64) if borders[-1] >= 2**31 else offsets.dtype
-    return borders.astype(kind), encoded, general("zstd", level, variable(kind.itemsize * 8))
+    return (
+        borders.astype(kind),
+        encoded,
+        general.message("zstd", level, variable.message(kind.itemsize * 8)),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancekit.file.encodings.fixed_width import pack, widths_of
-from lancekit.file.encodings.messages import flat, variable
-from lancekit.file.encodings.request import (
-    EncodedValues,
-    EncodingRequest,
-    compressed_unit,
-    flat_values,
-)
+from lancekit.file.encodings import bitpacking, flat, general, variable
+from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, string_buffers
 from lancekit.file.kernels.bitpacking import BLOCK, bits_needed
@@ -78,29 +73,22 @@ def indexed(
     if valid is not None:
         words = words * bits.unpack(valid, len(words))  # null slots may hold anything
     if request.max_values >= min(BLOCK, len(words)):
-        stored = pack(words, widths_of(words))
+        stored = bitpacking.encode(words, bitpacking.widths_of(words))
     else:
-        stored = flat_values(words.view(np.uint8), len(words), width * 8, request)
-    return EncodedValues(
-        encoding=stored.encoding,
-        counts=stored.counts,
-        buffers=stored.buffers,
-        dictionary=_items(coded.dictionary, request),
-    )
+        stored = flat.encode(words.view(np.uint8), len(words), width * 8, request)
+    return replace(stored, dictionary=_items(coded.dictionary, request))
 
 
 def _items(items: pa.Array, request: EncodingRequest) -> tuple[pb.CompressiveEncoding, int, bytes]:
     """Encode the items as one buffer; in 2.2 compressed where that pays."""
     if is_variable(items.type):
         offsets, data = string_buffers(items)
-        width = offsets.dtype.itemsize
-        head = np.array([width * 8, width * (len(items) + 3)], offsets.dtype)
-        encoding = variable(width * 8)
-        stored = b"".join((head.tobytes(), offsets.tobytes(), data.tobytes()))
+        encoding = variable.message(offsets.itemsize * 8)
+        stored = variable.encode_block(offsets, data)
     else:
-        encoding = flat((byte_width(items.type) or 0) * 8 or 1)
+        encoding = flat.message((byte_width(items.type) or 0) * 8 or 1)
         stored = fixed_bytes(items).tobytes()
     scheme = request.option("dict-values-compression") or "lz4"
     if request.large and scheme in {"lz4", "zstd"}:
-        encoding, stored = compressed_unit(encoding, stored, scheme)
+        encoding, stored = general.compressed_unit(encoding, stored, scheme)
     return encoding, len(items), stored

@@ -5,14 +5,36 @@ See docs/format/data-files.md, 11.11.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 
+from lancekit.file.encodings import flat
+from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import values as raw
+from lancekit.file.kernels.arrow_buffers import packed_rows
 from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.memory import Bytes, as_bytes
+from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["struct_array", "values_to_arrow", "width_of"]
+__all__ = ["encode", "message", "struct_array", "values_to_arrow", "width_of"]
+
+
+def message(widths: Sequence[int]) -> pb.CompressiveEncoding:
+    """Return the message of structs that are rows of fields of so many bytes."""
+    packed = pb.PackedStruct(
+        bits_per_value=[width * 8 for width in widths], values=flat.message(8 * sum(widths))
+    )
+    return pb.CompressiveEncoding(packed_struct=packed)
+
+
+def encode(values: pa.Array, request: EncodingRequest) -> EncodedValues:
+    """Encode structs whose fields are all of fixed width."""
+    table, widths = packed_rows(values)
+    stored = flat.encode(table.reshape(-1), len(values), table.shape[1] * 8, request)
+    return replace(stored, encoding=message(widths))
 
 
 def width_of(kind: pa.DataType) -> int:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-
-from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
-from lancekit.file.encodings.messages import flat, general
-from lancekit.file.kernels.compression import compressor
-from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.encodings.chunk_buffers import Part
+from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.format.field_marks import COMPRESSION_LEVEL, level, option
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -22,9 +17,6 @@ __all__ = [
     "EncodedValues",
     "EncodingRequest",
     "chunk_size",
-    "compressed",
-    "compressed_unit",
-    "flat_values",
     "split",
 ]
 
@@ -35,12 +27,6 @@ MAX_CHUNK_VALUES = 1 << 15
 
 #: A chunk of single bits never has fewer values, so that it ends on a byte.
 MIN_CHUNK_VALUES = 8
-
-#: Smaller buffers are not worth a general compression.
-_MIN_COMPRESSED = 4096
-
-#: The most bytes of a compressed chunk of 2.1, whose levels need room too.
-_MAX_SMALL_CHUNK = 28_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,41 +87,3 @@ def chunk_size(
 def split(data: Bytes, counts: Ints, bits_per_value: int) -> Part:
     """Return values back to back as one buffer of every chunk."""
     return Part(data, (counts * bits_per_value + 7) // 8)
-
-
-def flat_values(
-    data: Bytes, rows: int, bits_per_row: int, request: EncodingRequest
-) -> EncodedValues:
-    """Encode values as they are."""
-    size = chunk_size(bits_per_row / 8, CHUNK[request.large], request.max_values)
-    counts = chunk_counts(rows, size)
-    part = split(data, counts, bits_per_row)
-    return EncodedValues(encoding=flat(bits_per_row), counts=counts, buffers=[[part]])
-
-
-def compressed(values: EncodedValues, scheme: str, level: int | None, large: bool) -> EncodedValues:
-    """Compress the first buffer of every chunk, unless they are small or do not shrink."""
-    first = values.buffers[0]
-    lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)
-    if lengths.sum() < _MIN_COMPRESSED * len(lengths):
-        return values
-    joined = pa.py_buffer(first[0].data if len(first) == 1 else interleave(first))
-    compress = compressor(scheme, level)
-    places = zip(starts_of(lengths).tolist(), lengths.tolist(), strict=False)
-    units = [compress(joined.slice(start, length)) for start, length in places]
-    sizes = np.array([len(unit) for unit in units], np.int64)
-    if sizes.sum() >= lengths.sum() or not (large or sizes.max() < _MAX_SMALL_CHUNK):
-        return values
-    part = Part(np.frombuffer(b"".join(units), np.uint8), sizes)
-    encoding = general(scheme, level, values.encoding)
-    return replace(values, encoding=encoding, buffers=[[part], *values.buffers[1:]])
-
-
-def compressed_unit(
-    encoding: pb.CompressiveEncoding, data: bytes, scheme: str
-) -> tuple[pb.CompressiveEncoding, bytes]:
-    """Compress one buffer as a whole, unless it is small or does not shrink."""
-    if len(data) < _MIN_COMPRESSED:
-        return encoding, data
-    unit = compressor(scheme, None)(pa.py_buffer(data))
-    return (general(scheme, None, encoding), unit) if len(unit) < len(data) else (encoding, data)

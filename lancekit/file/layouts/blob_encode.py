@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancekit.file.encodings import packed_struct
 from lancekit.file.encodings.choose import EncodedValues
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
-from lancekit.file.encodings.messages import packed_encoding
 from lancekit.file.kernels.arrow_buffers import Encoded, null_flags, string_buffers
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
-from lancekit.file.layouts.choose import encode_page_of, mini_block
+from lancekit.file.layouts.choose import encode_page_of
+from lancekit.file.layouts.miniblock.encode import mini_block
 from lancekit.file.layouts.v20_encode import encode_page
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.format import field_marks as marks
@@ -110,7 +111,7 @@ def encode_blobs(array: pa.Array, depth: int, *, large: bool, place: Place) -> I
     rows = np.stack((positions, sizes), axis=1)
     counts = chunk_counts(len(rows), _ROWS_PER_CHUNK)
     values = EncodedValues(
-        encoding=packed_encoding([8, 8]),
+        encoding=packed_struct.message([8, 8]),
         counts=counts,
         buffers=[[Part(rows.view(np.uint8).reshape(-1), counts * 16)]],
     )

@@ -1,37 +1,28 @@
-"""Encoding pages of versions 2.1 and 2.2: levels and the structure of a page.
+"""Which layout a page of versions 2.1 and 2.2 gets.
 
-One page is one of: all null; constant (2.2); mini-block, with the values of `values21`; full-zip
-for values of 256 bytes and more.
+All null; constant (2.2); mini-block; full-zip, for values of 256 bytes and more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.file.encodings.choose import long_values, mini_values
-from lancekit.file.encodings.chunk_buffers import ChunkOverflow, join_chunks
 from lancekit.file.encodings.request import CHUNK, EncodedValues
 from lancekit.file.kernels.arrow_buffers import Encoded, byte_width, is_variable, string_buffers
 from lancekit.file.kernels.bounds import is_readable
-from lancekit.file.kernels.memory import starts_of
 from lancekit.file.layouts.constant_encode import all_null_page, equal_page
 from lancekit.file.layouts.fullzip.encode import full_zip
+from lancekit.file.layouts.miniblock.encode import ChunkOverflow, mini_block
 from lancekit.file.structure.repdef_build import Shredded, shred
-from lancekit.file.structure.repdef_pack import (
-    chunk_borders,
-    pack_levels,
-    repetition_index,
-    values_that_fit,
-)
+from lancekit.file.structure.repdef_pack import values_that_fit
 from lancekit.format.field_marks import option
-from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.options import DEFAULT_PAGE_MEMORY
 
-__all__ = ["encode_page_of", "encode_pages", "mini_block"]
+__all__ = ["encode_page_of", "encode_pages"]
 
 #: Values this long go to full-zip pages.
 _LARGE = 256
@@ -130,37 +121,3 @@ def _longest(values: pa.Array) -> int:
         count *= kind.list_size
         kind = kind.value_type
     return count * (byte_width(kind) or 0)
-
-
-def mini_block(page: Shredded, values: EncodedValues, *, large: bool) -> Encoded:
-    """Encode a page in chunks, whose values are given; `ChunkOverflow` if one is too large."""
-    layout = pb.MiniBlockLayout(
-        value_compression=values.encoding,
-        layers=page.layers,
-        num_buffers=len(values.buffers),
-        num_items=len(page.values),
-        has_large_chunk=large,
-    )
-    levels = []
-    with_levels = page.repetition is not None or page.definition is not None
-    borders = chunk_borders(page, values.counts) if with_levels else starts_of(values.counts)
-    if page.repetition is not None:
-        encoding, parts = pack_levels(page.repetition, borders, large=large)
-        layout.rep_compression.CopyFrom(encoding)
-        layout.repetition_index_depth = 1
-        levels.append(parts)
-    if page.definition is not None:
-        encoding, parts = pack_levels(page.definition, borders, large=large)
-        layout.def_compression.CopyFrom(encoding)
-        levels.append(parts)
-    stored: tuple[Any, ...] = join_chunks(
-        values.counts, np.diff(borders), levels, values.buffers, large=large
-    )
-    if values.dictionary is not None:
-        items, count, data = values.dictionary
-        layout.dictionary.CopyFrom(items)
-        layout.num_dictionary_items = count
-        stored = (*stored, data)
-    if page.repetition is not None:
-        stored = (*stored, repetition_index(page.repetition, page.max_repetition, borders))
-    return Encoded(page.rows, pb.PageLayout(mini_block=layout), stored)

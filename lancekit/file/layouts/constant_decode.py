@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.container.page import Page
-from lancekit.file.encodings.blocks import decode_one
+from lancekit.file.encodings.decode import decode_block
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bounds import claim, look_up, nulls
@@ -100,7 +100,7 @@ class ConstantPage:
         data = self._page.read(buffer)
         if layout.HasField(name):
             claim(_LEVEL_BYTES * count, f"{count:,} levels")
-            return raw.words_of(decode_one(getattr(layout, name), data, count), 2)
+            return raw.words_of(decode_block(getattr(layout, name), data, count), 2)
         return view(data, "<u2")
 
     @cached_property

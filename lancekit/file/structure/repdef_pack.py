@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lancekit.file.encodings.chunk_buffers import Part, interleave, pack_flags
-from lancekit.file.encodings.messages import flat
-from lancekit.file.kernels.bitpacking import BLOCK, bits_needed, pack_blocks
-from lancekit.file.kernels.memory import Bytes, Ints, gather, starts_of
+from lancekit.file.encodings import bitpacking, flat, rle
+from lancekit.file.encodings.chunk_buffers import Part
+from lancekit.file.kernels.bitpacking import bits_needed
+from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.file.structure.repdef_build import Shredded
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -24,8 +23,6 @@ _MIN_VALUES = 8
 
 #: Levels of so small a page are not worth packing.
 _FEW_LEVELS = 512
-
-_LONGEST_RUN = 255
 
 
 def values_that_fit(page: Shredded, *, large: bool) -> int | None:
@@ -89,74 +86,12 @@ def pack_levels(
 ) -> tuple[pb.CompressiveEncoding, list[Part]]:
     """Return the levels of every chunk, in the shortest of the forms that the version has."""
     if len(levels) <= _FEW_LEVELS:
-        return flat(16), [_words(levels, np.diff(borders))]
+        words = levels.astype("<u2").view(np.uint8)
+        return flat.message(16), [Part(words, np.diff(borders) * 2)]
     width = bits_needed(int(levels.max()))
     if large:
-        runs = _runs(levels, borders, at_most=len(levels) * width // 8)
+        runs = rle.encode_blocks(levels, borders, at_most=len(levels) * width // 8)
         if runs is not None:
-            return runs
-    return _bit_packed(levels, borders, width)
-
-
-def _words(levels: Bytes, counts: Ints) -> Part:
-    return Part(levels.astype("<u2").view(np.uint8), counts * 2)
-
-
-def _bit_packed(
-    levels: Bytes, borders: Ints, width: int
-) -> tuple[pb.CompressiveEncoding, list[Part]]:
-    packed = pb.OutOfLineBitpacking(uncompressed_bits_per_value=16, values=flat(width))
-    encoding = pb.CompressiveEncoding(out_of_line_bitpacking=packed)
-    starts, counts = borders[:-1], np.diff(borders)
-    whole = counts // BLOCK * BLOCK
-    tails = counts - whole
-    # a tail is packed if that is shorter than raw words
-    raw = width * (BLOCK - tails) >= (16 - width) * tails
-    to_pack, as_words = np.where(raw, 0, tails), np.where(raw, tails, 0)
-    block_bytes = width * BLOCK // 8
-    parts = []
-    if whole.any():
-        blocks = gather(levels, starts, whole)
-        parts.append(Part(_pack(blocks, width), whole // BLOCK * block_bytes))
-    if to_pack.any():
-        picked = to_pack > 0
-        ends = gather(levels, (starts + whole)[picked], to_pack[picked])
-        padding = np.where(picked, BLOCK - to_pack, 0)[picked]
-        zeros = np.zeros(int(padding.sum()), np.uint8)
-        padded = interleave([Part(ends, to_pack[picked]), Part(zeros, padding)])
-        parts.append(Part(_pack(padded, width), picked * block_bytes))
-    if as_words.any():
-        picked = as_words > 0
-        ends = gather(levels, (starts + whole)[picked], as_words[picked])
-        parts.append(_words(ends, as_words))
-    return encoding, parts
-
-
-def _pack(levels: Bytes, width: int) -> Bytes:
-    """Pack whole blocks of 16-bit levels."""
-    if width == 1:
-        return pack_flags(levels)
-    words = pack_blocks(levels.astype("<u2").reshape(-1, BLOCK), width)
-    return words.reshape(-1).view(np.uint8)
-
-
-def _runs(
-    levels: Bytes, borders: Ints, at_most: int
-) -> tuple[pb.CompressiveEncoding, list[Part]] | None:
-    """Encode levels as runs; ``None`` if that takes more bytes than it may."""
-    changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
-    if 3 * len(changes) > at_most:
-        return None
-    starts = np.union1d(changes, borders[:-1])
-    lengths = np.diff(starts, append=borders[-1])
-    pieces = -(-lengths // _LONGEST_RUN)
-    first = starts_of(pieces)
-    if 3 * int(first[-1]) + 8 * (len(borders) - 1) > at_most:
-        return None
-    values = np.repeat(levels[starts], pieces)
-    sizes: NDArray[np.uint8] = np.full(int(first[-1]), _LONGEST_RUN, np.uint8)
-    sizes[first[1:] - 1] = (lengths - _LONGEST_RUN * (pieces - 1)).astype(np.uint8)
-    runs = np.diff(first[np.searchsorted(starts, borders)])
-    encoding = pb.CompressiveEncoding(rle=pb.Rle(values=flat(16), run_lengths=flat(8)))
-    head = Part((2 * runs).astype("<u8").view(np.uint8), np.full(len(runs), 8))
-    return encoding, [head, _words(values, runs), Part(sizes, runs)]
+            return rle.message(16), runs
+    packed = bitpacking.encode_out_of_line(levels, borders, width)
+    return bitpacking.out_of_line_message(16, width), packed

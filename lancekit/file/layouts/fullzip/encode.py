@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.errors import UnsupportedTypeError
+from lancekit.file.encodings import fixed_size_list, flat, variable
 from lancekit.file.encodings.choose_strings import single_strings
 from lancekit.file.encodings.chunk_buffers import Part, interleave
-from lancekit.file.encodings.messages import flat, fsl_encoding, variable
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import (
     Encoded,
@@ -50,7 +50,7 @@ def full_zip(page: Shredded, options: Mapping[str, str]) -> Encoded:
         table = bits.unpack(fixed_bytes(values), len(values)).reshape(-1, 1)
     else:
         table = fixed_bytes(values).reshape(-1, width)
-    return _fixed_page(page, table, flat(8 * table.shape[1]))
+    return _fixed_page(page, table, flat.message(8 * table.shape[1]))
 
 
 def _list_table(values: pa.Array) -> tuple[Bytes, pb.CompressiveEncoding]:
@@ -66,7 +66,7 @@ def _list_table(values: pa.Array) -> tuple[Bytes, pb.CompressiveEncoding]:
         if level.validity is not None
     ]
     table = parts.data.reshape(rows, -1)
-    return np.hstack((*flags, table)) if flags else table, fsl_encoding(parts)
+    return np.hstack((*flags, table)) if flags else table, fixed_size_list.message(parts)
 
 
 def _layout(page: Shredded, encoding: pb.CompressiveEncoding, **widths: int) -> pb.PageLayout:
@@ -138,14 +138,17 @@ def _packed_page(page: Shredded) -> Encoded:
             lengths = np.diff(offsets)
             parts.append(Part(lengths.view(np.uint8), np.full(count, width)))
             parts.append(Part(data, lengths.astype(np.int64)))
-            fields.append(_FieldEncoding(value=variable(width * 8), bits_per_length=width * 8))
+            fields.append(
+                _FieldEncoding(value=variable.message(width * 8), bits_per_length=width * 8)
+            )
             continue
         if pa.types.is_fixed_size_list(child.type):
             lists = taken_apart(child)
-            encoding, width, data = fsl_encoding(lists), lists.bits_per_row // 8, lists.data
+            width, data = lists.bits_per_row // 8, lists.data
+            encoding = fixed_size_list.message(lists)
         else:
             width, data = byte_width(child.type) or 0, fixed_bytes(child)
-            encoding = flat(width * 8)
+            encoding = flat.message(width * 8)
         parts.append(Part(data, np.full(count, width)))
         fields.append(_FieldEncoding(value=encoding, bits_per_value=width * 8))
     sizes = np.zeros(len(page.values), np.int64)

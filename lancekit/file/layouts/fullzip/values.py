@@ -9,11 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancekit.file.encodings.blocks import kind_of
+from lancekit.file.encodings import general
+from lancekit.file.encodings.buffers import kind_of
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import bits
 from lancekit.file.kernels import values as raw
-from lancekit.file.kernels.compression import SCHEMES, decompress_each
+from lancekit.file.kernels.compression import decompress_each
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
@@ -91,9 +92,7 @@ def _decode(encoding: pb.CompressiveEncoding, encoded: raw.Variable) -> raw.Vari
             codes = _decode(encoding.fsst.values, encoded)
             return symbol_table(encoding.fsst.symbol_table).decode(codes)
         case "general":
-            scheme = SCHEMES.get(encoding.general.compression.scheme)
-            if scheme is None:
-                raise Unsupported("an unknown compression scheme")
+            scheme = general.check(encoding.general)
             return _decode(encoding.general.values, _decompress_each(scheme, encoded))
         case name:
             raise Unsupported(f"encoding {name!r} of full-zip values")

@@ -12,11 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancekit.file.container.page import Page
-from lancekit.file.encodings.blocks import ChunkBuffers, decode_blocks, decode_one
+from lancekit.file.encodings import fsst, variable
+from lancekit.file.encodings.buffers import ChunkBuffers
+from lancekit.file.encodings.decode import decode_block, decode_blocks, decode_chunks
 from lancekit.file.encodings.packed_struct import values_to_arrow
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bounds import claim, look_up
-from lancekit.file.kernels.faults import Unsupported, require
+from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.fsst_decode import decode_by_page
 from lancekit.file.kernels.memory import (
     Bytes,
@@ -30,7 +32,6 @@ from lancekit.file.kernels.memory import (
 )
 from lancekit.file.kernels.row_selection import Selection, Span
 from lancekit.file.layouts.miniblock.decode_chunk import decode_chunk
-from lancekit.file.layouts.miniblock.values import decode_values
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -202,7 +203,7 @@ class MiniBlockPages:
         count = int(self._layout.num_dictionary_items)
         claim(8 * count, f"{count:,} items of a dictionary")
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
-        return raw.to_arrow(decode_one(self._layout.dictionary, page.read(2), count), kind)
+        return raw.to_arrow(decode_block(self._layout.dictionary, page.read(2), count), kind)
 
     def leaf(self, rows: Selection) -> Leaf:
         """Return rows with their levels; only chunks that hold a wanted row are read."""
@@ -310,10 +311,8 @@ class MiniBlockPages:
         """Decode the values of chunks, each of which belongs to a page."""
         encoding = self._layout.value_compression
         if len(self._pages) == 1 or not encoding.HasField("fsst"):
-            return decode_values(encoding, parts.values, counts, rows)
-        codes = decode_values(encoding.fsst.values, parts.values, counts, rows)
-        if not isinstance(codes, raw.Variable):
-            raise Unsupported("FSST over another encoding")
+            return decode_chunks(encoding, parts.values, counts, rows)
+        codes = variable.decode_chunks(fsst.check(encoding), parts.values, counts, rows)
         sizes = np.bincount(owners, counts, len(self._pages)).astype(np.int64)
         borders = starts_of(sizes)
         if rows is not None:

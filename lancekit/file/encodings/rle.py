@@ -1,0 +1,203 @@
+"""Runs: every value once, with how often it is repeated (docs/format/data-files.md, 11.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancekit.file.encodings import flat
+from lancekit.file.encodings.buffers import (
+    ChunkBuffers,
+    cut,
+    narrowed,
+    require_flat,
+)
+from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
+from lancekit.file.encodings.request import EncodedValues
+from lancekit.file.kernels.faults import Unsupported, require
+from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.kernels.row_selection import Span
+from lancekit.file.kernels.values import DecodedValues, Fixed
+from lancekit.format.pb import encodings_v21_pb2 as pb
+
+__all__ = [
+    "CHUNK_VALUES",
+    "decode_block",
+    "decode_blocks",
+    "decode_chunk",
+    "decode_chunks",
+    "encode",
+    "encode_blocks",
+    "message",
+    "starts_of_runs",
+]
+
+#: Values in a chunk of runs.
+CHUNK_VALUES = 4096
+
+_LONGEST_RUN = 255
+
+_WRONG_SIZE = "runs of the wrong size"
+_NO_LENGTH = "runs without a length"
+_WRONG_SUM = "runs do not add up to the chunk's values"
+
+
+def message(bits_per_value: int) -> pb.CompressiveEncoding:
+    """Return the message of runs of values of so many bits."""
+    runs = pb.Rle(values=flat.message(bits_per_value), run_lengths=flat.message(8))
+    return pb.CompressiveEncoding(rle=runs)
+
+
+def check(encoding: pb.CompressiveEncoding) -> tuple[int, str]:
+    """Return the bytes of a run's value, and the type by which it is repeated."""
+    message, what = encoding.rle, "run-length encoding"
+    bits_per_value = require_flat(message.values, what)
+    width, odd = divmod(bits_per_value, 8)
+    if require_flat(message.run_lengths, what) != 8 or odd or not width:
+        raise Unsupported(f"{what} of {bits_per_value}-bit values")
+    return width, f"u{width}" if width in {1, 2, 4, 8} else f"V{width}"
+
+
+def decode_blocks(
+    encoding: pb.CompressiveEncoding, pieces: ChunkBuffers, counts: Ints
+) -> DecodedValues:
+    """Return the values of blocks: run values behind their size in bytes, then the lengths."""
+    zeros = np.zeros(len(counts), np.int64)
+    sizes = pieces.words(np.uint64, zeros).astype(np.int64)
+    require((sizes >= 0).all() and (sizes + 8 <= pieces.lengths).all(), _WRONG_SIZE)
+    values = ChunkBuffers(pieces.data, pieces.starts + 8, sizes)
+    runs = ChunkBuffers(pieces.data, pieces.starts + 8 + sizes, pieces.lengths - 8 - sizes)
+    return _expanded(encoding, values, runs, counts)
+
+
+def decode_chunks(
+    encoding: pb.CompressiveEncoding,
+    buffers: Sequence[ChunkBuffers],
+    counts: Ints,
+    rows: Ints | None,
+) -> DecodedValues:
+    """Return values of all chunks, which have run values and lengths in two buffers."""
+    values, runs = _two(buffers)
+    return narrowed(_expanded(encoding, values, runs, counts, clip=True), rows)
+
+
+def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
+    """Return the values of one block."""
+    size = int.from_bytes(data[:8].tobytes(), "little")
+    require(8 + size <= data.size, _WRONG_SIZE)
+    return _expanded_one(encoding, data[8 : 8 + size], data[8 + size :], count)
+
+
+def decode_chunk(
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+) -> DecodedValues:
+    """Return values of one chunk."""
+    values, lengths = _two(buffers)
+    return cut(_expanded_one(encoding, values, lengths, count, clip=True), rows)
+
+
+def starts_of_runs(values: NDArray[Any]) -> Ints:
+    """Return where a value differs from the one before it; the first one does."""
+    changes = np.empty(len(values), bool)
+    changes[0] = True
+    np.not_equal(values[1:], values[:-1], out=changes[1:])
+    return np.flatnonzero(changes)
+
+
+def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
+    """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
+
+    Runs end with their chunk; those of more than 255 values are several.
+    """
+    counts = chunk_counts(len(values), chunk)
+    firsts = starts_of(counts)
+    starts = np.union1d(starts, firsts[:-1])
+    stops, lengths = _in_bytes(np.diff(starts, append=len(values)))
+    per_chunk = np.diff(stops[np.searchsorted(starts, firsts)])
+    kept: Bytes = np.repeat(values[starts], np.diff(stops)).view(np.uint8)
+    width = values.dtype.itemsize
+    buffers = [[Part(kept, per_chunk * width)], [Part(lengths, per_chunk)]]
+    return EncodedValues(encoding=message(width * 8), counts=counts, buffers=buffers)
+
+
+def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | None:
+    """Encode 16-bit levels between borders; ``None`` if that takes more bytes than it may."""
+    changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
+    if 3 * len(changes) > at_most:
+        return None
+    starts = np.union1d(changes, borders[:-1])
+    stops, lengths = _in_bytes(np.diff(starts, append=borders[-1]))
+    if 3 * len(lengths) + 8 * (len(borders) - 1) > at_most:
+        return None
+    values = np.repeat(levels[starts], np.diff(stops)).astype("<u2").view(np.uint8)
+    runs = np.diff(stops[np.searchsorted(starts, borders)])
+    head = Part((2 * runs).astype("<u8").view(np.uint8), np.full(len(runs), 8))
+    return [head, Part(values, runs * 2), Part(lengths, runs)]
+
+
+def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
+    """Cut runs into those whose lengths are bytes: where each begins among them, and these."""
+    pieces = -(-lengths // _LONGEST_RUN)
+    stops = starts_of(pieces)
+    stored: Bytes = np.full(int(stops[-1]), _LONGEST_RUN, np.uint8)
+    stored[stops[1:] - 1] = lengths - (pieces - 1) * _LONGEST_RUN
+    return stops, stored
+
+
+def _two(buffers: Sequence[Any]) -> Sequence[Any]:
+    require(len(buffers) == 2, f"a chunk has {len(buffers)} value buffers, not 2")
+    return buffers
+
+
+def _expanded(
+    encoding: pb.CompressiveEncoding,
+    values: ChunkBuffers,
+    runs: ChunkBuffers,
+    counts: Ints,
+    *,
+    clip: bool = False,
+) -> DecodedValues:
+    """Repeat run values; the runs of every chunk must add up to its count.
+
+    With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
+    its runs where the last of them ends, and begin the next chunk with the same values again.
+    """
+    width, dtype = check(encoding)
+    per_chunk = values.lengths // width
+    require((runs.lengths >= per_chunk).all(), _NO_LENGTH)
+    lengths = runs.head(per_chunk).astype(np.int64)
+    starts = starts_of(lengths)
+    borders = starts[starts_of(per_chunk)]
+    beyond = np.diff(borders) - counts
+    require((beyond >= 0 if clip else beyond == 0).all(), _WRONG_SUM)
+    if beyond.any():
+        left = np.repeat(borders[:-1] + counts, per_chunk) - starts[:-1]
+        lengths = np.minimum(lengths, left.clip(min=0))
+    total = int(counts.sum())
+    repeated = np.repeat(values.head(per_chunk * width).view(dtype), lengths)
+    return Fixed(width, repeated.view(np.uint8), total)
+
+
+def _expanded_one(
+    encoding: pb.CompressiveEncoding,
+    values: Bytes,
+    lengths: Bytes,
+    count: int,
+    *,
+    clip: bool = False,
+) -> Fixed:
+    """Repeat the run values of one chunk, as `_expanded` does."""
+    width, dtype = check(encoding)
+    runs = values.size // width
+    require(lengths.size >= runs, _NO_LENGTH)
+    lengths = lengths[:runs]
+    total = int(lengths.sum())
+    require(total >= count if clip else total == count, _WRONG_SUM)
+    repeats = lengths
+    if total > count:
+        repeats = np.diff(lengths.cumsum(dtype=np.int64).clip(max=count), prepend=0)
+    repeated = values[: runs * width].view(dtype).repeat(repeats)
+    return Fixed(width, repeated.view(np.uint8), count)
