@@ -73,8 +73,8 @@ class ChangingFragment(OneFragment):
         """
         snapshot, on = self._dataset._snapshot, right_on or left_on
         table = as_reader(data_obj, schema, rows_like(snapshot, left_on, on)).read_all()
-        fragment, schema = join_to_fragment(snapshot, self.source, table, left_on, on)
-        return fragment, LanceSchema(schema)
+        fragment, joined = join_to_fragment(snapshot, self.source, table, left_on, on)
+        return fragment, LanceSchema(joined)
 
     def update_columns(
         self,

@@ -124,4 +124,4 @@ class Positions(Handle):
                 f"A sample of {rows} rows was asked for; the version has {total}."
             )
         chosen = np.random.default_rng().choice(total, rows, replace=False)
-        return self.take(chosen if randomize_order else np.sort(chosen), columns)
+        return self.take(pa.array(chosen if randomize_order else np.sort(chosen)), columns)

@@ -9,7 +9,7 @@ from lancekit.format.field_marks import BLOB_V2
 __all__ = ["BlobType", "register_blob_type"]
 
 
-class BlobType(pa.ExtensionType):  # type: ignore[misc]  # pyarrow is untyped here
+class BlobType(pa.ExtensionType):
     """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
 
     def __init__(self, storage: pa.DataType | None = None) -> None:

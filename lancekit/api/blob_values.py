@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
@@ -85,9 +85,10 @@ def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:
         raise InvalidTypeError(f"values is {shown(values)}.", hint="Pass a list of blobs.")
     blobs = [_blob(value) for value in values]
     kind = BlobType()
-    children = [_part(blobs, field) for field in kind.storage_type]
+    fields = list(cast("pa.StructType", kind.storage_type))
+    children = [_part(blobs, field) for field in fields]
     mask = pa.array([blob is None for blob in blobs], pa.bool_())
-    storage = pa.StructArray.from_arrays(children, fields=list(kind.storage_type), mask=mask)
+    storage = pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     return pa.ExtensionArray.from_storage(kind, storage)
 
 

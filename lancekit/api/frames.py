@@ -59,7 +59,7 @@ def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
         )
     if not _is_sound(table.schema):
         warn("What the schema's metadata say of pandas cannot be used, and is left out.")
-        kept = {k: v for k, v in table.schema.metadata.items() if k != _PANDAS}
+        kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}
         table = table.replace_schema_metadata(kept)
     try:
         frame: pd.DataFrame = table.to_pandas(**options)
@@ -73,9 +73,9 @@ def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
 
 def _is_sound(schema: pa.Schema) -> bool:
     """Tell whether pandas can do something with what is said of it, if anything is."""
-    if _PANDAS not in (schema.metadata or {}):
+    said = {name: value for name, value in (schema.metadata or {}).items() if name == _PANDAS}
+    if not said:
         return True
-    said = {_PANDAS: schema.metadata[_PANDAS]}
     try:
         schema.with_metadata(said).empty_table().to_pandas()
     except Exception:  # they are read by Arrow and by pandas, each with errors of its own

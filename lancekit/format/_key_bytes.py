@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,14 @@ from pyarrow import types as pt
 
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.format._xxh64 import hash_binary, hash_words
+from lancekit.format.arrow_parts import unit_and_zone, viewed
 
 __all__ = ["Hashes", "encode_keys", "hash_keys"]
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
+T = TypeVar("T")
+#: how values are encoded, for the first of the tests of types that says yes
+_Encoders: TypeAlias = Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], T]]]
 
 
 def _words(values: pa.Array) -> Hashes:
@@ -41,8 +45,9 @@ def _date64_words(values: pa.Array) -> Hashes:
 def _timestamp_words(values: pa.Array) -> Hashes:
     """Count microseconds; what ns resolution loses can only make two keys look alike."""
     stored = _storage_words(values).view(np.int64)
-    factor = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}[values.type.unit]
-    micros = stored // 1_000 if values.type.unit == "ns" else stored * np.int64(factor)
+    unit, _ = unit_and_zone(values.type)
+    factor = {"s": 1_000_000, "ms": 1_000, "us": 1, "ns": 1}[unit]
+    micros = stored // 1_000 if unit == "ns" else stored * np.int64(factor)
     return micros.view(np.uint64)
 
 
@@ -56,7 +61,7 @@ def _float_words(values: pa.Array) -> Hashes:
 def _decimal_bytes(values: pa.Array) -> pa.Array:
     """Write the unscaled value big-endian in as few bytes as keep its sign, as Java does."""
     width = values.type.byte_width
-    raw = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, width)
+    raw = viewed(values.buffers()[1]).reshape(-1, width)
     big_endian = raw[values.offset : values.offset + len(values), ::-1]
     sign = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     # A leading byte is redundant if it, and the top bit after it, only repeat the sign.
@@ -78,7 +83,7 @@ def _raw_bytes(values: pa.Array) -> pa.Array:
 # Which types have 64-bit words as their key bytes.  The first two rows are the reference's; of
 # the others, lance-spark defines the small integers, bool, float, date and timestamp (and decimal
 # below); time and duration, as stored in the column's own unit, are lancekit's.
-_WORD_ENCODERS: tuple[tuple[Any, Any], ...] = (
+_WORD_ENCODERS: _Encoders[Hashes] = (
     (pt.is_integer, _words),
     (pt.is_boolean, _words),
     (pt.is_floating, _float_words),
@@ -103,13 +108,13 @@ def _is_bytes(kind: pa.DataType) -> bool:
     )
 
 
-_BYTE_ENCODERS: tuple[tuple[Any, Any], ...] = (
+_BYTE_ENCODERS: _Encoders[pa.Array] = (
     (_is_bytes, _raw_bytes),
     (pt.is_decimal, _decimal_bytes),
 )
 
 
-def _encoder(table: tuple[tuple[Any, Any], ...], kind: pa.DataType) -> Any:
+def _encoder(table: _Encoders[T], kind: pa.DataType) -> Callable[[pa.Array], T] | None:
     return next((encode for test, encode in table if test(kind)), None)
 
 
@@ -134,7 +139,7 @@ def _plain(values: pa.Array) -> pa.Array:
     """Decode dictionaries, extension types, and views, which Arrow has no filter kernel for."""
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
-    if pt.is_dictionary(values.type):
+    if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
     if pt.is_string_view(values.type):
         return values.cast(pa.large_string())
@@ -156,12 +161,13 @@ def _whole_rows(columns: Sequence[pa.Array | pa.ChunkedArray]) -> list[pa.Array]
     return [a.filter(valid) for a in arrays]
 
 
-def _join(arrays: list[pa.Array]) -> pa.Array:
+def _join(arrays: list[pa.Array]) -> pa.LargeBinaryArray:
     parts = [_part_bytes(array) for array in arrays]
     if len(parts) == 1:
-        return parts[0]
+        return cast("pa.LargeBinaryArray", parts[0])
     end = pa.scalar(b"", pa.large_binary())
-    return pc.binary_join_element_wise(*parts, end, pa.scalar(b"\x00", pa.large_binary()))
+    zero = pa.scalar(b"\x00", pa.large_binary())
+    return cast("pa.LargeBinaryArray", pc.binary_join_element_wise(*parts, end, zero))
 
 
 def encode_keys(columns: Sequence[pa.Array | pa.ChunkedArray]) -> pa.LargeBinaryArray:

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import xxhash
 
+from lancekit.format.arrow_parts import viewed
+
 __all__ = ["hash_binary", "hash_words"]
 
 Words: TypeAlias = npt.NDArray[np.uint64]
@@ -122,8 +124,8 @@ def hash_binary(values: pa.LargeBinaryArray) -> Words:
     if not count:
         return out
     _, offset_buffer, data_buffer = values.buffers()
-    offsets = np.frombuffer(offset_buffer, "<i8")[values.offset : values.offset + count + 1]
-    raw = np.frombuffer(data_buffer if data_buffer is not None else b"", np.uint8)
+    offsets = viewed(offset_buffer, "<i8")[values.offset : values.offset + count + 1]
+    raw = viewed(data_buffer)
     data = _Data(raw)
     lengths = np.diff(offsets)
     # Sixteen-bit keys are sorted by radix, several times as fast.

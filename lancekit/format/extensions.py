@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.errors import CorruptFileError, UnsupportedTypeError
+from lancekit.format.arrow_parts import items_of
 from lancekit.format.jsonb import from_jsonb, to_jsonb
 
 __all__ = [
@@ -185,27 +186,29 @@ def _text_field(field: pa.Field) -> pa.Field:
     return field.with_type(_with_children(field.type, [*map(_text_field, _children(field.type))]))
 
 
-def _with_children(kind: Any, children: list[pa.Field]) -> pa.DataType:
+def _with_children(kind: pa.DataType, children: list[pa.Field]) -> pa.DataType:
     if pt.is_struct(kind):
         return pa.struct(children)
     (item,) = children
     if pt.is_map(kind):
-        return pa.map_(*item.type)
+        return pa.map_(*cast("pa.StructType", item.type))
     return pa.large_list(item) if pt.is_large_list(kind) else pa.list_(item)
 
 
-def _convert(values: pa.Array, field: pa.Field, convert: Callable[[pa.Array], pa.Array]) -> Any:
+def _convert(
+    values: pa.Array, field: pa.Field, convert: Callable[[pa.Array], pa.Array]
+) -> pa.Array:
     """Convert the JSON in a column, at any depth; ``field`` is the one in stored form."""
     if not _holds_json(field):
         return values
     if _is_json(field):
         return convert(values)
     below = _children(field.type)
-    if pt.is_struct(field.type):
+    if isinstance(values, pa.StructArray):
         parts = [_convert(values.field(at), child, convert) for at, child in enumerate(below)]
         fields = [child.with_type(part.type) for child, part in zip(below, parts, strict=True)]
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
-    items = _convert(values.values, below[0], convert)
+    items = _convert(items_of(values), below[0], convert)
     kind = _with_children(field.type, [below[0].with_type(items.type)])
     buffers = values.buffers()[:2]
     return pa.Array.from_buffers(kind, len(values), buffers, -1, values.offset, [items])

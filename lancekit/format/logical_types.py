@@ -181,7 +181,7 @@ def may_be_category(kind: pa.DataType) -> bool:
     return ":" not in _NAMES.get(kind, ":")
 
 
-def _item_type(arrow: pa.DataType) -> str:
+def _item_type(arrow: pa.FixedSizeListType) -> str:
     """Return the name of a fixed-size list's items: of one width, and without a child field."""
     kind = arrow.value_type
     metadata = arrow.value_field.metadata or {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -125,6 +126,10 @@ def path_field(schema: LanceSchema, path: str) -> pa.Field:
     return chain[-1].to_arrow().with_name(path).with_nullable(nullable)
 
 
+@overload
+def pick(values: pa.Array, names: Sequence[str]) -> pa.Array: ...
+@overload
+def pick(values: pa.ChunkedArray, names: Sequence[str]) -> pa.ChunkedArray: ...
 def pick(values: pa.ChunkedArray | pa.Array, names: Sequence[str]) -> pa.ChunkedArray | pa.Array:
     """Return the field of structs that a path leads to; null where a struct on the way is null."""
     return pc.struct_field(values, list(names)) if names else values

@@ -23,7 +23,7 @@ _NESTED: Mapping[str, Callable[[list[pa.Field], int], pa.DataType]] = {
     "struct": lambda fields, _: pa.struct(fields),
     "list": lambda fields, _: pa.list_(*fields),
     "large_list": lambda fields, _: pa.large_list(*fields),
-    "fixed_size_list": lambda fields, length: pa.list_(*fields, length),
+    "fixed_size_list": lambda fields, length: pa.list_(fields[0], length),
 }
 
 

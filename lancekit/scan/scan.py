@@ -283,7 +283,8 @@ def project(
     if not outputs:
         return fresh
     arrays.update({name: fresh.column(name) for name in fresh.column_names})
-    batch = pa.table(arrays) if any(output.expression for output in outputs) else None
+    computed = any(output.expression for output in outputs)
+    batch = pa.table(arrays if computed else {})
     columns = [
         arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
         for output in outputs

@@ -67,7 +67,8 @@ class _Counted:
 class _CountedFile(_Counted):
     def read(self, start: int, length: int) -> pa.Buffer:
         self._tally.add([length])
-        return self._inner.read(start, length)
+        buffer: pa.Buffer = self._inner.read(start, length)
+        return buffer
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         self._tally.add([length for _, length in ranges])

@@ -188,7 +188,7 @@ LIGHT = """
     lancekit  _version  _wiring  dataset
     api  api.blob_type
     pipeline  pipeline.engine  pipeline.engine.engine
-    format  format.extensions  format.field_marks  format.jsonb
+    format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
     progress  options  errors  display  legible
 """
 #: what takes long to load, and what is loaded only where it is used

@@ -7,13 +7,14 @@ reads, and fails if keys of 8 or 16 bits are too few for all their values.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.file.kernels.values import storage_type
+from lancekit.format.arrow_parts import items_of
 
 __all__ = ["Categories"]
 
@@ -98,8 +99,8 @@ def _paths(kind: pa.DataType, above: _Path) -> Iterator[tuple[_Path, int]]:
 def _at(array: pa.Array, path: _Path) -> pa.DictionaryArray:
     array = storage_of(array)
     if not path:
-        return array
-    inner = array.field(path[0]) if pa.types.is_struct(array.type) else array.values
+        return cast("pa.DictionaryArray", array)
+    inner = array.field(path[0]) if isinstance(array, pa.StructArray) else items_of(array)
     return _at(inner, path[1:])
 
 

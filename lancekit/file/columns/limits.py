@@ -15,6 +15,7 @@ from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.file.columns.split_leaves import is_whole
 from lancekit.file.kernels.arrow_buffers import byte_width, is_variable, string_buffers
 from lancekit.file.kernels.values import is_text
+from lancekit.format.arrow_parts import child_of, flattened, item_field, items_of
 from lancekit.format.field_marks import (
     COMPRESSION_LEVEL,
     holds_blobs,
@@ -183,7 +184,7 @@ def _packed_problems(field: LanceField, version: str) -> Iterator[tuple[str, str
     for child in field.children:
         kind = child.to_arrow().type
         vector = pa.types.is_fixed_size_list(kind)
-        item = kind.value_type if vector else kind
+        item = item_field(kind).type if vector else kind
         if (is_variable(kind) and version != "2.2") or (vector and version == "2.1"):
             yield f"packed structs with {kind}", _NEWER
         elif not is_variable(kind) and byte_width(item) is None:
@@ -214,13 +215,13 @@ def check_packed(array: pa.Array, depth: int, field: LanceField, version: str) -
             if not field.children and array.null_count:
                 _refuse("structs without fields in null structs", array, field, version)
             array = array.filter(array.is_valid()) if array.null_count else array
-            array = array.field(0)
+            array = child_of(array, 0)
         else:
-            array = array.flatten()
+            array = flattened(array)
     if (not field.children or version == "2.0") and array.null_count:
         _refuse("null structs", array, field, version)
     valid = array.filter(array.is_valid()) if array.null_count else array
-    if any(valid.field(i).null_count for i in range(array.type.num_fields)):
+    if any(child_of(valid, i).null_count for i in range(array.type.num_fields)):
         _refuse("nulls in fields of packed structs", array, field, version)
 
 
@@ -230,8 +231,8 @@ def check_text(array: pa.Array, depth: int, field: LanceField) -> None:
     ``array`` is nested ``depth`` times above the strings.
     """
     for _ in range(depth):
-        array = array.field(0) if pa.types.is_struct(array.type) else array.values
-    if pa.types.is_dictionary(array.type):
+        array = array.field(0) if isinstance(array, pa.StructArray) else items_of(array)
+    if isinstance(array, pa.DictionaryArray):
         array = array.dictionary
     if not is_variable(array.type) or len(array) == 0:
         return

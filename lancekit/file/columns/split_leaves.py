@@ -17,6 +17,7 @@ import pyarrow as pa
 from lancekit.errors import UnsupportedTypeError
 from lancekit.file.kernels.arrow_buffers import list_items, list_offsets, null_flags, validity_bits
 from lancekit.file.kernels.memory import Bytes
+from lancekit.format.arrow_parts import child_of, flattened, item_field, items_of
 from lancekit.format.field_marks import holds_blobs, is_packed
 from lancekit.format.schema import LanceField
 
@@ -98,16 +99,17 @@ def pruned(
     if not path:
         return leaf(array)
     kind = array.type
-    if pa.types.is_struct(kind):
+    if isinstance(array, pa.StructArray):
         child = pruned(array.field(path[0]), path[1:], leaf)
         return _struct_of(child, validity_bits(array), len(array))
-    child = pruned(array.values, path[1:], leaf)
+    child = pruned(items_of(array), path[1:], leaf)
     buffers = array.buffers()
     if pa.types.is_fixed_size_list(kind):
-        of_child, own = pa.list_(child.type, kind.list_size), buffers[:1]
+        of_child: pa.DataType = pa.list_(child.type, kind.list_size)
     else:
         make = pa.large_list if pa.types.is_large_list(kind) else pa.list_
-        of_child, own = make(child.type), buffers[:2]
+        of_child = make(child.type)
+    own = buffers[: of_child.num_buffers]
     return pa.Array.from_buffers(
         of_child, len(array), own, array.null_count, array.offset, children=[child]
     )
@@ -124,7 +126,7 @@ def stored(array: pa.Array) -> pa.Array:
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return stored(array.storage)
-    if pa.types.is_dictionary(kind):
+    if isinstance(array, pa.DictionaryArray):
         return _without_null_items(array)
     if plain_type(kind) != kind and pa.types.is_nested(kind):
         return _cast_nested(array, plain_type(kind))
@@ -152,13 +154,13 @@ def _cast_nested(array: pa.Array, kind: pa.DataType) -> pa.Array:
         array = array.storage
     if pa.types.is_struct(kind):
         children = [
-            _cast_nested(array.field(i), kind.field(i).type) for i in range(kind.num_fields)
+            _cast_nested(child_of(array, i), kind.field(i).type) for i in range(kind.num_fields)
         ]
         validity = validity_bits(array)
         buffer = None if validity is None else pa.py_buffer(validity)
         return pa.Array.from_buffers(kind, len(array), [buffer], children=children)
     if pa.types.is_fixed_size_list(kind):
-        items = _cast_nested(array.values, kind.value_type)
+        items = _cast_nested(items_of(array), kind.value_type)
         return pa.Array.from_buffers(
             kind, len(array), array.buffers()[:1], array.null_count, array.offset, children=[items]
         )
@@ -175,7 +177,7 @@ def columns_of_20(array: pa.Array, field: LanceField) -> Iterator[pa.Array]:
     if (not field.children and field.logical_type != "struct") or is_whole(field):
         yield stored(array)
         return
-    if pa.types.is_struct(array.type):
+    if isinstance(array, pa.StructArray):
         if array.null_count:
             raise UnsupportedTypeError(
                 f"Column {field.name!r} has null structs, which files of version 2.0 cannot hold.",
@@ -209,18 +211,18 @@ def nulls_where_forbidden(array: pa.Array, kind: pa.DataType) -> bool:
     if pa.types.is_struct(kind):
         if array.null_count:
             array = array.filter(array.is_valid())
-        parts = [(array.field(i), kind.field(i)) for i in range(kind.num_fields)]
+        parts = [(child_of(array, i), kind.field(i)) for i in range(kind.num_fields)]
     elif pa.types.is_map(kind):
         entries = pa.Array.from_buffers(
-            pa.list_(array.values.type),
+            pa.list_(items_of(array).type),
             len(array),
             array.buffers()[:2],
             offset=array.offset,
-            children=[array.values],
+            children=[items_of(array)],
         )
-        parts = [(entries.flatten().field(1), kind.item_field)]
+        parts = [(child_of(flattened(entries), 1), kind.item_field)]
     else:
-        parts = [(array.flatten(), kind.value_field)]
+        parts = [(flattened(array), item_field(kind))]
     return any(
         (not field.nullable and part.null_count > 0) or nulls_where_forbidden(part, field.type)
         for part, field in parts
@@ -237,7 +239,7 @@ def _has_required_parts(kind: pa.DataType) -> bool:
     elif pa.types.is_struct(kind):
         parts = list(kind)
     elif pa.types.is_nested(kind):
-        parts = [kind.value_field]
+        parts = [item_field(kind)]
     else:
         return False
     return any(not part.nullable or _has_required_parts(part.type) for part in parts)

@@ -80,7 +80,7 @@ def mini_values(
     """
     request = EncodingRequest(large=large, max_values=max_values, options=options)
     kind = values.type
-    if pa.types.is_dictionary(kind):
+    if isinstance(values, pa.DictionaryArray):
         return indexed(values, valid, request)
     if is_variable(kind):
         offsets, data = string_buffers(values)

@@ -48,7 +48,7 @@ def width_of(kind: pa.DataType) -> int:
     raise Unsupported(f"a field of type {kind} in a packed struct of fixed width")
 
 
-def struct_array(kind: pa.StructType, children: list[pa.Array], count: int) -> pa.Array:
+def struct_array(kind: pa.DataType, children: list[pa.Array], count: int) -> pa.Array:
     """Return a struct without nulls."""
     return pa.Array.from_buffers(kind, count, [None], children=children)
 

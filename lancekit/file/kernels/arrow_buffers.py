@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.memory import Bytes
 from lancekit.file.kernels.values import storage_type
+from lancekit.format.arrow_parts import child_of, fixed_items, items_of, viewed
 
 __all__ = [
     "Encoded",
@@ -72,7 +73,7 @@ def validity_bits(array: pa.Array) -> Bytes | None:
         return None
     if pa.types.is_null(array.type):
         return np.zeros(-(-len(array) // 8), np.uint8)
-    bitmap = np.frombuffer(array.buffers()[0], np.uint8)
+    bitmap = viewed(array.buffers()[0])
     return _ending_clean(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
 
 
@@ -82,7 +83,7 @@ def null_flags(array: pa.Array) -> NDArray[np.bool_] | None:
         return None
     if pa.types.is_null(array.type):
         return np.ones(len(array), bool)
-    bitmap = np.frombuffer(array.buffers()[0], np.uint8)
+    bitmap = viewed(array.buffers()[0])
     flags: NDArray[np.bool_] = (
         bits.unpack(bits.slice_bits(bitmap, array.offset, len(array)), len(array)) == 0
     )
@@ -102,7 +103,7 @@ def list_items(array: pa.Array, lengths: NDArray[Any]) -> pa.Array:
     """Return the items of lists, without those of lists whose length is given as 0."""
     offsets = list_offsets(array)
     first, last = int(offsets[0]), int(offsets[-1])
-    items = array.values.slice(first, last - first)
+    items = items_of(array).slice(first, last - first)
     if int(lengths.sum(dtype=np.int64)) == last - first:
         return items
     return items.filter(pa.array(np.repeat(lengths > 0, np.diff(offsets))))
@@ -113,9 +114,9 @@ def fixed_bytes(array: pa.Array) -> Bytes:
     data = array.buffers()[1]
     width = byte_width(array.type)
     if width is None:
-        bitmap = np.frombuffer(data, np.uint8)
+        bitmap = viewed(data)
         return _ending_clean(bits.slice_bits(bitmap, array.offset, len(array)), len(array))
-    whole: Bytes = np.frombuffer(data, np.uint8)
+    whole: Bytes = viewed(data)
     return whole[array.offset * width : (array.offset + len(array)) * width]
 
 
@@ -134,9 +135,9 @@ def string_buffers(array: pa.Array) -> tuple[NDArray[Any], Bytes]:
     """
     _, offset_buffer, data = array.buffers()
     wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
-    offsets: NDArray[Any] = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)
+    offsets: NDArray[Any] = viewed(offset_buffer, np.int64 if wide else np.int32)
     offsets = offsets[array.offset : array.offset + len(array) + 1]
-    content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    content = viewed(data)
     content = content[int(offsets[0]) : int(offsets[-1])]
     if offsets[0]:
         offsets = offsets - offsets[0]
@@ -177,13 +178,13 @@ class ListParts:
         return self.levels[-1].items * self.item_bits
 
 
-def taken_apart(array: pa.FixedSizeListArray) -> ListParts:
+def taken_apart(array: pa.Array) -> ListParts:
     """Return the levels and the items of fixed-size lists; items that are all null are zeros."""
     levels: list[ListLevel] = []
     rows = len(array)
-    while pa.types.is_fixed_size_list(array.type):
+    while isinstance(array, pa.FixedSizeListArray):
         size = array.type.list_size
-        items = array.values.slice(array.offset * size, len(array) * size)
+        items = fixed_items(array)
         array = items.storage if isinstance(items, pa.ExtensionArray) else items
         per_row = size * (levels[-1].items if levels else 1)
         levels.append(ListLevel(size, per_row, validity_bits(array)))
@@ -196,11 +197,11 @@ def taken_apart(array: pa.FixedSizeListArray) -> ListParts:
     return ListParts(tuple(levels), bits_per_item, data)
 
 
-def packed_rows(array: pa.StructArray) -> tuple[NDArray[np.uint8], list[int]]:
+def packed_rows(array: pa.Array) -> tuple[NDArray[np.uint8], list[int]]:
     """Return the rows of a packed struct, of shape (rows, bytes), and the bytes of each field."""
     columns = []
     for index in range(array.type.num_fields):
-        child = array.field(index)
+        child = child_of(array, index)
         if pa.types.is_fixed_size_list(child.type):
             data = taken_apart(child).data
         else:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather
+from lancekit.format.arrow_parts import viewed
 
 __all__ = ["flags_of", "gather_bits", "pack", "slice_bits", "unpack"]
 
@@ -25,9 +26,9 @@ def unpack(bitmap: Bytes, count: int) -> Bytes:
     return np.unpackbits(bitmap, count=count, bitorder="little")
 
 
-def flags_of(booleans: pa.BooleanArray) -> NDArray[np.bool_]:
+def flags_of(booleans: pa.Array) -> NDArray[np.bool_]:
     """Return booleans without nulls, one byte each; ``to_numpy`` would import pandas."""
-    data = np.frombuffer(booleans.buffers()[1], np.uint8)
+    data = viewed(booleans.buffers()[1])
     first = booleans.offset
     flags = np.unpackbits(data, count=first + len(booleans), bitorder="little")
     return flags[first:].view(bool)

@@ -134,7 +134,8 @@ def decompress_all(
         else:
             stops = starts + lengths
             places = zip(starts.tolist(), stops.tolist(), strict=True)
-            joined = np.concatenate([_decompress(scheme, data[at:stop]) for at, stop in places])
+            units = [_decompress(scheme, data[at:stop]) for at, stop in places]
+            return np.concatenate(units), sizes
     except OSError as error:
         raise Damaged(str(error)) from error
     return as_bytes(joined), sizes

@@ -15,6 +15,7 @@ from lancekit.file.kernels.bounds import claim
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.kernels.values import Variable
+from lancekit.format.arrow_parts import viewed
 
 __all__ = ["SymbolTable", "decode_by_page", "symbol_table"]
 
@@ -83,7 +84,7 @@ class SymbolTable:
         plain[plain[:, 0] == _ESCAPE, 1] += 256
         behind[:, 0] += 256
         _, borders, data = self._entries.take(arrow_of(table.reshape(-1))).buffers()
-        every_second = np.frombuffer(borders, np.int32)[::2].copy()
+        every_second = viewed(borders, np.int32)[::2].copy()
         return pa.Array.from_buffers(pa.binary(), 1 << 17, [None, pa.py_buffer(every_second), data])
 
     @cached_property
@@ -183,8 +184,8 @@ def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Va
 def _taken(entries: pa.Array, index: NDArray[Any]) -> tuple[Bytes, NDArray[np.int32]]:
     """Join entries; return the bytes, and where each entry begins."""
     _, borders, data = entries.take(arrow_of(index)).buffers()
-    joined = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-    places = np.frombuffer(borders, np.int32)[: len(index) + 1]
+    joined = viewed(data)
+    places = viewed(borders, np.int32)[: len(index) + 1]
     return joined[: int(places[-1])], places
 
 

@@ -13,6 +13,7 @@ from lancekit.file.kernels import bits
 from lancekit.file.kernels.bounds import nulls
 from lancekit.file.kernels.faults import Damaged, require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes
+from lancekit.format.arrow_parts import viewed
 
 __all__ = [
     "Bits",
@@ -158,7 +159,7 @@ def _take_fixed(width: int, data: Bytes, count: int, rows: Ints) -> Bytes:
 def _variable_of(array: pa.Array) -> Variable:
     _, offsets, data = array.buffers()
     dtype = np.int64 if pa.types.is_large_binary(array.type) else np.int32
-    start = np.frombuffer(offsets, dtype)[array.offset : array.offset + len(array) + 1]
+    start = viewed(offsets, dtype)[array.offset : array.offset + len(array) + 1]
     return Variable(start, np.empty(0, np.uint8) if data is None else as_bytes(data))
 
 
@@ -173,13 +174,13 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
         return array
     require(validity.size * 8 >= len(array), "a validity bitmap is too short")
     buffers = [pa.py_buffer(validity), *array.buffers()[1 : array.type.num_buffers]]
-    if pa.types.is_dictionary(array.type):
+    if isinstance(array, pa.DictionaryArray):
         plain = pa.Array.from_buffers(array.type.index_type, len(array), buffers)
         return pa.DictionaryArray.from_arrays(plain, array.dictionary, safe=False)
     children = []
-    if pa.types.is_fixed_size_list(array.type):
+    if isinstance(array, pa.FixedSizeListArray):
         children = [array.values]
-    elif pa.types.is_struct(array.type):
+    elif isinstance(array, pa.StructArray):
         children = [array.field(place) for place in range(array.type.num_fields)]
     return pa.Array.from_buffers(array.type, len(array), buffers, children=children or None)
 

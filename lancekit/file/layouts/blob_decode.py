@@ -22,6 +22,7 @@ from lancekit.file.kernels.row_selection import Selection
 from lancekit.file.kernels.values import storage_type, with_validity
 from lancekit.file.structure.leaf import Leaf, PageDecoder
 from lancekit.file.structure.repdef import Layers, Levels
+from lancekit.format.arrow_parts import child_of
 from lancekit.format.field_marks import is_blob, texts
 from lancekit.storage.base import RandomAccess
 
@@ -76,7 +77,7 @@ def resolve(source: RandomAccess, descriptors: pa.Array, kind: pa.DataType) -> p
 
 
 def _parts(descriptors: pa.Array) -> tuple[Any, Any]:
-    parts = [numbers_of(descriptors.field(place)).astype(np.int64) for place in range(2)]
+    parts = [numbers_of(child_of(descriptors, place)).astype(np.int64) for place in range(2)]
     require(all((part >= 0).all() for part in parts), "an impossible blob")
     return parts[0], parts[1]
 

@@ -22,6 +22,7 @@ from lancekit.file.layouts.miniblock.encode import mini_block
 from lancekit.file.layouts.v20_encode import encode_page
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.format import field_marks as marks
+from lancekit.format.arrow_parts import child_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.format.schema import LanceField
 
@@ -79,7 +80,7 @@ def unified(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     given = {"data": array}
-    if pa.types.is_struct(array.type):
+    if isinstance(array, pa.StructArray):
         given = {field.name: array.field(i) for i, field in enumerate(array.type)}
     count = len(array)
     parts = [
@@ -131,8 +132,8 @@ def encode_blobs_v2(array: pa.Array, depth: int, *, place: Place) -> Iterator[En
         yield encoded
 
 
-def _descriptors(values: pa.StructArray, place: Place) -> pa.StructArray:
-    data, uri, first, length = (values.field(i) for i in range(4))
+def _descriptors(values: pa.Array, place: Place) -> pa.StructArray:
+    data, uri, first, length = (child_of(values, i) for i in range(4))
     null = null_flags(values)
     outside = data.is_null().to_numpy(zero_copy_only=False)
     positions, sizes = _placed(data, place)

@@ -21,6 +21,7 @@ from lancekit.file.kernels.arrow_buffers import (
 )
 from lancekit.file.kernels.bounds import is_readable
 from lancekit.file.kernels.memory import starts_of
+from lancekit.format.arrow_parts import fixed_items
 from lancekit.format.pb import encodings_v20_pb2 as pb
 from lancekit.options import DEFAULT_PAGE_MEMORY
 
@@ -59,12 +60,11 @@ def encode_lists(lengths: pa.Array) -> Encoded:
 
 
 def _any(array: pa.Array, buffers: list[Any], most: int) -> pb.ArrayEncoding:
-    kind = array.type
-    if pa.types.is_dictionary(kind):
+    if isinstance(array, pa.DictionaryArray):
         return _user_dictionary(array, buffers)
-    if pa.types.is_struct(kind):
+    if isinstance(array, pa.StructArray):
         return _packed(array, buffers)
-    if not is_variable(kind):
+    if not is_variable(array.type):
         return _nullable(array, buffers)
     return _few_strings(array, buffers, most) or _strings(array, buffers)
 
@@ -91,10 +91,9 @@ def _nullable(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
 
 
 def _values(array: pa.Array, buffers: list[Any]) -> pb.ArrayEncoding:
-    if pa.types.is_fixed_size_list(array.type):
-        size = array.type.list_size
-        items = array.values.slice(array.offset * size, len(array) * size)
-        lists = pb.FixedSizeList(dimension=size, items=_nullable(items, buffers))
+    if isinstance(array, pa.FixedSizeListArray):
+        items = _nullable(fixed_items(array), buffers)
+        lists = pb.FixedSizeList(dimension=array.type.list_size, items=items)
         return pb.ArrayEncoding(fixed_size_list=lists)
     width = byte_width(array.type)
     return _flat(1 if width is None else width * 8, fixed_bytes(array), buffers)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import accumulate, islice, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lancekit.file.kernels.values import with_validity
 from lancekit.file.structure.field_tree import Node, Path, is_list
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Items, Layers, Lists, Shape, unravel
+from lancekit.format.arrow_parts import child_of, fixed_items, item_field, items_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = [
@@ -126,7 +127,7 @@ def aligned(columns: Sequence[Sequence[pa.Array]]) -> Iterator[list[pa.Array]]:
         yield parts
 
 
-def struct_of(kind: pa.StructType, children: Sequence[pa.Array], like: pa.Array | None) -> pa.Array:
+def struct_of(kind: pa.DataType, children: Sequence[pa.Array], like: pa.Array | None) -> pa.Array:
     """Return a struct over children, at least one, that is null where ``like`` is."""
     require(len({len(child) for child in children}) == 1, "children of a struct differ in length")
     fields = [kind.field(place) for place in range(kind.num_fields)]
@@ -136,9 +137,9 @@ def struct_of(kind: pa.StructType, children: Sequence[pa.Array], like: pa.Array 
 
 def shape_of(lists: pa.Array) -> tuple[Any, pa.Array]:
     """Return offsets from 0, and the items between them, of a possibly sliced array of lists."""
-    offsets = numbers_of(lists.offsets)
+    offsets = numbers_of(cast("pa.ListArray", lists).offsets)
     first, last = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
-    items = lists.values
+    items = items_of(lists)
     if (first, last) != (0, len(items)):
         items = items.slice(first, last - first)
     return offsets - offsets.dtype.type(first) if first else offsets, items
@@ -193,7 +194,7 @@ def _between(
         if begin < end:
             parts.append(chunks[place].slice(begin, end - begin))
     if not parts:
-        return pa.nulls(0, kind.value_type)
+        return pa.nulls(0, item_field(kind).type)
     return joined(parts)
 
 
@@ -215,7 +216,8 @@ def joined(parts: Sequence[pa.Array]) -> pa.Array:
             if not pa.types.is_dictionary(kind):
                 raise
         # all values together are too many; those in use may not be
-        used = pa.concat_arrays([part.dictionary.take(part.indices) for part in parts])
+        coded = cast("Sequence[pa.DictionaryArray]", parts)
+        used = pa.concat_arrays([part.dictionary.take(part.indices) for part in coded])
         return used.dictionary_encode().cast(kind)
     except pa.ArrowInvalid as error:
         raise Unsupported(f"an array of {kind} with so many values ({error})") from error
@@ -247,11 +249,11 @@ def merge(node: Node, parts: Sequence[pa.Array], above: pa.Array | None = None) 
         remaining = iter(parts)
         for child in node.children:
             mine = islice(remaining, sum(1 for _ in child.leaves()))
-            children.append(merge(child, [part.field(0) for part in mine], within))
+            children.append(merge(child, [child_of(part, 0) for part in mine], within))
         return struct_of(kind, children, first)
     (child,) = node.children
     if pa.types.is_fixed_size_list(kind):
-        items = [_fixed_items(part) for part in parts]
+        items = [fixed_items(part) for part in parts]
         within = None if above is None else _repeated(above, kind.list_size)
         return _fixed_like(kind, merge(child, items, within), first)
     shapes = [shape_of(part) for part in parts]
@@ -277,12 +279,6 @@ def _repeated(flags: pa.Array, times: int) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(flags) * times, [None, repeated])
 
 
-def _fixed_items(lists: pa.Array) -> pa.Array:
-    """Return the items of a possibly sliced array of fixed-size lists."""
-    size = lists.type.list_size
-    return lists.values.slice(lists.offset * size, len(lists) * size)
-
-
 def _fixed_like(kind: pa.DataType, items: pa.Array, like: pa.Array) -> pa.Array:
     mask = like.is_null() if like.null_count else None
     return pa.FixedSizeListArray.from_arrays(items, type=kind, mask=mask)
@@ -296,15 +292,16 @@ def wrap(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.ExtensionArray.from_storage(kind, wrap(array, kind.storage_type))
     if pa.types.is_struct(kind):
         children = [
-            wrap(array.field(place), kind.field(place).type) for place in range(kind.num_fields)
+            wrap(child_of(array, place), kind.field(place).type) for place in range(kind.num_fields)
         ]
         return struct_of(kind, children, array)
     if pa.types.is_fixed_size_list(kind):
-        return _fixed_like(kind, wrap(_fixed_items(array), kind.value_type), array)
+        return _fixed_like(kind, wrap(fixed_items(array), kind.value_type), array)
     offsets, items = shape_of(array)
-    item = kind.value_type
     if pa.types.is_map(kind):
-        item = pa.struct([kind.key_field, kind.item_field])
+        item: pa.DataType = pa.struct([kind.key_field, kind.item_field])
+    else:
+        item = item_field(kind).type
     return lists_like(kind, offsets, wrap(items, item), array)
 
 

@@ -14,6 +14,7 @@ from math import prod
 import pyarrow as pa
 
 from lancekit.file.kernels.values import storage_type
+from lancekit.format.arrow_parts import item_field
 from lancekit.format.field_marks import is_blob, is_packed, texts
 
 __all__ = ["Node", "Path", "is_list", "paths", "tree"]
@@ -85,7 +86,7 @@ def tree(field: pa.Field, name: str | None = None) -> Node:
     elif is_list(kind) or (
         pa.types.is_fixed_size_list(kind) and pa.types.is_struct(storage_type(kind.value_type))
     ):
-        parts = [kind.value_field]
+        parts = [item_field(kind)]
     if not parts:
         return Node(name, _storage(kind))
     children = tuple(tree(part, f"{name}.{part.name}") for part in parts)
@@ -141,4 +142,4 @@ def _single(node: Node, place: int, child: pa.DataType) -> pa.DataType:
         return pa.struct([kind.field(place).with_type(child)])
     if pa.types.is_map(kind):
         return pa.list_(pa.field("entries", child, nullable=False))
-    return _over(kind, [kind.value_field], [child])
+    return _over(kind, [item_field(kind)], [child])

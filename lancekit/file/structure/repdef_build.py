@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import takewhile
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from lancekit.file.kernels.arrow_buffers import (
     validity_bits,
 )
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.format.arrow_parts import child_of, fixed_items, items_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["Shredded", "shred"]
@@ -101,7 +102,7 @@ def shred(array: pa.Array, depth: int) -> Shredded:
     inner = array
     for _ in range(depth):
         kinds.append(inner.type)
-        inner = inner.field(0) if pa.types.is_struct(inner.type) else inner.values
+        inner = inner.field(0) if isinstance(inner, pa.StructArray) else items_of(inner)
     entries = _Entries(len(array), sum(map(_is_list, kinds)))
     rows = len(array)
     for kind in kinds:
@@ -111,10 +112,10 @@ def shred(array: pa.Array, depth: int) -> Shredded:
         # the reference cannot read a column whose pages differ in whether structs of lists are null
         entries.add_items(array, declared=entries.lists_left > 0)
         if pa.types.is_struct(kind):
-            array = array.field(0)
+            array = child_of(array, 0)
         else:
-            size = kind.list_size
-            array = array.values.slice(array.offset * size, len(array) * size)
+            size = cast("pa.FixedSizeListType", kind).list_size
+            array = fixed_items(array)
             entries.repeat(size)
             rows *= size
     entries.add_items(array)

@@ -244,8 +244,8 @@ def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
     schema = current.manifest.schema
     new = _new_fields(current, arrow)
     fields = {f.name: f for f in schema.fields}
-    for field in new.fields:
-        fields[field.name] = _merged(fields.get(field.name), field, field.name)
+    for added in new.fields:
+        fields[added.name] = _merged(fields.get(added.name), added, added.name)
     return Addition(
         schema=replace(schema, fields=tuple(fields.values())),
         stored=LanceSchema(()),

@@ -315,7 +315,7 @@ def _edits(current: Snapshot, changes: Changes) -> Iterator[tuple[int, LanceFiel
     for id_, (old, alteration) in changes.items():
         new = old
         if alteration.data_type is not None:
-            _check_cast(current, old, alteration)
+            _check_cast(current, old, alteration.path, alteration.data_type)
             cast = pa.schema([pa.field(old.name, alteration.data_type)])
             new = replace(
                 LanceSchema.from_arrow(cast, free).fields[0],
@@ -368,31 +368,31 @@ def _cast_part(
     return held, Conversion(held.to_arrow(), tuple((n, c) for n, (_, c) in parts))
 
 
-def _check_cast(current: Snapshot, old: LanceField, alteration: Alteration) -> None:
+def _check_cast(current: Snapshot, old: LanceField, path: str, kind: pa.DataType) -> None:
     before = old.to_arrow().type
     if current.manifest.storage_version == "2.0" and old.parent_id >= 0:
         # the reference cannot read what it writes itself
         raise InvalidArgumentError(
-            f"Column {alteration.path!r} is a part of a struct, whose parts lie in one file in "
+            f"Column {path!r} is a part of a struct, whose parts lie in one file in "
             "data files of version 2.0.",
             hint="Write the dataset with a newer data_storage_version.",
-            column=alteration.path,
+            column=path,
         )
-    if not can_convert(before, alteration.data_type):
+    if not can_convert(before, kind):
         raise InvalidArgumentError(
-            f"Column {alteration.path!r} cannot be cast from {before} to {alteration.data_type}.",
+            f"Column {path!r} cannot be cast from {before} to {kind}.",
             hint="Columns are cast within one kind of type. To compute other values: "
             "add_columns() with an SQL expression, then drop_columns().",
-            column=alteration.path,
+            column=path,
         )
     ids = {f.id for f in old.walk()}
     for index in current.indices:
         if ids & set(index.fields):
             raise InvalidArgumentError(
-                f"Column {alteration.path!r} has the index {index.name!r}, which would not fit "
+                f"Column {path!r} has the index {index.name!r}, which would not fit "
                 "the new values.",
                 hint="Remove the index first.",
-                column=alteration.path,
+                column=path,
                 index=index.name,
             )
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.arrow_parts import child_of, item_field
 
 __all__ = ["Conversion", "can_convert", "convert"]
 
@@ -61,7 +62,7 @@ def can_convert(old: pa.DataType, new: pa.DataType) -> bool:
     if pt.is_fixed_size_list(old) and pt.is_fixed_size_list(new) and old.list_size != new.list_size:
         return False
     if _is_list(old) and _is_list(new):
-        return can_convert(old.value_type, new.value_type)
+        return can_convert(item_field(old).type, item_field(new).type)
     return any(source(old) and target(new) for source, target in _CASTS)
 
 
@@ -73,7 +74,7 @@ def convert(values: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast an array; dictionaries are taken apart and made anew."""
     if values.type.equals(kind):
         return values
-    if pt.is_dictionary(values.type):
+    if isinstance(values, pa.DictionaryArray):
         values = values.dictionary_decode()
     if not pt.is_dictionary(kind):
         return pc.cast(values, kind, safe=_is_checked(kind))
@@ -114,7 +115,7 @@ class Conversion:
     def _apply(self, values: pa.Array) -> pa.Array:
         if not self.parts:
             return convert(values, self.field.type)
-        arrays = [part._apply(values.field(name)) for name, part in self.parts]
+        arrays = [part._apply(child_of(values, name)) for name, part in self.parts]
         fields = [part.field for _, part in self.parts]
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=values.is_null())
 

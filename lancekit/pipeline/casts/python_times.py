@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.pipeline.casts.values import LossError
 
 __all__ = ["date_array", "moment_array", "span_array", "time_array"]
@@ -128,7 +129,8 @@ def _zone(moments: Sequence[Any], values: Sequence[Any]) -> str | None:
     if not aware:
         return None
     try:
-        zone: str = pa.array([known[0].replace(tzinfo=known[0].tzinfo)]).type.tz
+        kind = pa.array([known[0].replace(tzinfo=known[0].tzinfo)]).type
+        zone = str(unit_and_zone(kind)[1])
     except (pa.ArrowException, ValueError, TypeError):
         return "UTC"  # a zone without a name; the instants are the same
     return zone

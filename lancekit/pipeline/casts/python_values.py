@@ -192,7 +192,7 @@ def _byte_strings(values: Sequence[Any], _guide: Guide) -> pa.Array:
 
 
 def _of_small_offsets(values: Sequence[Any], small: pa.DataType, large: pa.DataType) -> pa.Array:
-    made = pa.array(values, small)
+    made: pa.Array | pa.ChunkedArray = pa.array(values, small)
     # above two gigabytes Arrow makes several arrays
     return pa.array(values, large) if isinstance(made, pa.ChunkedArray) else made
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import flattened, item_field, items_of
 from lancekit.pipeline.casts.values import (
     BLOB_STRUCT,
     LossError,
@@ -80,7 +81,8 @@ def _castable(source: pa.DataType, target: pa.DataType) -> bool:
 # ---- dictionaries and nested types
 
 
-def _decode(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _decode(array: pa.Array, target: pa.DataType) -> pa.Array:
+    values = cast("pa.DictionaryArray", array)
     dictionary = values.dictionary
     if pt.is_string_view(dictionary.type) or pt.is_binary_view(dictionary.type):
         # Polars' categories; Arrow cannot pick rows out of views.
@@ -90,24 +92,25 @@ def _decode(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _encode(values: pa.Array, target: pa.DataType) -> pa.Array:
-    if pt.is_dictionary(values.type):
-        dictionary = cast_array(values.dictionary, target.value_type)
+    wanted = cast("pa.DictionaryType", target)
+    if isinstance(values, pa.DictionaryArray):
+        dictionary = cast_array(values.dictionary, wanted.value_type)
         indices = values.indices
     else:
-        plain = cast_array(values, target.value_type)
+        plain = cast_array(values, wanted.value_type)
         encoded = plain.dictionary_encode()
         dictionary, indices = encoded.dictionary, encoded.indices
     try:
-        indices = indices.cast(target.index_type)
+        indices = indices.cast(wanted.index_type)
     except pa.ArrowInvalid as error:
-        most = np.iinfo(target.index_type.to_pandas_dtype()).max
+        most = np.iinfo(wanted.index_type.to_pandas_dtype()).max
         at = first(pc.greater(indices, most)) or 0
         reason = (
             f"has no number left: {len(dictionary)} different values are too many for "
-            f"{target.index_type}"
+            f"{wanted.index_type}"
         )
         raise LossError(at, dictionary[indices[at].as_py()].as_py(), reason) from error
-    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=target.ordered)
+    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=wanted.ordered)
 
 
 def _no_nulls(values: pa.Array, field: pa.Field) -> None:
@@ -118,7 +121,7 @@ def _no_nulls(values: pa.Array, field: pa.Field) -> None:
 
 def _cast_lists(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Cast the elements, then put lists of the target's kind around them."""
-    lengths, elements, missing = _take_apart(values, target.value_field)
+    lengths, elements, missing = _take_apart(values, item_field(target))
     if pt.is_fixed_size_list(target):
         return _fixed_lists(elements, lengths, missing, values, target)
     large = pt.is_large_list(target)
@@ -134,7 +137,7 @@ def _take_apart(values: pa.Array, element: pa.Field) -> tuple[Any, pa.Array, pa.
     if missing is not None:
         lengths[missing.to_numpy(zero_copy_only=False)] = 0
     try:
-        elements = cast_array(values.flatten(), element.type)
+        elements = cast_array(flattened(values), element.type)
         _no_nulls(elements, element)
     except LossError as loss:
         parent = int(np.searchsorted(np.cumsum(lengths), loss.index, side="right"))
@@ -151,7 +154,7 @@ def _fixed_lists(
     lengths: Any,
     missing: pa.Array | None,
     values: pa.Array,
-    target: pa.DataType,
+    target: pa.FixedSizeListType,
 ) -> pa.Array:
     size = target.list_size
     valid = np.ones(len(lengths), bool)
@@ -172,29 +175,32 @@ def _fixed_lists(
 def _cast_structs(values: pa.Array, target: pa.DataType) -> pa.Array:
     missing = values.is_null() if values.null_count else None
     children = []
-    for field in target:
+    fields = list(cast("pa.StructType", target))
+    for field in fields:
         child = cast_array(pc.struct_field(values, [field.name]), field.type)
         # Below a null struct a child is null whatever its field says.
         _no_nulls(child if missing is None else child.filter(values.is_valid()), field)
         children.append(child)
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=missing)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
 
 
 def _cast_maps(values: pa.Array, target: pa.DataType) -> pa.Array:
-    entry = values.values.type
+    entries = items_of(values)
+    own, kind = cast("pa.StructType", entries.type), cast("pa.MapType", target)
     wanted = pa.struct(
-        [target.key_field.with_name(entry[0].name), target.item_field.with_name(entry[1].name)]
+        [kind.key_field.with_name(own[0].name), kind.item_field.with_name(own[1].name)]
     )
     # Arrow's own cast to a list refuses a null below a null struct whose part is not nullable.
     shape = (len(values), values.buffers()[:2], values.null_count, values.offset)
-    lists = pa.Array.from_buffers(pa.list_(entry), *shape, [values.values])
+    lists = pa.Array.from_buffers(pa.list_(own), *shape, [entries])
     lengths, entries, missing = _take_apart(lists, pa.field("entries", wanted))
-    keys, items = entries.flatten()
+    keys, items = cast("pa.StructArray", entries).flatten()
     starts = _starts(lengths, pa.int32())
     return pa.MapArray.from_arrays(starts, keys, items, type=target, mask=missing)
 
 
-def _same_children(source: pa.DataType, target: pa.DataType) -> bool:
+def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
+    source, target = cast("pa.StructType", one), cast("pa.StructType", other)
     names = [f.name for f in source]
     return sorted(names) == sorted(f.name for f in target) and all(
         _castable(source.field(f.name).type, f.type) for f in target

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -137,15 +137,20 @@ def bytes_to_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def cast_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
     """Give blobs the parts that the target has."""
-    parts = {field.name: pc.struct_field(values, [field.name]) for field in values.type}
+    parts = {
+        field.name: pc.struct_field(values, [field.name])
+        for field in cast("pa.StructType", values.type)
+    }
+    kept = cast("pa.StructType", target)
     for field in _BLOB_RANGE:
         index = first(parts[field.name].is_valid()) if field.name in parts else None
-        if index is not None and target.get_field_index(field.name) < 0:
+        if index is not None and kept.get_field_index(field.name) < 0:
             raise LossError(index, values[index].as_py(), "is a part of a file, not all of it")
     return _blob_parts(parts, values, target)
 
 
 def _blob_parts(parts: dict[str, pa.Array], values: pa.Array, target: pa.DataType) -> pa.Array:
-    children = [parts.get(f.name, pa.nulls(len(values), f.type)) for f in target]
+    fields = list(cast("pa.StructType", target))
+    children = [parts.get(f.name, pa.nulls(len(values), f.type)) for f in fields]
     mask = values.is_null() if values.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=fields, mask=mask)

@@ -228,11 +228,12 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
 
 
 def _from_scanner(scanner: Any, _asked: _Asked) -> pa.RecordBatchReader:
-    return scanner.to_reader()
+    reader: pa.RecordBatchReader = scanner.to_reader()
+    return reader
 
 
 def _from_scanned(dataset: Any, _asked: _Asked) -> pa.RecordBatchReader:
-    return dataset.scanner().to_reader()
+    return _from_scanner(dataset.scanner(), _asked)
 
 
 def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]]:

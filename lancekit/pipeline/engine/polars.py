@@ -27,7 +27,8 @@ def polars_reader(frame: Any) -> pa.RecordBatchReader:
                 column=name,
             )
     try:
-        return frame.to_arrow().to_reader()
+        table: pa.Table = frame.to_arrow()
+        return table.to_reader()
     except pa.ArrowException as error:
         name = next((series.name for series in frame if _is_foreign(series)), "")
         kind = frame.schema.get(name)

@@ -13,6 +13,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.format.arrow_parts import viewed
+
 __all__ = ["Hashes", "comparable", "hash_rows", "known_rows"]
 
 Hashes = npt.NDArray[np.uint64]
@@ -91,13 +93,13 @@ def _add(block: Hashes, values: pa.Array) -> None:
         return
     if _is_text(kind):
         large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
-        ends = np.frombuffer(values.buffers()[1], np.int64 if large else np.int32)
+        ends = viewed(values.buffers()[1], np.int64 if large else np.int32)
         mine = ends[values.offset : values.offset + len(values) + 1].astype(np.int64)
         _add_bytes(block, values.buffers()[2], mine[:-1], np.diff(mine))
         return
     width = kind.bit_width // 8
     if width in {1, 2, 4, 8}:
-        numbers = np.frombuffer(values.buffers()[1], f"i{width}")
+        numbers = viewed(values.buffers()[1], f"i{width}")
         numbers = numbers[values.offset : values.offset + len(values)].astype(np.int64, copy=False)
         _mix(block, numbers.view(np.uint64))
         return

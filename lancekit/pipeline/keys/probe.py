@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ class KeyTable:
         levels: list[_Level] = []
         codes = np.empty(0, np.int64)
         for given in self.columns:
-            encoded = _comparable(given).dictionary_encode()
+            encoded = cast("pa.Array", _comparable(given)).dictionary_encode()
             own, values = _codes(encoded), Lookup(encoded.dictionary)
             if not levels:
                 levels.append(_Level(values))

@@ -214,7 +214,7 @@ def _write_file(
 def _refuse_external(batch: pa.RecordBatch) -> None:
     """Raise if blobs are to stay outside of the dataset, where nothing keeps them."""
     for field, values in zip(batch.schema, batch.columns, strict=True):
-        if not is_blob_v2(texts(field.metadata)) or not pa.types.is_struct(values.type):
+        if not is_blob_v2(texts(field.metadata)) or not isinstance(values, pa.StructArray):
             continue
         uris = values.field("uri").drop_null()
         if len(uris):

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 from sqlglot import exp
 
+from lancekit.format.arrow_parts import item_field
 from lancekit.scan.expressions.columns import pick_part
 from lancekit.scan.expressions.kernels.casts import arrow_type, cast, try_cast
 from lancekit.scan.expressions.kernels.function import Function
@@ -57,7 +58,7 @@ def call_function(tree: exp.Anonymous, scope: Scope) -> Node:
     elif function.families == ("list", "") and family(args[0].type) == "list":
         item = Node(
             run=args[0].run,
-            example=pa.array([], args[0].type.value_type),
+            example=pa.array([], item_field(args[0].type).type),
             field=args[0].field,
         )
         args = [args[0], scope.beside(args[1], item)]

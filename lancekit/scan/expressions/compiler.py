@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 from sqlglot import exp
 
+from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.calls import array, call_function
 from lancekit.scan.expressions.columns import COLUMN_RULES
 from lancekit.scan.expressions.gathered import chain, is_plain_name, items_of, plain_conditions
@@ -151,8 +152,11 @@ def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
     """Read the text of a literal such as DATE '2020-01-31'."""
     try:
         if family(kind) != "moment":
-            return cast(pa.scalar(text), kind)
-        return moment(text, pa.timestamp(kind.unit, "UTC") if _has_offset(text, kind) else kind)
+            scalar: pa.Scalar = cast(pa.scalar(text), kind)
+            return scalar
+        return moment(
+            text, pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
+        )
     except FAILURES as error:
         name = "date" if pt.is_date(kind) else "timestamp" if pt.is_timestamp(kind) else str(kind)
         hint = "Write DATE '2020-01-31' or TIMESTAMP '2020-01-31 12:00:00'."

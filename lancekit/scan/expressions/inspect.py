@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pyarrow as pa
 from pyarrow import types as pt
 
@@ -58,5 +60,5 @@ def _kind(schema: pa.Schema, path: str) -> pa.DataType:
         return pa.uint64()  # a hidden column
     kind = schema.field(top).type
     for name in rest:
-        kind = kind.field(name).type
+        kind = cast("pa.StructType", kind).field(name).type
     return kind

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.errors import PredicateError
+from lancekit.format.arrow_parts import decimal_size, unit_and_zone
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.operators import family
 
@@ -67,7 +68,7 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     """
     if pt.is_date(kind):
         return pc.cast(pa.scalar(text[:10]) if _is_midnight(text[10:]) else pa.scalar(text), kind)
-    unit = kind.unit
+    unit, zone = unit_and_zone(kind)
     if finer := re.search(r"(\.\d{3,9})", text):
         # more digits than the unit has are cut off
         text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
@@ -75,9 +76,9 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
         naive = pc.cast(pa.scalar(text), pa.timestamp(unit))
     except pa.ArrowInvalid:
         instant = pc.cast(pa.scalar(text), pa.timestamp(unit, "UTC"))
-        return pc.cast(instant, pa.timestamp(unit, kind.tz or "UTC"))
-    if kind.tz:
-        return pc.assume_timezone(naive, kind.tz, ambiguous="earliest", nonexistent="earliest")
+        return pc.cast(instant, pa.timestamp(unit, zone or "UTC"))
+    if zone:
+        return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
     return naive
 
 
@@ -86,16 +87,17 @@ _DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
 
 def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
     """Parse texts as ``moment`` does, if all are written as most are."""
-    array, zone = pa.array(texts, pa.string()), None if pt.is_date(kind) else kind.tz
-    rest = ""
+    array = pa.array(texts, pa.string())
+    unit, zone, rest = "", None, ""
     if not pt.is_date(kind):
-        digits = _DIGITS[kind.unit]
+        unit, zone = unit_and_zone(kind)
+        digits = _DIGITS[unit]
         rest = _TIME % (rf"(\.\d{{1,{digits}}})?" if digits else "")
     if not pc.all(pc.match_substring_regex(array, f"{_DAY}{rest}$")).as_py():
         return None
     if not zone:
         return pc.cast(array, kind)
-    naive = pc.cast(array, pa.timestamp(kind.unit))
+    naive = pc.cast(array, pa.timestamp(unit))
     return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
 
 
@@ -114,7 +116,7 @@ def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
 def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
     """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
     exact = pa.scalar(Decimal(value))
-    if exact.type.scale <= kind.scale and not pt.is_decimal256(kind):
+    if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
         return exact.cast(kind)
     return exact
 
@@ -124,7 +126,8 @@ def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
-    return cast(pa.scalar(value), kind)
+    scalar: pa.Scalar = cast(pa.scalar(value), kind)
+    return scalar
 
 
 # (Python type of the literal) -> {family of the column: how it takes that type}
@@ -270,7 +273,7 @@ def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
 
 def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:
     exact = list(map(Decimal, values))
-    if max(-int(value.as_tuple().exponent) for value in exact) > kind.scale:
+    if max(-int(value.as_tuple().exponent) for value in exact) > decimal_size(kind)[1]:
         return None
     return pa.array(exact, kind)
 

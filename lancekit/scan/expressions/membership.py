@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
@@ -121,10 +122,11 @@ def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:
         if all(map(test, kinds)):
             return pc.cast(left, common), right.cast(common)
     if all(map(pt.is_decimal, kinds)):
-        scale = max(kind.scale for kind in kinds)
-        whole = max(kind.precision - kind.scale for kind in kinds)
-        common = pa.decimal256(whole + scale, scale)
-        return pc.cast(left, common), right.cast(common)
+        sizes = [decimal_size(kind) for kind in kinds]
+        scale = max(places for _, places in sizes)
+        whole = max(digits - places for digits, places in sizes)
+        wide = pa.decimal256(whole + scale, scale)
+        return pc.cast(left, wide), right.cast(wide)
     if pt.is_string(kinds[1]) and pt.is_large_string(kinds[0]):
         return left, right.cast(kinds[0])
     if pt.is_timestamp(kinds[1]) and pt.is_date(kinds[0]):

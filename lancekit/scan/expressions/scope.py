@@ -63,7 +63,8 @@ class Node:
     @property
     def type(self) -> pa.DataType:
         """The type of the values."""
-        return self.example.type
+        kind: pa.DataType = self.example.type
+        return kind
 
 
 # What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.

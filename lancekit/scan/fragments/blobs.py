@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file import FileReader
 from lancekit.file.layouts.blob_encode import descriptor_field
+from lancekit.format.arrow_parts import child_of, items_of
 from lancekit.format.field_marks import BLOB, holds_blobs, is_blob_v2
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.options import options
@@ -134,7 +135,7 @@ def _resolved(
         return _logical(field, values, source, file_index)
     if field == stored_blobs(field):
         return values
-    if not pa.types.is_struct(values.type):
+    if not isinstance(values, pa.StructArray):
         return _resolved_items(field, values, source, file_index)
     parts = [
         _resolved(child, values.field(child.name), source, file_index) for child in field.children
@@ -148,9 +149,9 @@ def _resolved_items(
 ) -> pa.Array:
     """Do the same with what is in lists."""
     kind = field.to_arrow().type
-    ends = values.offsets
+    ends = cast("pa.ListArray", values).offsets
     first, last = ends[0].as_py(), ends[-1].as_py()
-    items = values.values.slice(first, last - first)
+    items = items_of(values).slice(first, last - first)
     (child,) = field.children
     return (pa.LargeListArray if pa.types.is_large_list(kind) else pa.ListArray).from_arrays(
         pc.subtract(ends, ends[0]),
@@ -167,19 +168,19 @@ def _logical(
 
     Nothing outside is opened: such a place is only handed on.
     """
-    kind = descriptors.field("kind").to_numpy(zero_copy_only=False)
+    kind = child_of(descriptors, "kind").to_numpy(zero_copy_only=False)
     outside = (kind == _EXTERNAL) & descriptors.is_valid().to_numpy(zero_copy_only=False)
     rows = descriptors.to_pylist()
     uris = [_external(row, source) if out else None for out, row in zip(outside, rows, strict=True)]
     own = [None if out else row for out, row in zip(outside, rows, strict=True)]
     inside = [_place(row, source, source.files[file_index]) if row else None for row in own]
     kinds = {child.name: child.to_arrow().type for child in field.children}
-    ranged = outside & (descriptors.field("size").to_numpy(zero_copy_only=False) > 0)
+    ranged = outside & (child_of(descriptors, "size").to_numpy(zero_copy_only=False) > 0)
     parts = {
         "data": pa.array(read_blobs(inside), pa.large_binary()),
         "uri": pa.array(uris, pa.string()),
-        "position": _where(ranged, descriptors.field("position")),
-        "size": _where(ranged, descriptors.field("size")),
+        "position": _where(ranged, child_of(descriptors, "position")),
+        "size": _where(ranged, child_of(descriptors, "size")),
     }
     if ranged.any() and "size" not in kinds:
         raise CorruptFileError(

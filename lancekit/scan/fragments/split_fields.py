@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.file.columns.physical import in_one_column, repacked
+from lancekit.format.arrow_parts import child_of, flattened
 from lancekit.format.schema import LanceField
 from lancekit.scan.fragments.absent import nulls_of
 
@@ -76,9 +78,9 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
         return _join_lists(field, parts)
     children = []
     for child in field.children:
-        held = [part for part in parts if part.type.get_field_index(child.name) >= 0]
+        held = [part for part in parts if child.name in cast("pa.StructType", part.type).names]
         if held:
-            children.append(_join(child, [part.field(child.name) for part in held]))
+            children.append(_join(child, [child_of(part, child.name) for part in held]))
         else:
             children.append(nulls_of(child.to_arrow(), len(parts[0])))
     fields = [child.to_arrow() for child in field.children]
@@ -87,7 +89,7 @@ def _join(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
 
 def _join_lists(field: LanceField, parts: Sequence[pa.Array]) -> pa.Array:
     first, (item,) = parts[0], field.children
-    items = _join(item, [part.flatten() for part in parts])
+    items = _join(item, [flattened(part) for part in parts])
     lengths = pc.fill_null(pc.list_value_length(first), 0).to_numpy()
     kind = field.to_arrow().type
     large = pa.types.is_large_list(kind)

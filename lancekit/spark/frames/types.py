@@ -117,7 +117,7 @@ _PARTS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any], pa.DataType]], .
 )
 
 
-def _counted(kind: Any) -> pa.DataType:
+def _counted(kind: pa.DataType) -> pa.DataType:
     """Return a type with nanoseconds as plain integers, at any depth."""
     if _counts_nanoseconds(kind):
         return pa.int64()
@@ -197,7 +197,7 @@ def to_spark_batch(batch: pa.RecordBatch, wire: pa.Schema) -> pa.RecordBatch:
 
 
 def _to_wire(values: pa.Array, field: pa.Field) -> pa.Array:
-    if isinstance(values.type, pa.BaseExtensionType):
+    if isinstance(values, pa.ExtensionArray):
         values = values.storage
     counted = _counted(values.type)
     if counted != values.type and field.type == _wire_type(counted):

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import EngineError
+from lancekit.format.arrow_parts import viewed
 from lancekit.format.paths import top_of
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
@@ -115,14 +116,13 @@ def _contents(values: pa.Array) -> Iterator[npt.NDArray[np.uint8]]:
         return
     elif _is_variable(kind):
         whole = values.cast(pa.large_binary())
-        ends = np.frombuffer(whole.buffers()[1], np.int64)[whole.offset :][: len(whole) + 1]
+        ends = viewed(whole.buffers()[1], np.int64)[whole.offset :][: len(whole) + 1]
         yield np.diff(ends).view(np.uint8)
-        if whole.buffers()[2] is not None:
-            yield np.frombuffer(whole.buffers()[2], np.uint8)[ends[0] : ends[-1]]
+        yield viewed(whole.buffers()[2])[ends[0] : ends[-1]]
     else:
         width = kind.bit_width // 8
         first = values.offset * width
-        yield np.frombuffer(values.buffers()[1], np.uint8)[first : first + len(values) * width]
+        yield viewed(values.buffers()[1])[first : first + len(values) * width]
 
 
 def _is_variable(kind: pa.DataType) -> bool:
@@ -180,7 +180,8 @@ class SourceSummary:
         EngineError
             Cached rows were lost, and came back different.
         """
-        packed = _fetch(self._frame, self._maker) if None in self._few else self._few
+        few = [part for part in self._few if part is not None]
+        packed = few if len(few) == len(self._few) else _fetch(self._frame, self._maker)
         tables = [pa.ipc.open_stream(part).read_all() for part in packed]
         table = pa.concat_tables([self._maker.schema.empty_table(), *tables])
         if table.num_rows != self.rows:

@@ -73,7 +73,7 @@ def join_frame(
     on = work.clauses.on
     source = prepare(held.frame, held.schema, plan, on, work.source.names)
     if work.clauses.dedupe_by is not None:
-        source = _largest(source, work)
+        source = _largest(source, work, work.clauses.dedupe_by)
     keys = _target_keys(held.frame.sparkSession, target, work)
     names = [f"k{at}" for at in range(len(on))]
     # Spark thinks that a scan has as many rows as tasks, and would broadcast any target.
@@ -82,13 +82,13 @@ def join_frame(
     return gathered(joined.select(*s, *t, FAILURE, ADDRESS)), _Reader(work.source, work.lent)
 
 
-def _largest(source: DataFrame, work: MergeTask) -> DataFrame:
+def _largest(source: DataFrame, work: MergeTask, by: str) -> DataFrame:
     """Keep of the rows of one key that with the largest value; all rows without a whole key."""
     from pyspark.sql import Window
     from pyspark.sql import functions as f
 
-    order = f.col(f"s{work.source.get_field_index(work.clauses.dedupe_by)}")
-    if pa.types.is_floating(work.source.field(work.clauses.dedupe_by).type):
+    order = f.col(f"s{work.source.get_field_index(by)}")
+    if pa.types.is_floating(work.source.field(by).type):
         order = f.nanvl(order, f.lit(None))
     keys = [f"k{at}" for at in range(len(work.clauses.on))]
     window = Window.partitionBy(*keys).orderBy(order.desc_nulls_last())

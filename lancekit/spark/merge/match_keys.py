@@ -101,7 +101,7 @@ def _unpacked(sent: Shipment, names: tuple[str, ...]) -> Keys:
         return SortedKeys(names, columns[0].to_numpy(), columns[1].to_numpy())
     if table.column_names[0] == "hashes":
         hashes, rows = (column.to_numpy() for column in columns[:2])
-        seed = int(table.schema.metadata[b"seed"])
+        seed = int((table.schema.metadata or {})[b"seed"])
         return HashedKeys(names, tuple(columns[2:]), hashes, seed, rows)
     return KeyTable(names, tuple(columns))
 

@@ -25,6 +25,7 @@ from lancekit.file.kernels.arrow_buffers import (
 from lancekit.file.kernels.bitpacking import bits_needed
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.structure.repdef_build import Shredded
+from lancekit.format.arrow_parts import child_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["full_zip"]
@@ -131,7 +132,7 @@ def _packed_page(page: Shredded) -> Encoded:
     parts: list[Part] = []
     fields = []
     for index in range(present.type.num_fields):
-        child = present.field(index)
+        child = child_of(present, index)
         if is_variable(child.type):
             offsets, data = string_buffers(child)
             width = offsets.itemsize

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import decimal_size, item_field
 from lancekit.scan.expressions.kernels.operators import Value, family
 
 __all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
@@ -103,7 +104,7 @@ def _truth(value: Value) -> Value:
 
 
 def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
-    lost = pc.and_(pc.is_valid(before), pc.is_null(after))
+    lost: Value = pc.and_(pc.is_valid(before), pc.is_null(after))
     if isinstance(lost, pa.Scalar):
         bad = before.as_py() if lost.as_py() else None
     else:
@@ -115,11 +116,12 @@ def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
 def _from_decimal(value: Value, kind: pa.DataType) -> Value:
     """Cut fractions off for integers; round them for decimals of a smaller scale."""
     if pt.is_decimal128(value.type):
-        value = pc.cast(value, pa.decimal128(38, value.type.scale))
+        value = pc.cast(value, pa.decimal128(38, decimal_size(value.type)[1]))
     if pt.is_integer(kind):
         return pc.cast(pc.trunc(value), kind)
-    if kind.scale < value.type.scale:
-        value = pc.round(value, ndigits=kind.scale, round_mode="half_towards_infinity")
+    digits = decimal_size(kind)[1]
+    if digits < decimal_size(value.type)[1]:
+        value = pc.round(value, ndigits=digits, round_mode="half_towards_infinity")
     return pc.cast(value, kind)
 
 
@@ -138,8 +140,9 @@ def _with_items(value: Value, kind: pa.DataType) -> Value:
 def _lists(value: Value, kind: pa.DataType) -> Value:
     if pt.is_null(value.type):
         return pa.scalar(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
-    if _is_list(value.type) and value.type.value_type != kind.value_type:
-        value = _with_items(value, kind.value_type)
+    item = item_field(kind).type
+    if _is_list(value.type) and item_field(value.type).type != item:
+        value = _with_items(value, item)
     return pc.cast(value, kind)
 
 

@@ -47,7 +47,7 @@ def _where_valid(lists: Value, value: bool) -> Value:
 def _items(items: Value) -> list[pa.Scalar]:
     if not isinstance(items, pa.Scalar):
         raise pa.ArrowNotImplementedError("the items have to be constants")
-    return list(items.values) if items.is_valid else []
+    return list(items.values or ()) if isinstance(items, pa.ListScalar) else []
 
 
 def array_element(lists: Value, place: Value) -> Value:

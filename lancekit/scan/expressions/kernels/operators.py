@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import decimal_size
+
 __all__ = [
     "COMPARISONS",
     "Value",
@@ -55,7 +57,7 @@ def plain(values: pa.Array) -> pa.Array:
     if isinstance(values, pa.ExtensionArray):
         values = values.storage
     kind = values.type
-    if pt.is_dictionary(kind):
+    if isinstance(values, pa.DictionaryArray):
         return plain(values.dictionary_decode())
     if pt.is_string_view(kind):
         return values.cast(pa.string())
@@ -133,9 +135,10 @@ def _orders_nan(left: Value, right: Value) -> bool:
 
 
 def _array(value: Value, count: int) -> pa.Array:
-    if not isinstance(value, pa.Scalar):
-        return value
-    return pa.repeat(value, count) if count else pa.array([], value.type)
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, count) if count else pa.array([], value.type)
+    array: pa.Array = value
+    return array
 
 
 def _same(left: pa.Array, right: pa.Array) -> Any:
@@ -199,10 +202,11 @@ def _compare(test: Callable[[Value, Value], Value], left: Value, right: Value) -
 
 def _comparable(left: Value, right: Value) -> tuple[Value, Value]:
     """Give decimals room for the digits of both, before and after the point."""
-    kinds = left.type, right.type
-    if max(k.precision - k.scale for k in kinds) + max(k.scale for k in kinds) <= _DIGITS:
+    sizes = [decimal_size(kind) for kind in (left.type, right.type)]
+    if max(p - s for p, s in sizes) + max(s for _, s in sizes) <= _DIGITS:
         return left, right
-    return tuple(pc.cast(v, pa.decimal256(*_size(v.type))) for v in (left, right))
+    wide = [pc.cast(v, pa.decimal256(*decimal_size(v.type))) for v in (left, right)]
+    return wide[0], wide[1]
 
 
 def _distinct(left: Value, right: Value) -> Value:
@@ -238,18 +242,14 @@ def divide(left: Value, right: Value) -> Value:
 
 def _divide_decimals(left: Value, right: Value) -> Value:
     """Divide to four digits more than the left side has, the rest cut off."""
-    kinds = left.type, right.type
-    scale = min(_DIGITS, kinds[0].scale + 4)
-    precision = min(_DIGITS, kinds[0].precision - kinds[0].scale + kinds[1].scale + scale)
+    (digits, places), (divisor_digits, divisor_places) = map(decimal_size, (left.type, right.type))
+    scale = min(_DIGITS, places + 4)
+    precision = min(_DIGITS, digits - places + divisor_places + scale)
     # Arrow gives as many digits as the right side has, and the left one's
-    right = pc.cast(right, pa.decimal256(max(4, kinds[1].precision), kinds[1].scale))
-    exact = pc.divide_checked(pc.cast(left, pa.decimal256(*_size(kinds[0]))), right)
+    right = pc.cast(right, pa.decimal256(max(4, divisor_digits), divisor_places))
+    exact = pc.divide_checked(pc.cast(left, pa.decimal256(digits, places)), right)
     cut = pc.round(exact, scale, round_mode="towards_zero")
     return pc.cast(cut, pa.decimal128(precision, scale))
-
-
-def _size(kind: pa.DataType) -> tuple[int, int]:
-    return kind.precision, kind.scale
 
 
 def add(left: Value, right: Value) -> Value:
@@ -307,7 +307,7 @@ def _decimal_rest(left: Value, right: Value) -> Value:
     one, two = left.type, right.type
     scale = max(one.scale, two.scale)
     kind = pa.decimal128(min(one.precision - one.scale, two.precision - two.scale) + scale, scale)
-    left, right = (pc.cast(v, pa.decimal256(*_size(v.type))) for v in (left, right))
+    left, right = (pc.cast(v, pa.decimal256(*decimal_size(v.type))) for v in (left, right))
     times = pc.round(pc.divide_checked(left, right), 0, round_mode="towards_zero")
     times = pc.cast(times, pa.decimal256(one.precision - one.scale + two.scale, 0))
     return pc.cast(pc.subtract_checked(left, pc.multiply_checked(times, right)), kind)

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.format.arrow_parts import viewed
 from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.regex import Atom, Regex, translate
 from lancekit.scan.expressions.kernels.regex_sets import WORD
@@ -46,7 +47,7 @@ def in_pieces(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Arr
     kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
     if len(texts) < 2 or texts.nbytes <= _PIECE:
         return _beside(kernel, texts)
-    ends = np.frombuffer(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
+    ends = viewed(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
     parts, begin, size = [], 0, _PIECE
     while begin < len(texts):
         end = max(begin + 1, int(np.searchsorted(ends, ends[begin] + size, "right")) - 1)
@@ -134,7 +135,7 @@ def _as_ascii(regex: Regex, texts: pa.Array) -> tuple[pa.Array, str]:
     return pa.Array.from_buffers(pa.large_string(), len(texts), buffers), "".join(pieces)
 
 
-def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.BooleanArray:
+def matches(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
     r"""Tell which texts an expression occurs in; null for null.
 
     Examples
@@ -152,7 +153,7 @@ def _marked(texts: pa.Array, text: str) -> pa.Array:
     return pc.subtract(pc.binary_length(marked), pc.binary_length(wide))
 
 
-def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Int64Array:
+def count(texts: pa.Array, pattern: str, flags: str = "") -> pa.Array:
     """Count the matches, none of which overlap.
 
     Examples
@@ -167,17 +168,17 @@ def _first(texts: pa.Array, text: str) -> pa.Array:
     """Return the number of characters before the first match, -1 if there is none."""
     found = pc.cast(pc.find_substring_regex(texts, text), pa.int64())
     wide = pc.cast(texts, pa.large_string())
-    ends = np.frombuffer(wide.buffers()[1], np.int64)[wide.offset :][: len(wide) + 1]
-    data = np.frombuffer(wide.buffers()[2] or b"", np.uint8)[ends[0] : ends[-1]]
+    ends = viewed(wide.buffers()[1], np.int64)[wide.offset :][: len(wide) + 1]
+    data = viewed(wide.buffers()[2])[ends[0] : ends[-1]]
     # the second and further bytes of characters begin with the bits 10
     before = np.concatenate([[0], np.cumsum(data & 0xC0 != 0x80)])
     starts = ends[:-1] - ends[0]
     places = pc.fill_null(found, -1).to_numpy()
     characters = before[starts + np.maximum(places, 0)] - before[starts]
-    return pc.if_else(pc.is_valid(found), np.where(places < 0, -1, characters), found)
+    return pc.if_else(pc.is_valid(found), pa.array(np.where(places < 0, -1, characters)), found)
 
 
-def place(texts: pa.Array, pattern: str) -> pa.Int64Array:
+def place(texts: pa.Array, pattern: str) -> pa.Array:
     """Return the place of the first match, from 1 on; 0 if there is none.
 
     So it is in empty texts, and of an empty expression.

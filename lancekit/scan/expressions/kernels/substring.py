@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancekit.file.kernels import bits
+from lancekit.format.arrow_parts import viewed
 
 __all__ = ["contains"]
 
@@ -20,7 +21,7 @@ _EVERYWHERE = 4
 _RARE = 32
 
 
-def contains(texts: pa.Array, wanted: str) -> pa.BooleanArray:
+def contains(texts: pa.Array, wanted: str) -> pa.Array:
     """Tell for each text whether it holds another one; null for null.
 
     Examples
@@ -32,9 +33,9 @@ def contains(texts: pa.Array, wanted: str) -> pa.BooleanArray:
     if not needle or not len(texts) or texts.buffers()[2] is None:
         return pc.match_substring(texts, wanted)
     kind = np.int64 if pa.types.is_large_string(texts.type) else np.int32
-    borders = np.frombuffer(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
+    borders = viewed(texts.buffers()[1], kind)[texts.offset :][: len(texts) + 1]
     first, last = int(borders[0]), int(borders[-1])
-    found = _places(np.frombuffer(texts.buffers()[2], np.uint8)[first:last], needle)
+    found = _places(viewed(texts.buffers()[2])[first:last], needle)
     if found is None:
         return pc.match_substring(texts, wanted)
     places = found + first

@@ -63,7 +63,8 @@ def _match(texts: pa.Array, pattern: str, *, escape: str, ignore_case: bool) -> 
     plain = None if ignore_case else _plain(escape, pattern)
     if plain:
         where, text = plain
-        return _LOOKS[where](texts, text)
+        found: pa.Array = _LOOKS[where](texts, text)
+        return found
     form = _pattern(escape, pattern)
     return in_pieces(lambda some: pc.match_like(some, form, ignore_case=ignore_case), texts)
 

@@ -1,0 +1,19 @@
+from pyarrow import Table, compute
+
+class ExecNodeOptions: ...
+
+class TableSourceNodeOptions(ExecNodeOptions):
+    def __init__(self, table: Table) -> None: ...
+
+class ProjectNodeOptions(ExecNodeOptions):
+    def __init__(
+        self, expressions: list[compute.Expression], names: list[str] | None = None
+    ) -> None: ...
+
+class Declaration:
+    def __init__(
+        self, factory_name: str, options: ExecNodeOptions, inputs: list[Declaration] | None = None
+    ) -> None: ...
+    @staticmethod
+    def from_sequence(decls: list[Declaration]) -> Declaration: ...
+    def to_table(self, use_threads: bool = True) -> Table: ...
