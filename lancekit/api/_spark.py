@@ -10,9 +10,9 @@ from lancekit.api.fragment import LanceFragment
 from lancekit.api.scan_options import Columns, ScanOptions
 from lancekit.api.spark_frames import frame_of, frame_over
 from lancekit.checked import checked_methods
-from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidTypeError
 from lancekit.pipeline.engine.engine import spark_engine
+from lancekit.versions.references import parse_reference, resolve
 
 __all__ = ["SparkFrames"]
 

@@ -16,12 +16,13 @@ from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.api.time_travel import snapshot_as_of
 from lancekit.checked import checked_methods
 from lancekit.commit.protocol import Clock
-from lancekit.commit.refs import clone_line, create_branch, parse_reference, resolve
+from lancekit.commit.refs import clone_line, create_branch
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version
 from lancekit.versions.listing import latest_snapshot, list_versions
+from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import load_snapshot
 
 __all__ = ["Ref", "Versions"]

@@ -17,7 +17,6 @@ from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.api.pylance.arguments import check_count, check_flag, check_place, refuse_more
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
-from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
@@ -43,6 +42,7 @@ from lancekit.operations.explain.operations import (
 from lancekit.operations.maintenance.compact_plan import CompactionOptions
 from lancekit.operations.update import check_updates, check_where
 from lancekit.storage.clients import check_options
+from lancekit.versions.references import parse_reference, resolve
 
 __all__ = ["Explainer"]
 

@@ -35,7 +35,6 @@ from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.api.time_travel import snapshot_as_of
 from lancekit.api.write_options import write_settings
 from lancekit.checked import checked, checked_methods
-from lancekit.commit.refs import parse_reference, resolve
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.names import ManifestNaming
@@ -49,6 +48,7 @@ from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.order_by import ColumnOrdering
 from lancekit.versions.line import check_same_place, open_line
 from lancekit.versions.manifest_writers import ManifestStore
+from lancekit.versions.references import parse_reference, resolve
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",

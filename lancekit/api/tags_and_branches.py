@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from lancekit.checked import checked_methods
-from lancekit.commit import reference_files, refs
+from lancekit.commit import refs
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.refs import Branch, Tag
+from lancekit.versions import reference_files
 from lancekit.versions.line import Line
 
 __all__ = ["Branches", "Tags"]

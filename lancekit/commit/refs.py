@@ -1,4 +1,4 @@
-"""Tags, branches and clones: making and deleting them, and what a reference points to."""
+"""Tags, branches and clones: making and deleting them."""
 
 from __future__ import annotations
 
@@ -6,26 +6,16 @@ import os
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from lancekit.commit.manifest.build import build_manifest
 from lancekit.commit.protocol import Clock, put_first_manifest
-from lancekit.commit.reference_files import (
-    branch_names,
-    get_branch,
-    get_tag,
-    no_branch,
-    read_branches,
-    read_tags,
-    unknown_needs,
-)
 from lancekit.errors import (
     CorruptFileError,
     DatasetExistsError,
     DatasetNotFoundError,
     FormatError,
-    InvalidTypeError,
     RefConflictError,
     StorageError,
     VersionNotFoundError,
@@ -42,14 +32,23 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.format.transaction import Transaction
-from lancekit.legible import shown, warn
+from lancekit.legible import warn
 from lancekit.storage import Store, leads_away
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.reference_files import (
+    branch_names,
+    get_branch,
+    get_tag,
+    no_branch,
+    read_branches,
+    read_tags,
+    unknown_needs,
+)
+from lancekit.versions.references import parse_reference, resolve
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
-    "Reference",
     "check_free",
     "clone_line",
     "create_branch",
@@ -57,72 +56,8 @@ __all__ = [
     "delete_branch",
     "delete_tag",
     "holds_branch",
-    "parse_reference",
-    "resolve",
     "update_tag",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A parsed reference: a tag, or a version (``None``: the newest) of a branch."""
-
-    version: int | None = None
-    branch: str | None = None
-    tag: str | None = None
-
-
-def parse_reference(value: object, current: Line) -> Reference:
-    """Turn what a user passes for a version into a `Reference`.
-
-    A number is a version of the current line, a string a tag, a pair a branch (``None``: main)
-    and a version (``None``: the newest); ``None`` alone is the newest of the current line.
-
-    Raises
-    ------
-    InvalidTypeError
-        Anything else.
-    """
-    match value:
-        case None:
-            return Reference(branch=current.branch)
-        case bool():
-            pass
-        case int():
-            return Reference(version=value, branch=current.branch)
-        case str():
-            return Reference(tag=value)
-        case (str() | None) as branch, (int() | None) as version if not isinstance(version, bool):
-            return Reference(version=version, branch=None if branch == MAIN else branch)
-        case _:
-            pass
-    raise InvalidTypeError(
-        f"{shown(value)} is not a reference to a version.",
-        hint='Pass a number, a tag\'s name, or a pair such as ("branch", 2) or ("branch", None).',
-        reference=value,
-    )
-
-
-def resolve(line: Line, reference: Reference) -> Snapshot:
-    """Load the version that a reference points to.
-
-    Raises
-    ------
-    TagNotFoundError, BranchNotFoundError, VersionNotFoundError
-        It points to nothing.
-    """
-    if reference.tag is not None:
-        tag = get_tag(line.root, reference.tag)
-        return load_snapshot(line.on(tag.branch), tag.version)
-    target = line.on(reference.branch)
-    try:
-        if reference.version is None:
-            return latest_snapshot(target)
-        return load_snapshot(target, reference.version)
-    except (DatasetNotFoundError, VersionNotFoundError):
-        if reference.branch is not None and not dataset_exists(target):
-            raise no_branch(line.root, reference.branch) from None
-        raise
 
 
 # ---- tags

@@ -9,7 +9,6 @@ from typing import Any
 
 from lancekit.commit.manifest.build import build_manifest
 from lancekit.commit.protocol import Clock, put_first_manifest
-from lancekit.commit.refs import Reference, resolve
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 from lancekit.format import operations as ops
@@ -22,6 +21,7 @@ from lancekit.operations.cleanup.auto import commit, create
 from lancekit.operations.maintenance.clone import deep_clone
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
+from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import FileLocation, Snapshot, load_snapshot
 
 __all__ = ["CommitSettings", "commit_operation", "merged_appends"]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from lancekit.commit.refs import Reference, resolve
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import (
     CommitConflictError,
@@ -26,6 +25,7 @@ from lancekit.spark.jobs.client import is_connect
 from lancekit.spark.source import SparkSource
 from lancekit.versions.line import Line, open_line
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["StreamSink"]

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from lancekit.commit.reference_files import all_branches
 from lancekit.commit.refs import holds_branch
 from lancekit.format import names
 from lancekit.storage import ObjectInfo, Store
 from lancekit.storage.base import TEMPORARY_PREFIX
 from lancekit.storage.names import is_name
 from lancekit.versions.line import Line
+from lancekit.versions.reference_files import all_branches
 
 __all__ = ["Listed", "file_key", "list_files"]
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lancekit.commit.reference_files import all_branches, all_tags
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError
 from lancekit.format import names
@@ -26,6 +25,7 @@ from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
+from lancekit.versions.reference_files import all_branches, all_tags
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [

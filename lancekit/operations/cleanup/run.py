@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from lancekit.commit.reference_files import all_branches, all_tags
 from lancekit.display import Displayed
 from lancekit.errors import StorageError
 from lancekit.format import names
@@ -28,6 +27,7 @@ from lancekit.operations.cleanup.plan import (
 from lancekit.storage import Store, leads_away
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
+from lancekit.versions.reference_files import all_branches, all_tags
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["CleanupExplanation", "clean_up", "explain_cleanup"]

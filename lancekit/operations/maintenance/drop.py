@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 
-from lancekit.commit.refs import parse_reference, resolve
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 from lancekit.format import names
 from lancekit.legible import shown, warn
 from lancekit.storage.base import TEMPORARY_PREFIX
 from lancekit.versions.line import Line
 from lancekit.versions.listing import dataset_exists
+from lancekit.versions.references import parse_reference, resolve
 
 __all__ = ["drop_dataset"]
 

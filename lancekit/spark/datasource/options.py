@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from lancekit.commit.refs import Reference, resolve
 from lancekit.errors import InvalidArgumentError
 from lancekit.options import Options, options
 from lancekit.versions.line import Line, open_line
 from lancekit.versions.listing import list_versions, version_as_of
+from lancekit.versions.references import Reference, resolve
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["LATEST", "SourceOptions"]
