@@ -31,10 +31,11 @@ if _TYPE_CHECKING:
     from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
     from lancekit.api.fragment import FragmentMetadata, LanceFragment
     from lancekit.api.history import History, Version
-    from lancekit.api.lance_dataset import LanceDataset, dataset, write_dataset
+    from lancekit.api.lance_dataset import LanceDataset
     from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
     from lancekit.api.lance_schema import json_to_schema, schema_to_json
     from lancekit.api.merge_builder import MergeInsertBuilder
+    from lancekit.api.open import dataset, write_dataset
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
     from lancekit.api.stream_sink import stream_sink
@@ -121,10 +122,11 @@ _HOMES = {
     "api.blob_values": "Blob BlobFile blob_array blob_field",
     "api.fragment": "FragmentMetadata LanceFragment",
     "api.history": "History Version",
-    "api.lance_dataset": "LanceDataset dataset write_dataset",
+    "api.lance_dataset": "LanceDataset",
     "api.lance_operation": "DatasetBasePath Index LanceOperation",
     "api.lance_schema": "json_to_schema schema_to_json",
     "api.merge_builder": "MergeInsertBuilder",
+    "api.open": "dataset write_dataset",
     "api.scanner": "LanceScanner",
     "api.scanner_builder": "ScannerBuilder",
     "api.stream_sink": "stream_sink",

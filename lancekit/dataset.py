@@ -1,4 +1,4 @@
-"""A door: pylance's `dataset`, which is `lancekit.api.lance_dataset`.
+"""A door: pylance's `dataset`, which is `lancekit.api.lance_dataset` and `lancekit.api.open`.
 
 It is opened before anybody asks (see the package), so what is behind it comes when it is asked for.
 """
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
         SqlQueryBuilder,
         Tags,
         Transaction,
-        dataset,
-        write_dataset,
     )
+    from lancekit.api.open import dataset, write_dataset
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -65,4 +64,5 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("lancekit.api.lance_dataset"), name)
+    home = "open" if name in {"dataset", "write_dataset"} else "lance_dataset"
+    return getattr(import_module(f"lancekit.api.{home}"), name)

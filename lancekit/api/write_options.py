@@ -2,17 +2,145 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from lancekit.api.pylance.arguments import check_count, check_list
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import (
+    check_count,
+    check_hints,
+    check_list,
+    check_names,
+    refuse,
+)
+from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
+from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.names import ManifestNaming
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
-from lancekit.operations.write import WriteSettings
+from lancekit.operations.cleanup.auto import auto_cleanup_config
+from lancekit.operations.write import WriteSettings, open_rows, write_rows
+from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.progress import FragmentWriteProgress
+from lancekit.versions.line import check_same_place
+from lancekit.versions.manifest_writers import ManifestStore
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["check_told", "write_settings"]
+__all__ = ["WriteOptions", "check_told", "write_settings", "write_to"]
 
 _MODES = ("create", "append", "overwrite")
+
+
+@checked_methods
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What `write_dataset` takes beside the rows and the place, which describes it."""
+
+    schema: pa.Schema | None = None
+    mode: str = "create"
+    max_rows_per_file: int = MAX_ROWS_PER_FILE
+    max_rows_per_group: int = 1024
+    max_bytes_per_file: int = MAX_BYTES_PER_FILE
+    data_cache_bytes: int | None = None
+    max_page_bytes: int | None = None
+    commit_lock: Any = None
+    progress: FragmentWriteProgress | None = None
+    storage_options: dict[str, str] | None = None
+    data_storage_version: str | None = None
+    use_legacy_format: bool | None = None
+    enable_v2_manifest_paths: bool = True
+    enable_stable_row_ids: bool = False
+    auto_cleanup_options: AutoCleanupConfig | None = None
+    commit_message: str | None = None
+    transaction_properties: dict[str, str] | None = None
+    initial_bases: list[Any] | None = None
+    target_bases: list[str] | None = None
+    target_all_bases: bool | None = None
+    base_store_params: dict[str, dict[str, str]] | None = None
+    external_blob_mode: str = "reference"
+    allow_external_blob_outside_bases: bool = False
+    blob_pack_file_size_threshold: int | None = None
+    namespace_client: Any = None
+    table_id: list[str] | None = None
+    session: Any = None
+    primary_key: str | Iterable[str] | None = None
+    checksums: bool | None = None
+    manifest_store: ManifestStore | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> WriteOptions:
+        """Return options of arguments that came by name.
+
+        Raises
+        ------
+        InvalidTypeError
+            A write has no such argument, or it is none of what is asked for.
+        """
+        known = {option.name for option in fields(cls)}
+        if unknown := [name for name in given if name not in known]:
+            raise InvalidTypeError(
+                f"A write takes no argument {unknown[0]!r}.",
+                hint="Pass those of write_dataset().",
+                argument=unknown[0],
+            )
+        return cls(**given)
+
+    def settings(self) -> WriteSettings:
+        """Return what the operation works with.
+
+        Raises
+        ------
+        NotOfferedError, InvalidArgumentError, InvalidTypeError
+            An argument cannot be followed.
+        """
+        check_hints(max_rows_per_group=self.max_rows_per_group)  # of 0.1 files, never written
+        inline = self.external_blob_mode == "reference"
+        refuse(
+            "write_dataset",
+            data_cache_bytes=self.data_cache_bytes,
+            use_legacy_format=self.use_legacy_format or None,
+            base_store_params=self.base_store_params,
+            external_blob_mode=None if inline else self.external_blob_mode,
+            blob_pack_file_size_threshold=self.blob_pack_file_size_threshold,
+            namespace_client=self.namespace_client,
+            table_id=self.table_id,
+            session=self.session,
+        )
+        cleanup = self.auto_cleanup_options
+        return write_settings(
+            mode=self.mode,
+            max_rows_per_file=self.max_rows_per_file,
+            max_bytes_per_file=self.max_bytes_per_file,
+            max_page_bytes=self.max_page_bytes,
+            data_storage_version=self.data_storage_version,
+            initial_bases=self.initial_bases,
+            target_bases=self.target_bases,
+            target_all_bases=self.target_all_bases,
+            progress=self.progress,
+            primary_key=check_names("primary_key", self.primary_key),
+            stable_row_ids=self.enable_stable_row_ids,
+            naming=ManifestNaming.V2 if self.enable_v2_manifest_paths else ManifestNaming.V1,
+            checksums=self.checksums,
+            external_blobs=self.allow_external_blob_outside_bases,
+            message=self.commit_message,
+            properties=dict(self.transaction_properties or {}),
+            config={} if cleanup is None else auto_cleanup_config(cleanup),
+        )
+
+
+def write_to(handle: Handle, data: Any, options: WriteOptions) -> Snapshot:
+    """Write rows on top of a handle's version, and return the new one; the handle stays."""
+    settings = options.settings()
+    handle._check_movable()
+    check_same_place(
+        handle._line, options.storage_options, options.manifest_store, options.commit_lock
+    )
+    source, target = open_rows(data, options.schema, handle._snapshot, options.mode)
+    return write_rows(source, target, settings)
 
 
 def write_settings(
