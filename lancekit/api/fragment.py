@@ -38,7 +38,7 @@ from lancekit.legible import shown
 from lancekit.operations.checks.operation import described_file
 from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.maintenance.validate import validate_fragment
-from lancekit.operations.write import open_rows, stage_rows
+from lancekit.operations.write import open_rows, plan_write
 from lancekit.pipeline.rows.delete import FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
@@ -424,10 +424,9 @@ def write_fragments(
     else:
         target = open_line(check_place(dataset_uri), storage_options)
     source, target = open_rows(data, schema, target, mode)
-    staged = stage_rows(source, target, settings)
-    if return_transaction:
-        return staged.as_transaction(settings)
-    return list(staged.operation.fragments)
+    plan = plan_write(source.schema, target, settings)
+    fragments = source.write(plan.casts, plan.task, settings.progress)
+    return plan.transaction(fragments) if return_transaction else list(fragments)
 
 
 def _told_with_id(progress: Any, fragment_id: int | None) -> Any:

@@ -32,7 +32,6 @@ from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_ca
 from lancekit.pipeline.rows.write import (
     MAX_BYTES_PER_FILE,
     MAX_ROWS_PER_FILE,
-    WriteTarget,
     WriteTask,
 )
 from lancekit.pipeline.source import Source, open_source
@@ -42,13 +41,11 @@ from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
-    "Staged",
     "WritePlan",
     "WriteSettings",
-    "commit_staged",
+    "commit_rows",
     "open_rows",
     "plan_write",
-    "stage_rows",
     "write_rows",
 ]
 
@@ -86,57 +83,35 @@ class WriteSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """Rows that are written and not committed: nothing refers to their files yet.
-
-    `current` is the version that they were written for, ``None`` for a dataset to be created.
-    """
-
-    line: Line
-    current: Snapshot | None
-    operation: Append | Overwrite
-    storage_version: str
-    places: tuple[WriteTarget, ...] = ()
-
-    def as_transaction(self, settings: WriteSettings) -> Transaction:
-        """Return what would commit them."""
-        read_version = self.current.version if self.current else 0
-        return Transaction(
-            read_version, self.operation, transaction_properties=settings.all_properties()
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
     """How rows of one schema are to be written: checked, and nothing is done yet.
 
     `casts` and `task` are what a worker needs.  `current` is the version that the rows are written
-    for, ``None`` for a dataset to be created.
+    for, ``None`` for a dataset to be created, and `new_bases` are the base paths of that.
     """
 
     line: Line
     current: Snapshot | None
     casts: CastPlan
     task: WriteTask
-    append: bool
-    config: Mapping[str, str]
+    settings: WriteSettings
     new_bases: tuple[BasePath, ...] = ()
 
-    def staged(self, fragments: Iterable[Fragment]) -> Staged:
-        """Return the rows as written to these fragments."""
+    def transaction(self, fragments: Iterable[Fragment]) -> Transaction:
+        """Return what would commit the rows, which are written to these fragments."""
+        read_version = self.current.version if self.current else 0
+        properties = self.settings.all_properties()
+        return Transaction(
+            read_version, self.operation(fragments), transaction_properties=properties
+        )
+
+    def operation(self, fragments: Iterable[Fragment]) -> Append | Overwrite:
+        """Return the change that the rows are, which are written to these fragments."""
         new = tuple(fragments)
-        operation = (
-            Append(new)
-            if self.append
-            else Overwrite(self.task.schema, new, self.new_bases, config_upsert_values=self.config)
-        )
-        return Staged(
-            line=self.line,
-            current=self.current,
-            operation=operation,
-            storage_version=self.task.storage_version,
-            places=self.task.places,
-        )
+        if self.current is not None and self.settings.mode == "append":
+            return Append(new)
+        config = self.settings.config if self.current is None else {}
+        return Overwrite(self.task.schema, new, self.new_bases, config_upsert_values=config)
 
 
 def open_rows(
@@ -172,33 +147,29 @@ def write_rows(source: Source, target: Line | Snapshot, settings: WriteSettings)
     NullKeyError
         A primary-key column holds a null.
     """
-    return commit_staged(stage_rows(source, target, settings), settings)
-
-
-def stage_rows(source: Source, target: Line | Snapshot, settings: WriteSettings) -> Staged:
-    """Write rows without committing them; errors as in `write_rows`."""
     plan = plan_write(source.schema, target, settings)
-    return plan.staged(source.write(plan.casts, plan.task, settings.progress))
+    return commit_rows(plan, source.write(plan.casts, plan.task, settings.progress))
 
 
-def commit_staged(staged: Staged, settings: WriteSettings) -> Snapshot:
+def commit_rows(plan: WritePlan, fragments: Iterable[Fragment]) -> Snapshot:
     """Commit rows that are written; if they do not land, their files are removed."""
-    operation, version = staged.operation, staged.storage_version
+    settings, task = plan.settings, plan.task
+    operation = plan.operation(fragments)
     pending = Pending(
         operation=operation,
         uuid=str(uuid.uuid4()),
         properties=settings.all_properties(),
         mark=settings.mark,
     )
-    with removed_unless_landed(staged.line.store, operation.fragments, staged.places):
-        if staged.current is not None:
-            return commit(staged.current, pending, storage_version=version)
+    with removed_unless_landed(task.store, operation.fragments, task.places):
+        if plan.current is not None:
+            return commit(plan.current, pending, storage_version=task.storage_version)
         first = cast("Overwrite", operation)  # nothing is appended to what is not there
         return create(
-            staged.line,
+            plan.line,
             first,
             pending,
-            version,
+            task.storage_version,
             stable_row_ids=settings.stable_row_ids,
             naming=settings.naming,
         )
@@ -272,8 +243,7 @@ def _append(schema: pa.Schema, current: Snapshot, settings: WriteSettings) -> Wr
         current=current,
         casts=plan_cast(schema, manifest.schema.to_arrow(), allow_missing=True),
         task=_task(current.line, manifest.schema, manifest.storage_version, settings, bases),
-        append=True,
-        config={},
+        settings=settings,
     )
 
 
@@ -289,8 +259,7 @@ def _overwrite(
         current=current,
         casts=plan_cast(rows, schema.to_arrow(), allow_missing=False),
         task=_task(line, schema, version, settings, bases),
-        append=False,
-        config=settings.config if current is None else {},
+        settings=settings,
         new_bases=bases if current is None else (),
     )
 

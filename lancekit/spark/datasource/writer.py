@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from lancekit.errors import LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.format.storage_version import check_storage_version
-from lancekit.operations.write import WritePlan, WriteSettings, commit_staged, plan_write
+from lancekit.operations.write import WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.options import Options
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.rows.write import (
@@ -92,10 +92,9 @@ class LanceWriter(DataSourceArrowWriter):  # type: ignore[misc]  # pyspark is un
             current=read,
             casts=self.casts,
             task=self.task,
-            append=self.settings.mode == "append" and read is not None,
-            config={},
+            settings=self.settings,
         )
-        commit_staged(plan.staged(fragments), self.settings)
+        commit_rows(plan, fragments)
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Remove the files of a job that failed, as far as they are known.
