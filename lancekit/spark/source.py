@@ -17,12 +17,11 @@ from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.plan import MergeClauses, MergeWork
+from lancekit.pipeline.merge.plan import MergeClauses, MergePlan, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
-from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema
 from lancekit.spark.frames.wire_rows import gathered, pick, restore
@@ -155,23 +154,15 @@ class SparkSource:
             target_rows=target_rows,
         )
 
-    def merge(
-        self,
-        plan: CastPlan,
-        target: Sequence[FragmentSource],
-        clauses: MergeClauses,
-        task: WriteTask,
-        *,
-        dry: bool = False,
-    ) -> MergeWork:
+    def merge(self, plan: MergePlan) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
-        plan = self._whole(plan)
-        held = self._hold(plan)
-        match = self.match(plan, clauses, sum(s.fragment.num_rows for s in target))
+        casts, clauses = self._whole(plan.casts), plan.clauses
+        plan, held = replace(plan, casts=casts), self._hold(casts)
+        match = self.match(casts, clauses, plan.target_rows)
         if match.strategy in {"broadcast", "shuffle"}:
-            return merge_by_join(held, plan, target, clauses, task, match, dry=dry)
-        found, keys = self._survey(plan, clauses), self._keys_of(plan, clauses)
-        return merge_by_pairs(held, found, keys, plan, target, clauses, task, match, dry=dry)
+            return merge_by_join(held, plan, match)
+        found, keys = self._survey(casts, clauses), self._keys_of(casts, clauses)
+        return merge_by_pairs(held, found, keys, plan, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str

@@ -19,6 +19,7 @@ from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
+    MergePlan,
     MergeWork,
     condition_holds,
     guard_hashes,
@@ -44,63 +45,52 @@ _LEAST_ROWS = 1024
 def merge_locally(
     source: pa.Table,
     keys: SourceKeys,
-    target: Sequence[FragmentSource],
-    clauses: MergeClauses,
-    task: WriteTask,
+    plan: MergePlan,
     map_tasks: Callable[..., list[Any]],
     match: MatchPlan,
-    *,
-    dry: bool = False,
 ) -> MergeWork:
     """Work out a merge.
 
     Parameters
     ----------
     source
-        The source's rows, in the dataset's types; columns of the dataset may be missing.
+        The source's rows, cast.
     keys
         Their keys.
-    target
-        The target's fragments.
-    clauses
+    plan
         What to do.
-    task
-        Where new rows go.
     map_tasks
         A runner's ``map``.
     match
         How the keys are found, for the result.
-    dry
-        Whether to write nothing.
     """
-    tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+    clauses = plan.clauses
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in plan.target]
     touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
     if clauses.matched == "fail" and touched:
         rows = np.concatenate([m.source_rows for m in touched])
         named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
-    new = _NewRows(source, {s.fragment.id: s for s in target}, clauses, task)
+    new = _NewRows(source, {s.fragment.id: s for s in plan.target}, clauses, plan.task)
     # a condition decides which matched rows change; the others are still matched
     changed = [new.where_condition(m) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out, deleted = mark_fragments(
-        target, _offsets(touched), _offsets(gone), clauses, map_tasks
-    )
+    marked, left_out, deleted = mark_fragments(plan, _offsets(touched), _offsets(gone), map_tasks)
     changed_rows = sum(len(m.offsets) for m in gone)
     hashes = new.guard(updates, inserted) if clauses.guard else None
     return MergeWork(
         marked=marked,
-        new_fragments=() if dry else new.write(updates, inserted, target),
+        new_fragments=() if plan.dry else new.write(updates, inserted, keep_ids=plan.keeps_ids),
         inserted=len(inserted),
         updated=changed_rows if clauses.matched == "update" else 0,
         deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
         skipped=keys.skipped,
         inserted_hashes=hashes,
         match=match,
-        examples=new.examples(updates, inserted) if dry else None,
+        examples=new.examples(updates, inserted) if plan.dry else None,
         matched=sum(len(m.offsets) for m in touched),
         alone=int(unmatched.sum()),
         left_out=deleted,
@@ -141,11 +131,11 @@ class _NewRows:
         return _part(match, np.concatenate(chosen))
 
     def write(
-        self, updates: Sequence[Matches], inserted: Indices, target: Sequence[FragmentSource]
+        self, updates: Sequence[Matches], inserted: Indices, *, keep_ids: bool
     ) -> tuple[Fragment, ...]:
         """Write the new rows: updated ones in the target's order, then those that are inserted."""
         fragments = write_fragments(self._batches(updates, inserted), self.task)
-        if updates and target[0].stable_row_ids:
+        if updates and keep_ids:
             moved = [FragmentReader(self.by_id[m.fragment_id]).row_ids(m.offsets) for m in updates]
             fragments = with_row_ids(fragments, np.concatenate(moved))
         return tuple(fragments)

@@ -6,7 +6,7 @@ either way.  What is here is what both ways need.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,11 +21,12 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
+from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.probe import show_keys
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
-from lancekit.pipeline.rows.write import NewFiles
+from lancekit.pipeline.rows.write import NewFiles, WriteTask
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader
@@ -34,6 +35,7 @@ from lancekit.scan.fragments.source import FragmentSource
 __all__ = [
     "EXAMPLES",
     "MergeClauses",
+    "MergePlan",
     "MergeWork",
     "condition_holds",
     "guard_hashes",
@@ -91,6 +93,46 @@ class MergeClauses:
     guard_updates: bool = False
     rewrite_columns: bool = False
     files: NewFiles = field(default_factory=NewFiles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergePlan:
+    """A merge into one version: all but the rows, and how their keys are found.
+
+    Attributes
+    ----------
+    casts
+        How the source's rows get the dataset's types; columns of the dataset may be missing.
+    target
+        The version's fragments.
+    clauses
+        What to do.
+    task
+        Where new rows go.
+    dry
+        Whether to write nothing.
+    """
+
+    casts: CastPlan
+    target: tuple[FragmentSource, ...]
+    clauses: MergeClauses
+    task: WriteTask
+    dry: bool = False
+
+    @property
+    def target_rows(self) -> int:
+        """Live rows of the target."""
+        return sum(source.fragment.num_rows for source in self.target)
+
+    @property
+    def patches(self) -> bool:
+        """Whether columns are written anew, and no rows."""
+        return self.clauses.rewrite_columns and not self.dry
+
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether rows that are written anew have ids to keep."""
+        return self.clauses.matched == "update" and any(s.stable_row_ids for s in self.target)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,36 +267,33 @@ class _RemoveTask:
 
 
 def mark_fragments(
-    sources: Sequence[FragmentSource],
+    plan: MergePlan,
     matched: Mapping[int, BitMap],
     gone: Mapping[int, BitMap],
-    clauses: MergeClauses,
     map_tasks: Callable[..., list[Any]],
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
     """Return the rows that go of each fragment, how many had no match, and some of the deleted.
 
     Parameters
     ----------
-    sources
-        The target's fragments.
+    plan
+        The merge.
     matched, gone
         By fragment id, the offsets of rows that have a match, and of those that are replaced or
         deleted for it.
-    clauses
-        What to do.
     map_tasks
         A runner's ``map``.
     """
-    by_source = clauses.delete_by_source
+    by_source = plan.clauses.delete_by_source
     tasks = [
         _RemoveTask(
             source=s,
             gone=gone.get(s.fragment.id, BitMap()),
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
-            deletes=clauses.matched == "delete",
+            deletes=plan.clauses.matched == "delete",
         )
-        for s in sources
+        for s in plan.target
         if by_source is not None or s.fragment.id in gone
     ]
     found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)

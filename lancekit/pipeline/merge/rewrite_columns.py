@@ -19,7 +19,13 @@ from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
 from lancekit.pipeline.keys.probe import Matches, ProbeTask, probe_fragment
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.plan import MergeClauses, MergeWork, condition_holds, guard_hashes
+from lancekit.pipeline.merge.plan import (
+    MergeClauses,
+    MergePlan,
+    MergeWork,
+    condition_holds,
+    guard_hashes,
+)
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.scan.fragments.reader import FragmentReader
@@ -51,20 +57,18 @@ def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
 def rewrite_locally(
     source: pa.Table,
     keys: SourceKeys,
-    target: Sequence[FragmentSource],
-    clauses: MergeClauses,
-    task: WriteTask,
+    plan: MergePlan,
     map_tasks: Callable[..., list[Any]],
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge that updates columns; arguments as in `merge_locally`."""
-    by_id = {s.fragment.id: s for s in target}
-    tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
+    clauses, by_id = plan.clauses, {s.fragment.id: s for s in plan.target}
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in plan.target]
     touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
     chosen = [_where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)
-    write = patch_task(task, columns)
+    write = patch_task(plan.task, columns)
     values = source.select(columns)
     found: list[Patched | LancekitError] = []
     for group in _groups(changed):
@@ -80,7 +84,7 @@ def rewrite_locally(
         found += map_tasks(try_patch, patches)
         if any(isinstance(part, LancekitError) for part in found):
             break
-    patched = all_patched(found, task.store)
+    patched = all_patched(found, plan.task.store)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in changed)])
     return MergeWork(
         patched=patched,

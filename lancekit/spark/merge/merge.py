@@ -20,13 +20,13 @@ from lancekit.errors import DuplicateKeysError, LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.probe import Matches, key_values
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
+    MergePlan,
     MergeWork,
     mark_fragments,
     matched_rows,
@@ -66,13 +66,8 @@ def merge_by_pairs(
     held: CachedSource,
     found: SourceSummary,
     keys: SourceKeys,
-    plan: CastPlan,
-    target: Sequence[FragmentSource],
-    clauses: MergeClauses,
-    task: WriteTask,
+    plan: MergePlan,
     match: MatchPlan,
-    *,
-    dry: bool = False,
 ) -> MergeWork:
     """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
 
@@ -81,50 +76,37 @@ def merge_by_pairs(
     held, found, keys
         The source's rows, their partitions, and their keys.
     plan
-        The casts to the dataset's types.
-    target
-        The target's fragments.
-    clauses
         What to do.
-    task
-        Where new rows go.
     match
         Where the keys are matched.
-    dry
-        Whether to write nothing.
     """
-    session = held.frame.sparkSession
-    matches = find_pairs(session, keys, target, match, task.store)
+    clauses, target, store = plan.clauses, plan.target, plan.task.store
+    matches = find_pairs(held.frame.sparkSession, keys, target, match, store)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
     if clauses.matched == "fail" and len(rows):
         named = pa.table(list(keys.given), names=list(clauses.on))
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
-    work = _work(plan, clauses, task, dry=dry)
+    work = _work(plan)
     replaces = clauses.matched == "update" and len(rows) > 0
     inserts = clauses.insert and keys.unmatched([rows]).any()
     parts: list[TaskResult] = []
     if replaces or inserts:
         told = orders(matches, keys, found.starts, found.sums)
-        with send_orders(told, task.store) as sent:
-            sort = _keeps_ids(target, clauses) and not work.patches
-            frame, read = ordered_frame(held, plan, told, sent, target, work, sort=sort)
-            if work.patches:
+        with send_orders(told, store) as sent:
+            sort = plan.keeps_ids and not plan.patches
+            frame, read = ordered_frame(held, plan.casts, told, sent, target, work, sort=sort)
+            if plan.patches:
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
     gone = _addresses(matches) if clauses.matched == "delete" else None
     alone = int(keys.unmatched([rows]).sum())
-    return _finish(parts, _addresses(matches), gone, target, work, match, keys.skipped, alone)
+    return _finish(parts, _addresses(matches), gone, plan, match, keys.skipped, alone)
 
 
 def merge_by_join(
     held: CachedSource,
-    plan: CastPlan,
-    target: Sequence[FragmentSource],
-    clauses: MergeClauses,
-    task: WriteTask,
+    plan: MergePlan,
     match: MatchPlan,
-    *,
-    dry: bool = False,
 ) -> MergeWork:
     """Do the same with keys that are too many to travel.
 
@@ -133,22 +115,22 @@ def merge_by_join(
     DuplicateKeysError
         The source came out different, with a key twice.
     """
-    work = _work(plan, clauses, task, dry=dry)
+    work = _work(plan)
     broadcast = match.strategy == "broadcast"
-    frame, read = join_frame(held, plan, target, work, broadcast=broadcast)
-    skipped = None if clauses.dedupe_by else 0
-    if work.patches:
-        return rewrite_fragments(frame, read, work, target, match, skipped)
-    if _keeps_ids(target, clauses):
+    frame, read = join_frame(held, plan.casts, plan.target, work, broadcast=broadcast)
+    skipped = None if plan.clauses.dedupe_by else 0
+    if plan.patches:
+        return rewrite_fragments(frame, read, work, plan.target, match, skipped)
+    if plan.keeps_ids:
         # moved rows come first in their fragments: they have ids, the inserted ones get theirs
         frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
     parts = _run(frame, read, work)
     matches = concatenated([part.matches for part in parts], np.int64)
-    error = _refusal(parts, matches, clauses)
+    error = _refusal(parts, matches, plan.clauses)
     if error is not None:
-        delete_fragments(task.store, _fragments(parts), task.places)
+        delete_fragments(plan.task.store, _fragments(parts), plan.task.places)
         raise error
-    return _finish(parts, matches, None, target, work, match, skipped)
+    return _finish(parts, matches, None, plan, match, skipped)
 
 
 def _refusal(
@@ -167,21 +149,18 @@ def _refusal(
     return None
 
 
-def _work(plan: CastPlan, clauses: MergeClauses, task: WriteTask, *, dry: bool) -> MergeTask:
+def _work(plan: MergePlan) -> MergeTask:
+    source, clauses, task = plan.casts.target, plan.clauses, plan.task
     # a column that decides between rows goes along even if nothing is written
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
-    names = [n for n in plan.target.names if writes_rows(clauses) or n in needed]
+    names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
-        source=pick(plan.target, names),
-        lent=pick(task.schema.to_arrow(), lent_columns(plan.target, clauses, task, dry=dry)),
+        source=pick(source, names),
+        lent=pick(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=plan.dry)),
         clauses=clauses,
         task=task,
-        dry=dry,
+        dry=plan.dry,
     )
-
-
-def _keeps_ids(target: Sequence[FragmentSource], clauses: MergeClauses) -> bool:
-    return clauses.matched == "update" and any(source.stable_row_ids for source in target)
 
 
 def _run(
@@ -206,28 +185,26 @@ def _finish(
     parts: Sequence[TaskResult],
     matches: Addresses,
     gone: Addresses | None,
-    target: Sequence[FragmentSource],
-    work: MergeTask,
+    plan: MergePlan,
     match: MatchPlan,
     skipped: int | None,
     alone: int | None = None,
 ) -> MergeWork:
     """Put together what the tasks found; what no task was asked for is known."""
-    clauses, task = work.clauses, work.task
+    clauses, task = plan.clauses, plan.task
     new = _fragments(parts)
     try:
-        if _keeps_ids(target, clauses):
-            new = tuple(f for part in parts for f in _with_ids(part, target))
+        if plan.keeps_ids:
+            new = tuple(f for part in parts for f in _with_ids(part, plan.target))
         if gone is None:
             gone = concatenated([part.gone for part in parts], np.int64)
         by_source = clauses.delete_by_source is not None
         on_spark = by_source and match.strategy != "driver"
         by_fragment = _by_fragment(gone)
         marked, left_out, deleted = mark_fragments(
-            target,
+            plan,
             _by_fragment(matches) if by_source else {},
             by_fragment,
-            clauses,
             SparkRunner().map if on_spark else LocalRunner().map,
         )
         changed = len(gone)
@@ -242,7 +219,7 @@ def _finish(
                 concatenated([part.hashes for part in parts], np.uint64) if clauses.guard else None
             ),
             match=match,
-            examples=_examples(parts, task) if work.dry else None,
+            examples=_examples(parts, task) if plan.dry else None,
             matched=len(matches),
             alone=sum(part.alone for part in parts) if alone is None else alone,
             left_out=deleted,

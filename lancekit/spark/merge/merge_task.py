@@ -89,11 +89,6 @@ class MergeTask:
     task: WriteTask
     dry: bool = False
 
-    @property
-    def patches(self) -> bool:
-        """Whether columns are written anew, and no rows."""
-        return self.clauses.rewrite_columns and not self.dry
-
     def __call__(self, rows: Iterable[MatchedRows]) -> TaskResult:
         """Write what is new of the rows of a partition."""
         tally = _Tally()
