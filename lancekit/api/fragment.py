@@ -423,7 +423,7 @@ def write_fragments(
         target: Snapshot | Line = dataset_uri._snapshot
     else:
         target = open_line(check_place(dataset_uri), storage_options)
-    source, target = open_rows(data, schema, target, mode)
+    source, target = open_rows(data, schema, target, settings.mode)
     plan = plan_write(source.schema, target, settings)
     fragments = source.write(plan.casts, plan.task, settings.progress)
     return plan.transaction(fragments) if return_transaction else list(fragments)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from lancekit.operations.merge.merge_insert import check_clauses, merge_insert, 
 from lancekit.operations.merge.preview import MergePlan, preview_merge
 from lancekit.pipeline.engine.engine import Choice, choose_source
 from lancekit.pipeline.engine.inputs import is_spark_dataframe, owned
+from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source
 from lancekit.versions.snapshot import Snapshot
@@ -34,7 +35,7 @@ __all__ = ["MergeInsertBuilder"]
 #: how updated rows are written, in pylance's words
 _WRITE_MODES = ("auto", "rewrite_rows", "rewrite_columns")
 #: which of several source rows of one key to keep
-_DEDUPE = ("first", "last")
+_DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
 @checked_methods
@@ -126,7 +127,8 @@ class MergeInsertBuilder(PartOfPylance):
         >>> ds.to_table()["v"].to_pylist()
         [5]
         """
-        if (keep is None) == (by is None) or keep not in (None, *_DEDUPE):
+        kept = next((one for one in _DEDUPE if one == keep), None)
+        if (keep is None) == (by is None) or kept != keep:
             raise InvalidArgumentError(
                 f"dedupe({keep!r}, by={by!r}) does not say which row to keep.",
                 hint="Pass 'first' or 'last', or by= and a column whose largest value counts.",
@@ -135,7 +137,7 @@ class MergeInsertBuilder(PartOfPylance):
             )
         if by is not None:
             (by,) = check_names("by", by) or (None,)
-        return self._with(dedupe=keep, dedupe_by=by)
+        return self._with(dedupe=kept, dedupe_by=by)
 
     def write_mode(self, mode: str) -> MergeInsertBuilder:
         """Say how updated rows are written.

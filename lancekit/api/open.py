@@ -260,5 +260,5 @@ def write_dataset(
     line = open_line(
         check_place(uri), storage_options, manifest_store=manifest_store, commit_lock=commit_lock
     )
-    snapshot = write_rows(*open_rows(data_obj, schema, line, mode), settings)
+    snapshot = write_rows(*open_rows(data_obj, schema, line, settings.mode), settings)
     return LanceDataset._at(snapshot, os.fspath(check_place(uri)), {})

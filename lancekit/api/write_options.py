@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import auto_cleanup_config
-from lancekit.operations.write import WriteSettings, open_rows, write_rows
+from lancekit.operations.write import WriteMode, WriteSettings, open_rows, write_rows
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import check_same_place
@@ -32,7 +32,7 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["WriteOptions", "check_told", "write_settings", "write_to"]
 
-_MODES = ("create", "append", "overwrite")
+_MODES: tuple[WriteMode, ...] = get_args(WriteMode)
 
 
 @checked_methods
@@ -139,7 +139,7 @@ def write_to(handle: Handle, data: Any, options: WriteOptions) -> Snapshot:
     check_same_place(
         handle._line, options.storage_options, options.manifest_store, options.commit_lock
     )
-    source, target = open_rows(data, options.schema, handle._snapshot, options.mode)
+    source, target = open_rows(data, options.schema, handle._snapshot, settings.mode)
     return write_rows(source, target, settings)
 
 
@@ -157,14 +157,15 @@ def write_settings(
     **others: Any,
 ) -> WriteSettings:
     """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
-    if mode not in _MODES:
+    known = next((one for one in _MODES if one == mode), None)
+    if known is None:
         raise InvalidArgumentError(
             f"Invalid mode {shown(mode)}.",
             hint="Choose " + ", ".join(map(repr, _MODES)) + ".",
             mode=mode,
         )
     return WriteSettings(
-        mode=mode,
+        mode=known,
         max_rows_per_file=check_count("max_rows_per_file", max_rows_per_file, least=1),
         max_bytes_per_file=check_count("max_bytes_per_file", max_bytes_per_file, least=1),
         max_page_bytes=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, assert_never, cast
 
 import pyarrow as pa
 
@@ -41,6 +41,7 @@ from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
+    "WriteMode",
     "WritePlan",
     "WriteSettings",
     "commit_rows",
@@ -49,12 +50,15 @@ __all__ = [
     "write_rows",
 ]
 
+#: what a write makes of the dataset that may be there
+WriteMode = Literal["create", "append", "overwrite"]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSettings:
     """How to write; the defaults are pylance's."""
 
-    mode: str = "create"
+    mode: WriteMode = "create"
     primary_key: tuple[str, ...] = ()
     max_rows_per_file: int = MAX_ROWS_PER_FILE
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
@@ -115,7 +119,7 @@ class WritePlan:
 
 
 def open_rows(
-    data: Any, schema: pa.Schema | None, target: Line | Snapshot, mode: str
+    data: Any, schema: pa.Schema | None, target: Line | Snapshot, mode: WriteMode
 ) -> tuple[Source, Line | Snapshot]:
     """Open rows that are to be written; return them, and the version that they are written for.
 
@@ -179,19 +183,24 @@ def plan_write(schema: pa.Schema, target: Line | Snapshot, settings: WriteSettin
     """Plan to write rows of a schema; errors as in `write_rows`, but for those of values."""
     line = target.line if isinstance(target, Snapshot) else target
     current = target if isinstance(target, Snapshot) else _current(line)
-    if current is not None:
-        if settings.mode == "create":
+    if current is None:
+        check_new_place(line)
+        return _overwrite(schema, line, current, settings)
+    match settings.mode:
+        case "create":
             raise DatasetExistsError(
                 f"There is a dataset at {line.uri} already.",
                 hint='Write with mode="append" or mode="overwrite", or to another place.',
                 uri=line.uri,
             )
-        check_writable(current)
-        if settings.mode == "append":
+        case "append":
+            check_writable(current)
             return _append(schema, current, settings)
-    else:
-        check_new_place(line)
-    return _overwrite(schema, line, current, settings)
+        case "overwrite":
+            check_writable(current)
+            return _overwrite(schema, line, current, settings)
+        case _:
+            assert_never(settings.mode)
 
 
 def _current(line: Line) -> Snapshot | None:

@@ -20,7 +20,7 @@ from lancekit.format.schema import PRIMARY_KEY
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
-from lancekit.pipeline.engine.engine import LocalRunner, choose_source, spark_engine
+from lancekit.pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
 from lancekit.pipeline.engine.inputs import (
     as_reader,
     checked_schema,
@@ -52,7 +52,7 @@ class Source(Protocol):
         """The Arrow schema of the rows as they come."""
 
     @property
-    def engine(self) -> str:
+    def engine(self) -> EngineName:
         """``local`` or ``spark``, as results show it."""
 
     def write(
@@ -119,7 +119,7 @@ class LocalSource:
         What may be held of them in memory; ``None`` if all of them are there anyway.
     """
 
-    engine = "local"
+    engine: EngineName = "local"
 
     def __init__(self, reader: pa.RecordBatchReader, memory_bytes: int | None = None) -> None:
         self.schema: pa.Schema = reader.schema

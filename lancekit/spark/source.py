@@ -15,6 +15,7 @@ from lancekit.format.extensions import stored_schema
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask
+from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergePlan, MergeWork
@@ -56,7 +57,7 @@ class SparkSource:
         Whether there is a first and a last row.
     """
 
-    engine = "spark"
+    engine: EngineName = "spark"
 
     def __init__(self, frame: DataFrame, schema: pa.Schema, *, ordered: bool = False) -> None:
         self.frame = frame

@@ -30,6 +30,7 @@ from lancekit.operations.update import check_updates
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.replace import Assigned, Filled
 from lancekit.pipeline.columns.write import Made, Maker, Streamed, last_file
+from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.expressions.assignment import compile_assignment
@@ -75,7 +76,7 @@ def replace_columns(
     if is_stream(new.transforms):
         policy = RetryPolicy(conflict_retries=0)
 
-    def attempt(current: Snapshot) -> tuple[Snapshot, Replacement, str]:
+    def attempt(current: Snapshot) -> tuple[Snapshot, Replacement, EngineName]:
         check_writable(current)
         replacement = plan_replacement(current, new)
         runner = columns_runner(current, replacement.maker)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from lancekit.display import Displayed
+from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.versions.line import Line
 
@@ -43,7 +44,7 @@ class DeleteResult(Counts):
     branch: str | None = None
     attempts: int = 1
     duration: float = 0.0
-    engine: str = "local"
+    engine: EngineName = "local"
     line: Line | None = field(default=None, repr=False)
 
 
@@ -69,7 +70,7 @@ class MergeResult(Counts):
     branch: str | None = None
     attempts: int = 1
     duration: float = 0.0
-    engine: str = "local"
+    engine: EngineName = "local"
     key_guard: str | None = None
     fragments_added: int = 0
     fragments_changed: int = 0
@@ -89,7 +90,7 @@ class UpdateResult(Counts):
     branch: str | None = None
     attempts: int = 1
     duration: float = 0.0
-    engine: str = "local"
+    engine: EngineName = "local"
     line: Line | None = field(default=None, repr=False)
 
 
@@ -115,7 +116,7 @@ class CompactionMetrics(Displayed):
     branch: str | None = None
     attempts: int = 1
     duration: float = 0.0
-    engine: str = "local"
+    engine: EngineName = "local"
 
     def _plain(self) -> str:
         return (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from lancekit.display import Displayed
 from lancekit.operations.explain.stored_bytes import stored_bytes
-from lancekit.pipeline.engine.engine import Choice
+from lancekit.pipeline.engine.engine import Choice, EngineName
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
@@ -62,7 +62,7 @@ class Explanation(Displayed):
     """
 
     operation: str
-    engine: str
+    engine: EngineName
     why: str
     version: int
     branch: str | None = None

@@ -29,6 +29,7 @@ from lancekit.operations.explain.explanation import (
     reads,
 )
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
+from lancekit.operations.write import WriteMode
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.write import Maker, Streamed
 from lancekit.pipeline.engine.engine import Choice, choose_engine, choose_source
@@ -152,7 +153,7 @@ def explain_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -
 
 
 def explain_write(
-    snapshot: Snapshot, data: Any, mode: str, schema: pa.Schema | None = None
+    snapshot: Snapshot, data: Any, mode: WriteMode, schema: pa.Schema | None = None
 ) -> Explanation:
     """Explain rows that are appended, or that take the place of all rows."""
     if schema is not None and mode == "append":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from lancekit.operations.explain.explanation import Explanation, Writes, explana
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_merge, plan_merge
 from lancekit.pipeline.engine.engine import Choice
-from lancekit.pipeline.merge.plan import MergeClauses, writes_rows
+from lancekit.pipeline.merge.plan import Matched, MergeClauses, writes_rows
 from lancekit.pipeline.merge.rewrite_columns import condition_columns, rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.source import Source
@@ -58,7 +58,7 @@ def in_words(clauses: MergeClauses) -> tuple[str, ...]:
     """Return what a merge does with each kind of row."""
     condition = f", where {clauses.condition}" if clauses.condition else ""
     selected = f", where {clauses.delete_by_source}" if clauses.delete_by_source else ""
-    matched = {
+    matched: Mapping[Matched, str] = {
         "keep": "",
         "update": f"matched rows are updated{condition}",
         "delete": "matched rows are deleted",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from lancekit.errors import EngineError
 from lancekit.options import options
@@ -21,6 +21,7 @@ from lancekit.progress import POLL_SECONDS, Tracker, tracking, what_is
 __all__ = [
     "Choice",
     "Engine",
+    "EngineName",
     "LocalRunner",
     "Runner",
     "choose_engine",
@@ -30,6 +31,9 @@ __all__ = [
     "spark_engine",
 ]
 
+#: in this process, or on Spark
+EngineName = Literal["local", "spark"]
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -38,7 +42,7 @@ class Runner(Protocol):
     """Runs the same function on each of many tasks."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> EngineName:
         """``local`` or ``spark``, as results show it."""
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
@@ -51,7 +55,7 @@ class LocalRunner:
     With one thread at most, tasks run one after the other where `map` is called.
     """
 
-    name = "local"
+    name: EngineName = "local"
 
     def __init__(self, threads: int = 8) -> None:
         self._threads = threads
@@ -126,7 +130,7 @@ def spark_engine() -> Engine:
 class Choice:
     """Where work runs, and why: what is done, and what an explanation of it shows."""
 
-    engine: str
+    engine: EngineName
     why: str
 
 

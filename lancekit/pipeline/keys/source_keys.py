@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -15,9 +16,11 @@ from lancekit.format.paths import parse_path, pick
 from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
 from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values, show_keys
 
-__all__ = ["SourceKeys", "duplicate_keys", "key_columns", "key_schema"]
+__all__ = ["Kept", "SourceKeys", "duplicate_keys", "key_columns", "key_schema"]
 
 Indices = npt.NDArray[np.int64]
+#: which of several rows of one key
+Kept = Literal["first", "last"]
 
 #: rows of which those that may have a key in common are found first
 _MANY = 500_000
@@ -74,7 +77,7 @@ class SourceKeys:
         on: tuple[str, ...],
         columns: Sequence[pa.Array],
         *,
-        dedupe: str | None = None,
+        dedupe: Kept | None = None,
         order: pa.Array | pa.ChunkedArray | None = None,
     ) -> SourceKeys:
         """Return the keys, with one row for each.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
 from lancekit.pipeline.keys.probe import show_keys
+from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
@@ -34,6 +35,7 @@ from lancekit.scan.fragments.source import FragmentSource
 
 __all__ = [
     "EXAMPLES",
+    "Matched",
     "MergeClauses",
     "MergePlan",
     "MergeWork",
@@ -46,6 +48,8 @@ __all__ = [
 ]
 
 Hashes = npt.NDArray[np.uint64]
+#: what becomes of rows that are there already
+Matched = Literal["keep", "update", "delete", "fail"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +87,9 @@ class MergeClauses:
     """
 
     on: tuple[str, ...]
-    dedupe: str | None = None
+    dedupe: Kept | None = None
     dedupe_by: str | None = None
-    matched: str = "keep"
+    matched: Matched = "keep"
     condition: str | None = None
     insert: bool = False
     delete_by_source: str | None = None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lancekit.options import options
+from lancekit.pipeline.engine.engine import EngineName
 
 __all__ = ["MatchPlan", "Strategy", "choose_match", "keys_travel"]
 
@@ -41,14 +42,16 @@ class MatchPlan:
     """
 
     strategy: Strategy
-    engine: str
+    engine: EngineName
     source_rows: int
     key_bytes: int
     target_rows: int
     why: str
 
 
-def choose_match(*, engine: str, source_rows: int, key_bytes: int, target_rows: int) -> MatchPlan:
+def choose_match(
+    *, engine: EngineName, source_rows: int, key_bytes: int, target_rows: int
+) -> MatchPlan:
     """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
 
     Parameters

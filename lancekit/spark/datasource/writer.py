@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from lancekit.errors import LancekitError
 from lancekit.format.fragment import Fragment
 from lancekit.format.storage_version import check_storage_version
-from lancekit.operations.write import WritePlan, WriteSettings, commit_rows, plan_write
+from lancekit.operations.write import WriteMode, WritePlan, WriteSettings, commit_rows, plan_write
 from lancekit.options import Options
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.rows.write import (
@@ -111,7 +111,7 @@ def _fragments(messages: Sequence[Any]) -> list[Fragment]:
     return [fragment for m in messages if m is not None for fragment in m.fragments]
 
 
-def plan_writer(asked: SourceOptions, schema: StructType, mode: str) -> LanceWriter:
+def plan_writer(asked: SourceOptions, schema: StructType, mode: WriteMode) -> LanceWriter:
     """Plan a write; whatever cannot be done is refused before a task starts.
 
     Raises

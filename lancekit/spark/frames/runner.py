@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lancekit.pipeline.engine.engine import EngineName
 from lancekit.progress import what_is
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect, pack
@@ -26,7 +27,7 @@ TASKS_PER_CORE = 4
 class SparkRunner:
     """Runs work on the active session, or on one that is started for it."""
 
-    name = "spark"
+    name: EngineName = "spark"
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Return the results in the order of the tasks; the first failure is raised.
