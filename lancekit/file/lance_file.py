@@ -150,7 +150,7 @@ class LanceFileReader:
         RowOutOfRangeError
             The range leaves the file.
         """
-        return self._results(slice(start, start + num_rows), batch_size, batch_readahead)
+        return self._results(range(start, start + num_rows), batch_size, batch_readahead)
 
     def take_rows(
         self, indices: Sequence[int], *, batch_size: int = 1024, batch_readahead: int = 16
@@ -166,7 +166,7 @@ class LanceFileReader:
         """
         return self._results(np.asarray(indices), batch_size, batch_readahead)
 
-    def _results(self, rows: Rows, batch_size: int, batch_readahead: int) -> ReaderResults:
+    def _results(self, rows: Rows | None, batch_size: int, batch_readahead: int) -> ReaderResults:
         counts = {"batch_size": (batch_size, 1), "batch_readahead": (batch_readahead, 0)}
         for name, (value, least) in counts.items():
             if not isinstance(value, int) or value < least:

@@ -15,7 +15,7 @@ from lancekit.file.container.checksums import BlobSource
 from lancekit.file.container.footer import Container, open_container
 from lancekit.file.container.prefetch import PrefetchedSource, shelved
 from lancekit.file.kernels.faults import Unsupported, located
-from lancekit.file.kernels.row_selection import Rows, Selection, cut, parse_rows
+from lancekit.file.kernels.row_selection import Rows, parse_rows
 from lancekit.file.structure.assemble import aligned, joined
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
@@ -41,7 +41,7 @@ class FileReader:
     >>> writer.finish().num_rows
     3
     >>> reader = FileReader.open(store.open("a.lance"))
-    >>> reader.read(reader.columns, slice(1, 3)).column("n").to_pylist()
+    >>> reader.read(reader.columns, range(1, 3)).column("n").to_pylist()
     [2, None]
     """
 
@@ -131,7 +131,7 @@ class FileReader:
         with located(self._container.source.name):
             return file_columns(self.stored_schema, self.version)
 
-    def read(self, columns: Sequence[FileColumn], rows: Rows = None) -> pa.Table:
+    def read(self, columns: Sequence[FileColumn], rows: Rows | None = None) -> pa.Table:
         """Read rows of some columns.
 
         Parameters
@@ -139,7 +139,7 @@ class FileReader:
         columns
             The fields wanted, with the physical columns that hold them.
         rows
-            ``None`` for all rows, a ``slice`` or ``range``, or strictly ascending positions.
+            ``None`` for all rows, a ``range``, or strictly ascending positions.
 
         Returns
         -------
@@ -170,7 +170,7 @@ class FileReader:
         )
 
     def read_batches(
-        self, columns: Sequence[FileColumn], rows: Rows = None, batch_size: int = 8192
+        self, columns: Sequence[FileColumn], rows: Rows | None = None, batch_size: int = 8192
     ) -> Iterator[pa.RecordBatch]:
         """Read rows as a stream of batches, holding about one decoded page for each column.
 
@@ -184,7 +184,7 @@ class FileReader:
         schema = pa.schema([column.field for column in columns])
         if not columns:
             for start in range(0, len(selection), batch_size):
-                yield from _no_columns(len(cut(selection, start, start + batch_size))).to_batches()
+                yield from _no_columns(len(selection[start : start + batch_size])).to_batches()
             return
         with self._ahead(self._metadata_of(columns)):
             streams = [_Stream(self._field(column), selection) for column in columns]
@@ -221,7 +221,7 @@ class FileReader:
 class _Stream:
     """The rows of one field, a part at a time, handed out in any number."""
 
-    def __init__(self, field: FieldReader, selection: Selection) -> None:
+    def __init__(self, field: FieldReader, selection: Rows) -> None:
         self._units = field.units(selection)
         self._field = field
         self._rest: list[pa.Array] = []

@@ -184,4 +184,4 @@ def test_reads_dictionary_columns(tmp_path: Path, version: str) -> None:
     read = reader.read(reader.columns)["d"]
     assert read.type == table["d"].type
     assert read.to_pylist() == values
-    assert reader.read(reader.columns, slice(2, 9))["d"].to_pylist() == values[2:9]
+    assert reader.read(reader.columns, range(2, 9))["d"].to_pylist() == values[2:9]

@@ -9,7 +9,6 @@ import pytest
 
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.structure.repdef import Items, Layers, Levels, Lists, pick, rows_of, unravel
 
 # the numbers of the format
@@ -134,7 +133,7 @@ def test_rows_of_lists() -> None:
 
 
 def test_pick_a_range() -> None:
-    levels, values = pick(FIVE, LAYERS, rows_of(FIVE, LAYERS), Span(1, 4))
+    levels, values = pick(FIVE, LAYERS, rows_of(FIVE, LAYERS), range(1, 4))
     assert levels.definition is not None
     assert (levels.count, levels.definition.tolist()) == (3, [2, 0, 3])
     assert values == slice(2, 3)

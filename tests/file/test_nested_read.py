@@ -86,7 +86,7 @@ def test_many_pages(written: tuple[FileReader, pa.Table]) -> None:
 )
 def test_ranges(written: tuple[FileReader, pa.Table], start: int, stop: int) -> None:
     reader, table = written
-    read = reader.read(reader.columns, slice(start, stop))
+    read = reader.read(reader.columns, range(start, stop))
     _compare(read, table.slice(start, stop - start), f"[{start}:{stop}]")
 
 
@@ -139,7 +139,7 @@ def test_random_types(tmp_path: Path, version: str, seed: int) -> None:
     _compare(read_reference(data, tmp_path / "b.lance"), table, f"the reference, {note}")
     _compare(reader.read(reader.columns), table, note)
     start, stop = sorted(rng.integers(0, rows + 1, 2).tolist())
-    _compare(reader.read(reader.columns, slice(start, stop)), table[start:stop], note)
+    _compare(reader.read(reader.columns, range(start, stop)), table[start:stop], note)
     picked = np.flatnonzero(rng.random(rows) < rng.random())
     _compare(reader.read(reader.columns, picked), table.take(pa.array(picked)), note)
 
@@ -159,7 +159,7 @@ def test_leaves_whose_pages_begin_at_other_rows(tmp_path: Path, version: str) ->
         for column in range(reader.num_columns)
     }
     assert len(firsts) > 1
-    for selection in (None, slice(31, 407), np.arange(0, rows // 4, 7)):
+    for selection in (None, range(31, 407), np.arange(0, rows // 4, 7)):
         index = np.arange(rows // 4)[slice(None) if selection is None else selection]
         _compare(reader.read(reader.columns, selection), table.take(pa.array(index)), version)
 
@@ -251,7 +251,7 @@ def test_reads_only_the_chunks_of_wanted_rows(
     lists = lists_of(sizes, rng.random(len(sizes)) < null_share, items)
     file = MemoryFile(write_reference(pa.table({"l": lists}), tmp_path / "a.lance", version))
     reader = FileReader.open(file)
-    reader.read(reader.columns, slice(0, 1))  # where the chunks lie is read once
+    reader.read(reader.columns, range(0, 1))  # where the chunks lie is read once
     for rows in (np.array([17, 70_000]), np.arange(5000, 5600)):
         reader.read(reader.columns, rows)
         file.reads.clear()
@@ -388,7 +388,7 @@ def test_a_huge_row_among_many_in_full_zip(tmp_path: Path, version: str) -> None
         table = pa.table([array], schema=pa.schema([field]))
         reader = open_ours(write_reference(table, tmp_path / "a.lance", version))
         _compare(reader.read(reader.columns), table, version)
-        _compare(reader.read(reader.columns, slice(199, 202)), table[199:202], version)
+        _compare(reader.read(reader.columns, range(199, 202)), table[199:202], version)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

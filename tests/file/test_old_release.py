@@ -91,7 +91,7 @@ def test_runs_that_reach_beyond_their_chunk(
     read = reader.read(reader.columns)
     rows = np.sort(rng.choice(table.num_rows, 50, replace=False))
     some = reader.read(reader.columns, rows=rows)
-    near = [reader.read(reader.columns, rows=slice(at, at + 30)) for at in range(0, 8192, 128)]
+    near = [reader.read(reader.columns, rows=range(at, at + 30)) for at in range(0, 8192, 128)]
     for name in table.column_names:
         values = table[name].combine_chunks()
         assert_same(read[name], values, name)

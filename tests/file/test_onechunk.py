@@ -11,9 +11,8 @@ import pyarrow as pa
 import pytest
 
 from lancekit.file.container.footer import StoredPage
+from lancekit.file.encodings import decode
 from lancekit.file.kernels.faults import Damaged, Unsupported
-from lancekit.file.kernels.row_selection import Span
-from lancekit.file.layouts.miniblock import decode_chunk as onechunk
 from lancekit.file.layouts.miniblock.decode import MiniBlockPages
 from lancekit.file.structure.leaf import Leaf
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -51,13 +50,13 @@ def _pages(data: bytes) -> Iterator[tuple[StoredPage, pb.MiniBlockLayout, pa.Dat
             yield stored, encoding.mini_block, reader.schema.field(0).type
 
 
-def _spans(rng: np.random.Generator, first: int, last: int) -> Iterator[Span]:
+def _ranges(rng: np.random.Generator, first: int, last: int) -> Iterator[range]:
     """Yield the whole chunk, a row at either end, and some in between."""
-    yield Span(first, last)
-    yield Span(first, first + 1)
-    yield Span(last - 1, last)
+    yield range(first, last)
+    yield range(first, first + 1)
+    yield range(last - 1, last)
     start, stop = sorted(rng.choice(last - first + 1, 2, replace=False).tolist())
-    yield Span(first + start, first + stop)
+    yield range(first + start, first + stop)
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
@@ -72,13 +71,13 @@ def test_same_as_the_general_way(tmp_path: Path, version: str) -> None:
             for chunk in {0, len(borders) // 2 - 1, len(borders) - 2}:
                 if chunk < 0 or borders[chunk] == borders[chunk + 1]:
                     continue
-                for rows_wanted in _spans(rng, int(borders[chunk]), int(borders[chunk + 1])):
+                for rows_wanted in _ranges(rng, int(borders[chunk]), int(borders[chunk + 1])):
                     assert decoder._only(rows_wanted) is not None, name
                     fast, general = decoder.leaf(rows_wanted), decoder._of_many(rows_wanted)
                     assert_same(fast.values, general.values, name)
                     assert fast.levels.count == general.levels.count
                     assert _words(fast) == _words(general), name
-    assert seen >= {*onechunk._VALUES, "fixed_size_list"}
+    assert seen >= {*decode._CHUNK, "fixed_size_list"}
 
 
 @pytest.mark.parametrize("rows", [100, ROWS])
@@ -107,7 +106,7 @@ def test_damage_is_found_in_either_way(tmp_path: Path) -> None:
                 damaged[place] ^= 1 << int(rng.integers(0, 8))
                 for page, layout, kind in _pages(bytes(damaged)):
                     decoder = MiniBlockPages([(page.page, layout)], kind)
-                    rows = Span(0, page.page.length)
+                    rows = range(0, page.page.length)
                     fast, general = _read(decoder.leaf, rows), _read(decoder._of_many, rows)
                     assert (fast is None) == (general is None), (name, place - start)
                     if fast is not None and general is not None:
@@ -119,7 +118,7 @@ def _words(leaf: Leaf) -> bytes | None:
     return None if definition is None else definition.tobytes()
 
 
-def _read(read: Callable[[Span], Leaf], rows: Span) -> pa.Array | None:
+def _read(read: Callable[[range], Leaf], rows: range) -> pa.Array | None:
     try:
         values = read(rows).values
         values.validate(full=True)

@@ -55,7 +55,7 @@ def data(tmp_path: Path, version: str) -> bytes:
 def test_same_rows(data: bytes, start: int, stop: int) -> None:
     reader = open_ours(data)
     for _ in range(3):  # again, with what the pages have kept
-        read = reader.read(reader.columns, slice(start, stop))
+        read = reader.read(reader.columns, range(start, stop))
         assert read.equals(_table().slice(start, stop - start))
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.file import FileReader
-from lancekit.file.kernels.row_selection import Span, grouped
+from lancekit.file.kernels.row_selection import grouped
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.support.memory_file import MemoryFile
@@ -51,7 +51,7 @@ def reader(
     ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1999, ROWS)]
 )
 def test_ranges(reader: FileReader, table: pa.Table, start: int, stop: int) -> None:
-    read = reader.read(reader.columns, slice(start, stop))
+    read = reader.read(reader.columns, range(start, stop))
     for name in table.column_names:
         assert_same(read[name], table[name].combine_chunks()[start:stop], name)
 
@@ -75,16 +75,16 @@ def test_batches(reader: FileReader, table: pa.Table, batch_size: int) -> None:
 
 
 @st.composite
-def _selections(draw: st.DrawFn) -> slice | np.ndarray:
+def _selections(draw: st.DrawFn) -> range | np.ndarray:
     if draw(st.booleans()):
         start, stop = sorted(draw(st.tuples(*[st.integers(0, ROWS)] * 2)))
-        return slice(start, stop)
+        return range(start, stop)
     return np.array(sorted(draw(st.sets(st.integers(0, ROWS - 1), max_size=40))), np.int64)
 
 
 @settings(max_examples=15, derandomize=True)
 @given(rows=_selections())
-def test_any_selection(reader: FileReader, table: pa.Table, rows: slice | np.ndarray) -> None:
+def test_any_selection(reader: FileReader, table: pa.Table, rows: range | np.ndarray) -> None:
     index = np.arange(ROWS)[rows]
     read = reader.read(reader.columns[::5], rows)
     for name in read.column_names:
@@ -106,25 +106,25 @@ def test_reads_only_what_is_asked_for(tmp_path: Path, version: str) -> None:
     reader.read(reader.columns[1:2], np.array([17, 100_000]))
     assert sum(length for _, length in file.reads) < 50_000
     file.reads.clear()
-    reader.read(reader.columns[1:2], slice(5000, 6000))
+    reader.read(reader.columns[1:2], range(5000, 6000))
     assert sum(length for _, length in file.reads) < 50_000
 
 
 def test_positions_are_checked(reader: FileReader) -> None:
-    for rows in (slice(0, ROWS + 1), np.array([0, ROWS]), np.array([-1, 4])):
+    for rows in (range(0, ROWS + 1), np.array([0, ROWS]), np.array([-1, 4])):
         with pytest.raises(RowOutOfRangeError):
             reader.read(reader.columns, rows)
-    for rows in (np.array([3, 3]), np.array([4, 2]), slice(0, 10, 2), np.array([[1]])):
+    for rows in (np.array([3, 3]), np.array([4, 2]), range(0, 10, 2), np.array([[1]])):
         with pytest.raises(InvalidArgumentError):
             reader.read(reader.columns, rows)
 
 
 def test_entries_of_rows() -> None:
-    assert grouped(Span(2, 5), 3) == Span(6, 15)
+    assert grouped(range(2, 5), 3) == range(6, 15)
     assert np.asarray(grouped(np.array([0, 4]), 3)).tolist() == [0, 1, 2, 12, 13, 14]
-    assert grouped(Span(2, 5), 1) == Span(2, 5)
+    assert grouped(range(2, 5), 1) == range(2, 5)
 
 
 def test_no_columns_have_rows(reader: FileReader) -> None:
-    assert reader.read([], slice(0, 7)).num_rows == 7
-    assert [b.num_rows for b in reader.read_batches([], slice(0, 7), 4)] == [4, 3]
+    assert reader.read([], range(0, 7)).num_rows == 7
+    assert [b.num_rows for b in reader.read_batches([], range(0, 7), 4)] == [4, 3]

@@ -173,7 +173,7 @@ def test_pages_with_symbol_tables_of_their_own(tmp_path: Path) -> None:
     expected = pa.concat_tables(reader.read(reader.columns) for reader in readers)
     columns = readers[0].columns
     assert joined.read(columns).equals(expected)
-    for some in (slice(11_990, 12_010), slice(24_000, 24_001), slice(71_990, 72_000)):
+    for some in (range(11_990, 12_010), range(24_000, 24_001), range(71_990, 72_000)):
         assert joined.read(columns, some).equals(expected.slice(some.start, some.stop - some.start))
     few = np.array([0, 1, 11_999, 12_000, 35_999, 48_000, 71_999])
     assert joined.read(columns, few).equals(expected.take(pa.array(few)))

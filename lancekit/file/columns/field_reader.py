@@ -26,7 +26,7 @@ from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels.bounds import allowance
 from lancekit.file.kernels.faults import Damaged, Unsupported, located, require
 from lancekit.file.kernels.memory import Ints, starts_of
-from lancekit.file.kernels.row_selection import Selection, Span, cut, grouped, split
+from lancekit.file.kernels.row_selection import Rows, grouped, split
 from lancekit.file.kernels.widths import null_bytes
 from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
 from lancekit.file.layouts.constant_decode import ConstantPage
@@ -73,7 +73,7 @@ class _Reader(Protocol):
     def columns(self) -> Sequence[_Column]:
         """The physical columns below."""
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         """Return what to do for rows, or items, of this part."""
 
 
@@ -138,14 +138,14 @@ class _Leaf:
     ) -> None:
         self._column = _Column(container, node, column, rows, path.group)
         self._path = path
-        self._decoders: dict[int, Callable[[Selection], pa.Array]] = {}
+        self._decoders: dict[int, Callable[[Rows], pa.Array]] = {}
         self._encoded: dict[int, int] = {}
 
     @property
     def columns(self) -> Sequence[_Column]:
         return [self._column]
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         pieces: list[Piece] = []
         small: list[PageGroup] = []
         for place, part in split(rows, self._column.firsts):
@@ -176,7 +176,7 @@ class _Leaf:
             ]
             return pa.concat_arrays(parts)
 
-    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Selection) -> pa.Array:
+    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Rows) -> pa.Array:
         column, kind = self._column, self._path.kinds[-1]
         encoded = self._encoded.get(key)
         if encoded is None:
@@ -193,7 +193,7 @@ class _Leaf:
                 raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
         return array
 
-    def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Selection], pa.Array]:
+    def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Rows], pa.Array]:
         path, stored = self._path, pages[0]
         kind = path.kinds[0]
         if self._column.is_20:
@@ -220,7 +220,7 @@ class _Leaves:
     def columns(self) -> Sequence[_Column]:
         return [column for leaf in self._leaves for column in leaf.columns]
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         return _side_by_side(
             [leaf.plan(rows) for leaf in self._leaves], lambda parts: merge(self._node, parts)
         )
@@ -241,7 +241,7 @@ class _Struct:
     def columns(self) -> Sequence[_Column]:
         return [self._header, *(column for child in self._children for column in child.columns)]
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         if not self._children:
             return Plan([], lambda _: [struct_array(self._node.kind, [], len(rows))])
         return _side_by_side(
@@ -264,7 +264,7 @@ class _Lists:
     def columns(self) -> Sequence[_Column]:
         return [self._header, *self._child.columns]
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         lengths, nulls, spans, places = [], [], [], []
         for page, part in split(rows, self._header.firsts):
             with located(self._header.file, self._header.name, page):
@@ -272,15 +272,15 @@ class _Lists:
             lengths.append(end - begin)
             nulls.append(null)
             first = int(self._items[page])
-            if isinstance(rows, Span):
-                spans.append(Span(first + int(begin[0]), first + int(end[-1])))
+            if isinstance(rows, range):
+                spans.append(range(first + int(begin[0]), first + int(end[-1])))
             else:
                 places.append(ranges(first + begin, end - begin))
         if not lengths:
             return Plan([], lambda _: [])
-        wanted: Selection
-        if isinstance(rows, Span):
-            wanted = Span(spans[0].start, spans[-1].stop)
+        wanted: Rows
+        if isinstance(rows, range):
+            wanted = range(spans[0].start, spans[-1].stop)
         else:
             wanted = np.concatenate(places)
         below = self._child.plan(wanted)
@@ -368,7 +368,7 @@ class FieldReader:
             else:
                 self._reader = _reader(container, node, columns, self._rows)
 
-    def plan(self, rows: Selection) -> Plan:
+    def plan(self, rows: Rows) -> Plan:
         """Return what to do for some rows, and how to make chunks of the field's type of it."""
         inner = self._reader.plan(rows)
 
@@ -378,7 +378,7 @@ class FieldReader:
 
         return Plan(inner.work, finish, inner.small)
 
-    def units(self, rows: Selection) -> Iterator[Selection]:
+    def units(self, rows: Rows) -> Iterator[Rows]:
         """Yield the rows in parts that take no more memory than a page of each column."""
         columns = self._reader.columns
         most = max(_UNIT_ROWS, _UNIT_DECODED // max(null_bytes(self._field.type), _LEVELS_BYTES))
@@ -387,10 +387,10 @@ class FieldReader:
             for _, part in split(rows, columns[0].firsts):
                 stop = first + len(part)
                 for start in range(first, stop, most):
-                    yield cut(rows, start, min(start + most, stop))
+                    yield rows[start : min(start + most, stop)]
                 first = stop
             return
         size = sum(column.encoded_bytes for column in columns)
         step = max(_UNIT_ROWS, min(_UNIT_BYTES * self._rows // max(1, size), most))
         for start in range(0, len(rows), step):
-            yield cut(rows, start, start + step)
+            yield rows[start : start + step]

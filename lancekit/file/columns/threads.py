@@ -13,7 +13,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lancekit.file.container.footer import StoredPage
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
 
 __all__ = ["Piece", "ahead", "divide", "run"]
@@ -41,11 +41,11 @@ class Piece:
     """Rows of a page to decode, and their cost in encoded bytes: 0 where threads do not help."""
 
     page: int
-    rows: Selection
+    rows: Rows
     cost: int
 
 
-def divide(stored: StoredPage, page: int, rows: Selection) -> Iterator[Piece]:
+def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
     """Yield what to decode of one page, in order: large ranges in several pieces."""
     if not _is_costly(stored):
         yield Piece(page, rows, 0)
@@ -55,14 +55,14 @@ def divide(stored: StoredPage, page: int, rows: Selection) -> Iterator[Piece]:
     count = cost // _PIECE_BYTES
     # a page of 2.0 may be compressed as a whole
     of_20 = isinstance(stored.encoding, encodings_v20_pb2.ArrayEncoding)
-    if count < 2 or of_20 or not isinstance(rows, Span):
+    if count < 2 or of_20 or not isinstance(rows, range):
         yield Piece(page, rows, cost)
         return
     step = -(-len(rows) // count)
     if step > _PIECE_ROWS:
         step = -(-step // _PIECE_ROWS) * _PIECE_ROWS
     for start in range(rows.start, rows.stop, step):
-        part = Span(start, min(start + step, rows.stop))
+        part = range(start, min(start + step, rows.stop))
         yield Piece(page, part, cost * len(part) // len(rows))
 
 

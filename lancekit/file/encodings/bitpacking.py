@@ -29,7 +29,6 @@ from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, place_of, unpack_blocks
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, scratch, starts_of, view
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -142,7 +141,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> F
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Return values of one chunk, inline."""
     return cut(decode_block(encoding, only(buffers), count), rows)

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, starts_of, view
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, select
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -132,6 +131,6 @@ def narrowed(values: DecodedValues, rows: Ints | None) -> DecodedValues:
     return values if rows is None else select(values, rows)
 
 
-def cut(values: DecodedValues, rows: Span) -> DecodedValues:
+def cut(values: DecodedValues, rows: range) -> DecodedValues:
     """Return the values that are wanted of those of one chunk."""
     return values if len(rows) == values.count else select(values, slice(rows.start, rows.stop))

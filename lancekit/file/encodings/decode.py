@@ -22,7 +22,6 @@ from lancekit.file.encodings import (
 from lancekit.file.encodings.buffers import ChunkBuffers, cut, kind_of, narrowed, only
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, Lists, Nulls
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -33,7 +32,7 @@ Chunks = Callable[
     [pb.CompressiveEncoding, Sequence[ChunkBuffers], Ints, Ints | None], DecodedValues
 ]
 Block = Callable[[pb.CompressiveEncoding, Bytes, int], DecodedValues]
-Chunk = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, Span], DecodedValues]
+Chunk = Callable[[pb.CompressiveEncoding, Sequence[Bytes], int, range], DecodedValues]
 
 
 def decode_blocks(
@@ -70,7 +69,7 @@ def decode_chunks(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Decode values of one chunk."""
     decode = _CHUNK.get(kind_of(encoding))

@@ -18,7 +18,6 @@ from lancekit.file.encodings.request import (
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, view
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import Bits, DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -80,7 +79,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Return values of one chunk."""
     return cut(decode_block(encoding, only(buffers), count), rows)

@@ -15,7 +15,6 @@ from lancekit.file.kernels.faults import Unsupported
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.fsst_encode import train
 from lancekit.file.kernels.memory import Bytes, Ints
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -41,7 +40,7 @@ def decode_chunks(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Return strings of one chunk."""
     codes = variable.decode_chunk(check(encoding), buffers, count, rows)

@@ -19,7 +19,6 @@ from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -92,7 +91,7 @@ def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> D
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
     """Return values of one chunk."""
     values, lengths = _two(buffers)

@@ -14,7 +14,6 @@ from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.request import EncodedValues, EncodingRequest, chunk_size
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, starts_of, view
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, Variable
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -116,7 +115,7 @@ def decode_chunks(
 
 
 def decode_chunk(
-    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: Span
+    encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> Variable:
     """Return strings of one chunk."""
     data, width = only(buffers), check(encoding)

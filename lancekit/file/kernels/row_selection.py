@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,28 +11,14 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRang
 from lancekit.file.kernels.memory import Ints
 from lancekit.legible import shown
 
-__all__ = ["Rows", "Selection", "Span", "cut", "grouped", "parse_rows", "split"]
+__all__ = ["Rows", "grouped", "parse_rows", "split"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The rows from ``start`` up to ``stop``."""
-
-    start: int
-    stop: int
-
-    def __len__(self) -> int:
-        return self.stop - self.start
+#: Rows of a file, a page or a chunk: some that follow each other, or strictly ascending positions.
+Rows = range | Ints
 
 
-#: What a caller may pass: all rows, a contiguous range, or strictly ascending positions.
-Rows = slice | range | Ints | None
-
-#: What decoders get.
-Selection = Span | Ints
-
-
-def parse_rows(rows: Any, num_rows: int) -> Selection:
+def parse_rows(rows: Any, num_rows: int) -> Rows:
     """Check a caller's rows against the file.
 
     Raises
@@ -44,11 +29,10 @@ def parse_rows(rows: Any, num_rows: int) -> Selection:
         A step other than 1, or positions that do not strictly ascend.
     """
     if rows is None:
-        return Span(0, num_rows)
-    if isinstance(rows, slice | range):
-        start = 0 if rows.start is None else int(rows.start)
-        stop = num_rows if rows.stop is None else int(rows.stop)
-        if rows.step not in {None, 1}:
+        return range(num_rows)
+    if isinstance(rows, range):
+        start, stop = rows.start, rows.stop
+        if rows.step != 1:
             raise InvalidArgumentError(
                 f"A range of rows with step {rows.step}.", hint="Pass the positions as an array."
             )
@@ -56,12 +40,12 @@ def parse_rows(rows: Any, num_rows: int) -> Selection:
             raise RowOutOfRangeError(
                 f"Rows {start} to {stop} of a file that has {num_rows}.", rows=num_rows
             )
-        return Span(start, max(start, stop))
+        return range(start, max(start, stop))
     positions = np.asarray(rows)
     if positions.ndim != 1:
         raise InvalidArgumentError("Row positions must be a one-dimensional array.")
     if positions.size == 0:
-        return Span(0, 0)
+        return range(0, 0)
     if positions.dtype.kind not in "iu":
         raise InvalidTypeError(f"Row positions are whole numbers, not {shown(rows)}.")
     if positions.dtype.kind == "u":
@@ -73,24 +57,24 @@ def parse_rows(rows: Any, num_rows: int) -> Selection:
     if not (positions[1:] > positions[:-1]).all():
         raise InvalidArgumentError("Row positions must strictly ascend.")
     if positions[-1] - positions[0] == positions.size - 1:
-        return Span(int(positions[0]), int(positions[-1]) + 1)
+        return range(int(positions[0]), int(positions[-1]) + 1)
     return positions
 
 
-def split(selection: Selection, firsts: Ints) -> Iterator[tuple[int, Selection]]:
+def split(selection: Rows, firsts: Ints) -> Iterator[tuple[int, Rows]]:
     """Yield (page, rows within it) for every page that holds a selected row.
 
     ``firsts`` is the first row of every page, and behind it the number of rows.
     """
     if len(selection) == 0:
         return
-    if isinstance(selection, Span):
+    if isinstance(selection, range):
         page = int(np.searchsorted(firsts, selection.start, "right")) - 1
         while page < len(firsts) - 1 and firsts[page] < selection.stop:
             first, last = int(firsts[page]), int(firsts[page + 1])
             start, stop = max(selection.start, first), min(selection.stop, last)
             if start < stop:
-                yield page, Span(start - first, stop - first)
+                yield page, range(start - first, stop - first)
             page += 1
         return
     borders = np.searchsorted(selection, firsts)
@@ -99,17 +83,10 @@ def split(selection: Selection, firsts: Ints) -> Iterator[tuple[int, Selection]]
         yield page, part
 
 
-def cut(selection: Selection, start: int, stop: int) -> Selection:
-    """Return the selected rows from the ``start``-th to the ``stop``-th."""
-    if isinstance(selection, Span):
-        return Span(selection.start + start, min(selection.start + stop, selection.stop))
-    return selection[start:stop]
-
-
-def grouped(selection: Selection, size: int) -> Selection:
+def grouped(selection: Rows, size: int) -> Rows:
     """Return the entries of the selected rows, each of which has ``size`` of them."""
     if size == 1:
         return selection
-    if isinstance(selection, Span):
-        return Span(selection.start * size, selection.stop * size)
+    if isinstance(selection, range):
+        return range(selection.start * size, selection.stop * size)
     return (selection[:, None] * size + np.arange(size)).ravel()

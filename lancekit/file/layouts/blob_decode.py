@@ -18,7 +18,7 @@ from lancekit.file.container.page import Page
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import numbers_of, starts_of
-from lancekit.file.kernels.row_selection import Selection
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.kernels.values import storage_type, with_validity
 from lancekit.file.structure.leaf import Leaf, PageDecoder
 from lancekit.file.structure.repdef import Layers, Levels
@@ -54,7 +54,7 @@ class BlobPage:
         if layers.lists:
             raise Unsupported("a list of blobs")
 
-    def leaf(self, rows: Selection) -> Leaf:
+    def leaf(self, rows: Rows) -> Leaf:
         """Return rows, as descriptors or as bytes."""
         inner = self._inner.leaf(rows)
         require(inner.levels.definition is None, "descriptors with levels of their own")

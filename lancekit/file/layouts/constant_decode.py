@@ -16,7 +16,7 @@ from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.bounds import claim, look_up, nulls
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, starts_of, view
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -47,10 +47,10 @@ class ConstantPage:
             "neither a value nor nulls",
         )
 
-    def leaf(self, rows: Selection) -> Leaf:
+    def leaf(self, rows: Rows) -> Leaf:
         """Return rows with their levels."""
         levels = self._levels
-        if not isinstance(rows, Span) or len(rows) != self._page.length:
+        if not isinstance(rows, range) or len(rows) != self._page.length:
             levels, _ = pick(levels, self._layers, self._starts, rows)
         shown = levels.visible(self._layers)
         count = levels.count if shown is None else int(np.count_nonzero(shown))

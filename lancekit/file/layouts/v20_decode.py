@@ -18,7 +18,7 @@ from lancekit.file.kernels.compression import decompress
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.fsst_decode import symbol_table
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather, starts_of
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.blob_decode import DESCRIPTOR, resolve
 from lancekit.format.pb import encodings_v20_pb2 as pb
 
@@ -39,7 +39,7 @@ class ArrayPage:
         self._encoding = encoding
         self._kind = kind
 
-    def read(self, rows: Selection) -> pa.Array:
+    def read(self, rows: Rows) -> pa.Array:
         """Return rows as an array of the column's type."""
         encoding, validity = self._strip(self._encoding, rows, 1)
         if encoding is None:
@@ -53,7 +53,7 @@ class ArrayPage:
         values, inner = self._values(encoding, rows, 1)
         return raw.to_arrow(values, self._kind, validity if inner is None else inner)
 
-    def lists(self, rows: Selection) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    def lists(self, rows: Rows) -> tuple[Ints, Ints, NDArray[np.bool_]]:
         """Return which items of the page each list holds, from and to, and which are null."""
         encoding, validity = self._strip(self._encoding, rows, 1)
         if encoding is None or encoding.WhichOneof("array_encoding") != "list":
@@ -67,7 +67,7 @@ class ArrayPage:
     @property
     def num_items(self) -> int:
         """How many items the page's lists hold together."""
-        encoding, _ = self._strip(self._encoding, Span(0, 0), 1)
+        encoding, _ = self._strip(self._encoding, range(0, 0), 1)
         return 0 if encoding is None else int(encoding.list.num_items)
 
     def check_struct(self) -> None:
@@ -75,7 +75,7 @@ class ArrayPage:
         if self._encoding.WhichOneof("array_encoding") != "struct":
             raise Unsupported("a struct column that is not a plain header")
 
-    def _packed(self, message: pb.PackedStruct, rows: Selection) -> pa.Array:
+    def _packed(self, message: pb.PackedStruct, rows: Rows) -> pa.Array:
         """Read structs that lie row by row; a large binary is a blob that they describe."""
         kind = DESCRIPTOR if pa.types.is_large_binary(self._kind) else self._kind
         require(
@@ -88,7 +88,7 @@ class ArrayPage:
         return resolve(self._page.source, structs, self._kind) if kind == DESCRIPTOR else structs
 
     def _strip(
-        self, encoding: pb.ArrayEncoding, rows: Selection, group: int
+        self, encoding: pb.ArrayEncoding, rows: Rows, group: int
     ) -> tuple[pb.ArrayEncoding | None, Bytes | None]:
         """Unwrap ``nullable``: return the values' encoding (none if all are null) and validity."""
         if encoding.WhichOneof("array_encoding") != "nullable":
@@ -108,7 +108,7 @@ class ArrayPage:
                 raise Unsupported("an unknown kind of nullability")
 
     def _values(
-        self, encoding: pb.ArrayEncoding, rows: Selection, group: int
+        self, encoding: pb.ArrayEncoding, rows: Rows, group: int
     ) -> tuple[raw.DecodedValues, Bytes | None]:
         """Decode values, and the validity that their own encoding carries."""
         match encoding.WhichOneof("array_encoding"):
@@ -131,7 +131,7 @@ class ArrayPage:
             raise Unsupported("a buffer outside of its page")
         return int(buffer.buffer_index)
 
-    def _flat(self, flat: pb.Flat, rows: Selection, group: int) -> raw.DecodedValues:
+    def _flat(self, flat: pb.Flat, rows: Rows, group: int) -> raw.DecodedValues:
         width = int(flat.bits_per_value) * group
         buffer = self._buffer(flat.buffer)
         one_bit = flat.bits_per_value == 1
@@ -145,17 +145,17 @@ class ArrayPage:
             if one_bit:
                 return _bits(data, rows, 0, group)
             table = data[: self._page.length * (width // 8)].reshape(self._page.length, -1)
-            part = table[rows.start : rows.stop] if isinstance(rows, Span) else table[rows]
+            part = table[rows.start : rows.stop] if isinstance(rows, range) else table[rows]
             return raw.Fixed(width // group // 8, part.reshape(-1), count)
         if one_bit:
             first, last = (
-                (rows.start, rows.stop) if isinstance(rows, Span) else (rows[0], rows[-1] + 1)
+                (rows.start, rows.stop) if isinstance(rows, range) else (rows[0], rows[-1] + 1)
             )
             begin = int(first) * group // 8
             data = self._range(buffer, begin, -(-int(last) * group // 8))
             return _bits(data, rows, begin * 8, group)
         size = width // 8
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             data = as_bytes(self._range(buffer, rows.start * size, rows.stop * size))
         else:
             data, places = self._page.fetch(buffer, rows * size, (rows + 1) * size)
@@ -166,7 +166,7 @@ class ArrayPage:
         data, places = self._page.fetch(buffer, np.array([start]), np.array([stop]))
         return data[int(places[0]) : int(places[0]) + stop - start]
 
-    def _lists(self, message: pb.FixedSizeList, rows: Selection, group: int) -> raw.Lists:
+    def _lists(self, message: pb.FixedSizeList, rows: Rows, group: int) -> raw.Lists:
         if message.has_validity:
             raise Unsupported("validity inside of a 2.0 fixed-size list")
         size = int(message.dimension)
@@ -181,19 +181,19 @@ class ArrayPage:
 
     # ---- strings
 
-    def _entries(self, encoding: pb.ArrayEncoding, rows: Selection) -> NDArray[np.uint64]:
+    def _entries(self, encoding: pb.ArrayEncoding, rows: Rows) -> NDArray[np.uint64]:
         inner, validity = self._strip(encoding, rows, 1)
         if inner is None or validity is not None:
             raise Damaged("nulls among offsets or indices")
         return raw.words_of(self._flat(inner.flat, rows, 1), 1, 2, 4, 8)
 
     def _borders(
-        self, encoding: pb.ArrayEncoding, adjustment: int, rows: Selection
+        self, encoding: pb.ArrayEncoding, adjustment: int, rows: Rows
     ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
         """Return where strings or lists begin and end, and which are null."""
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             first = max(rows.start - 1, 0)
-            stored = self._entries(encoding, Span(first, rows.stop))
+            stored = self._entries(encoding, range(first, rows.stop))
             ends, null = _unadjust(stored, adjustment)
             borders = ends if rows.start else np.concatenate(([0], ends))
             null = null[len(null) - len(rows) :]
@@ -208,10 +208,10 @@ class ArrayPage:
         require((begin >= 0).all() and (end >= begin).all(), "offsets are out of order")
         return begin, end, null
 
-    def _binary(self, message: pb.Binary, rows: Selection) -> tuple[raw.Variable, Bytes | None]:
+    def _binary(self, message: pb.Binary, rows: Rows) -> tuple[raw.Variable, Bytes | None]:
         begin, end, null = self._borders(message.indices, int(message.null_adjustment), rows)
         validity = bits.pack(~null) if null.any() else None
-        if isinstance(rows, Span) and len(rows):  # every value begins where the last one ends
+        if isinstance(rows, range) and len(rows):  # every value begins where the last one ends
             data, places = self._bytes(message.bytes, begin[:1], end[-1:])
             borders = np.empty(len(end) + 1, np.int64)
             borders[0] = places[0]
@@ -245,10 +245,10 @@ class ArrayPage:
         inner = Page(
             self._page.source, self._page.index, count, self._page.positions, self._page.sizes
         )
-        return ArrayPage(inner, message.dictionary.items, kind).read(Span(0, count))
+        return ArrayPage(inner, message.dictionary.items, kind).read(range(0, count))
 
     def _codes(
-        self, encoding: pb.ArrayEncoding, rows: Selection
+        self, encoding: pb.ArrayEncoding, rows: Rows
     ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
         """Read indices, 0 where there is none, and where that is: a habit of old releases."""
         inner, validity = self._strip(encoding, rows, 1)
@@ -260,7 +260,7 @@ class ArrayPage:
         null = bits.unpack(validity, len(rows)) == 0
         return np.where(null, codes.dtype.type(0), codes), null
 
-    def _look_up(self, message: pb.Dictionary, rows: Selection) -> pa.Array:
+    def _look_up(self, message: pb.Dictionary, rows: Rows) -> pa.Array:
         codes, missing = self._codes(message.indices, rows)
         items = self._items
         if pa.types.is_dictionary(self._kind):  # null keys may be keys of a null item
@@ -300,9 +300,9 @@ def _unadjust(stored: NDArray[np.uint64], adjustment: int) -> tuple[Ints, NDArra
     return ends, null
 
 
-def _bits(data: Bytes, rows: Selection, before: int, group: int) -> raw.Bits:
+def _bits(data: Bytes, rows: Rows, before: int, group: int) -> raw.Bits:
     """Return the bits of the rows from a bitmap that begins at bit ``before``."""
-    if isinstance(rows, Span):
+    if isinstance(rows, range):
         count = len(rows) * group
         return raw.Bits(bits.slice_bits(data, rows.start * group - before, count), count)
     places = (rows[:, None] * group + np.arange(group)).ravel() - before

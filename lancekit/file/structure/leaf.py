@@ -7,7 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from lancekit.file.kernels.row_selection import Selection
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.structure.repdef import Layers, Levels
 
 __all__ = ["Leaf", "PageDecoder"]
@@ -31,5 +31,5 @@ class PageDecoder(Protocol):
     Where there are lists, rows are those of the outermost; else entries.
     """
 
-    def leaf(self, rows: Selection) -> Leaf:
+    def leaf(self, rows: Rows) -> Leaf:
         """Return the rows."""

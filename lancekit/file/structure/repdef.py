@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["Items", "Layers", "Levels", "Lists", "Shape", "pick", "ranges", "rows_of", "unravel"]
@@ -155,7 +155,7 @@ def rows_of(levels: Levels, layers: Layers, others: Ints | None = None) -> Ints:
 
 
 def pick(
-    levels: Levels, layers: Layers, starts: Ints | None, rows: Selection
+    levels: Levels, layers: Layers, starts: Ints | None, rows: Rows
 ) -> tuple[Levels, slice | Ints]:
     """Return the levels of some rows, and which of the visible values are theirs.
 
@@ -167,7 +167,7 @@ def pick(
         Rows among those that start in ``levels``.
     """
     index: slice | Ints
-    if isinstance(rows, Span):
+    if isinstance(rows, range):
         first, last = rows.start, rows.stop
         if starts is not None:
             first, last = int(starts[first]), int(starts[last])

@@ -182,17 +182,11 @@ class FragmentReader:
         self, file_index: int, wanted: list[FileColumn], rows: Offsets | range
     ) -> Mapping[str, pa.ChunkedArray]:
         reader = self.file(file_index)
-        if isinstance(rows, range):
-            everything = rows == range(self.physical_rows)
-            table = reader.read(wanted, None if everything else slice(rows.start, rows.stop))
-        elif len(rows) == 0:
-            table = reader.read(wanted, slice(0, 0))
+        around = range(0) if len(rows) == 0 else range(int(rows[0]), int(rows[-1]) + 1)
+        if isinstance(rows, range) or len(rows) <= len(around) * _SCATTERED_SHARE:
+            table = reader.read(wanted, rows)
         else:
-            first, stop = int(rows[0]), int(rows[-1]) + 1
-            if len(rows) > (stop - first) * _SCATTERED_SHARE:
-                table = taken(reader.read(wanted, slice(first, stop)), rows - first)
-            else:
-                table = reader.read(wanted, rows)
+            table = taken(reader.read(wanted, around), rows - around.start)
         return {column.field.name: table.column(column.field.name) for column in wanted}
 
     @cached_property

@@ -11,7 +11,7 @@ from lancekit.file.container.page import Page
 from lancekit.file.encodings.packed_struct import values_to_arrow
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Ints, gather
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.fullzip.entries import EntryForm
 from lancekit.file.layouts.fullzip.values import (
     fixed_values,
@@ -55,7 +55,7 @@ class FullZipPage:
             prefix=prefix,
         )
 
-    def leaf(self, rows: Selection) -> Leaf:
+    def leaf(self, rows: Rows) -> Leaf:
         """Return rows with their levels; only the bytes of wanted rows are read."""
         if self._form.prefix:
             return self._variable(rows)
@@ -63,11 +63,11 @@ class FullZipPage:
 
     # ---- fixed width
 
-    def _strided(self, rows: Selection) -> Leaf:
+    def _strided(self, rows: Rows) -> Leaf:
         """Read rows that all have the same size."""
         stride = self._form.control + self._form.width
         require(stride * self._page.length <= self._page.size(0), "a buffer is too short")
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             ends = np.array([rows.start, rows.stop]) * stride
             data, places = self._page.fetch(0, ends[:1], ends[1:])
             start = int(places[0])
@@ -79,7 +79,7 @@ class FullZipPage:
         levels = Levels(len(rows), None, definition)
         return self._fixed_leaf(table[:, self._form.control :], levels)
 
-    def _nested(self, rows: Selection) -> Leaf:
+    def _nested(self, rows: Rows) -> Leaf:
         data, starts, stops = self._fetch(rows)
         entries = self._form.entries(data, starts, stops)
         values = entries.filled_starts() + self._form.control
@@ -108,9 +108,9 @@ class FullZipPage:
         )
         return index
 
-    def _fetch(self, rows: Selection) -> tuple[np.ndarray, Ints, Ints]:
+    def _fetch(self, rows: Rows) -> tuple[np.ndarray, Ints, Ints]:
         """Return bytes, and where in them each row starts and stops."""
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             borders = self._index[rows.start : rows.stop + 1]
             data, places = self._page.fetch(0, borders[:1], borders[-1:])
             borders = borders + (places[0] - borders[0])
@@ -122,7 +122,7 @@ class FullZipPage:
         require((stops - starts >= self._form.control).all(), "a row is shorter than its levels")
         return data, starts, stops
 
-    def _variable(self, rows: Selection) -> Leaf:
+    def _variable(self, rows: Rows) -> Leaf:
         form = self._form
         data, starts, stops = self._fetch(rows)
         entries = form.entries(data, starts, stops)

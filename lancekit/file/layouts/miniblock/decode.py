@@ -30,7 +30,7 @@ from lancekit.file.kernels.memory import (
     starts_of,
     view,
 )
-from lancekit.file.kernels.row_selection import Selection, Span
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.miniblock.decode_chunk import decode_chunk
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
@@ -57,9 +57,9 @@ class _Chunks:
     #: the page of each chunk
     pages: Ints
 
-    def cover(self, rows: Selection) -> Ints:
+    def cover(self, rows: Rows) -> Ints:
         """Return the chunks that hold any of the rows."""
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             first = int(np.searchsorted(self.rows, rows.start, "right")) - 1
             last = int(np.searchsorted(self.ended, rows.stop - 1, "right"))
             return np.arange(first, last + 1)
@@ -84,7 +84,7 @@ class _Chunk:
     start: int
     size: int
     values: int
-    wanted: Span
+    wanted: range
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +205,9 @@ class MiniBlockPages:
         kind = self._kind.value_type if pa.types.is_dictionary(self._kind) else self._kind
         return raw.to_arrow(decode_block(self._layout.dictionary, page.read(2), count), kind)
 
-    def leaf(self, rows: Selection) -> Leaf:
+    def leaf(self, rows: Rows) -> Leaf:
         """Return rows with their levels; only chunks that hold a wanted row are read."""
-        chunk = None if self._layers.lists or not isinstance(rows, Span) else self._only(rows)
+        chunk = None if self._layers.lists or not isinstance(rows, range) else self._only(rows)
         return self._of_many(rows) if chunk is None else self._of_one(chunk)
 
     @cached_property
@@ -224,7 +224,7 @@ class MiniBlockPages:
         require(1 <= word & 15 <= _MAX_LOG, "a chunk of impossible size")
         return page.positions[1], size, 1 << (word & 15)
 
-    def _only(self, rows: Span) -> _Chunk | None:
+    def _only(self, rows: range) -> _Chunk | None:
         """Return the chunk that holds all of the rows, if there is one."""
         start, size, values = self._first
         if len(rows) and rows.stop <= values:
@@ -235,7 +235,7 @@ class MiniBlockPages:
             return None
         first, start = int(chunks.rows[at]), int(chunks.starts[at])
         size, values = int(chunks.stops[at]) - start, int(chunks.rows[at + 1]) - first
-        wanted = Span(rows.start - first, rows.stop - first)
+        wanted = range(rows.start - first, rows.stop - first)
         return _Chunk(int(chunks.pages[at]), start, size, values, wanted)
 
     def _of_one(self, chunk: _Chunk) -> Leaf:
@@ -244,7 +244,7 @@ class MiniBlockPages:
         decoded, definition = decode_chunk(layout, data, chunk.values, chunk.wanted)
         return self._leaf(decoded, Levels(len(chunk.wanted), None, definition))
 
-    def _of_many(self, rows: Selection) -> Leaf:
+    def _of_many(self, rows: Rows) -> Leaf:
         chunks = self._chunks
         wanted = chunks.cover(rows)
         starts, stops = chunks.starts[wanted], chunks.stops[wanted]
@@ -257,10 +257,10 @@ class MiniBlockPages:
         first = chunks.rows[wanted]
         # a row whose start was not read counts as one that starts where its chunk does
         starting = starts_of(chunks.rows[wanted + 1] - first + cut)
-        if isinstance(rows, Span):
+        if isinstance(rows, range):
             before = int(first[0] - cut[0])
-            local: Selection = Span(rows.start - before, rows.stop - before)
-            if local == Span(0, int(starting[-1])):
+            local: Rows = range(rows.start - before, rows.stop - before)
+            if local == range(0, int(starting[-1])):
                 return self._decode(parts, counts, levels, None, chunks.pages[wanted])
         else:
             chunk = np.searchsorted(first, rows, "right") - 1

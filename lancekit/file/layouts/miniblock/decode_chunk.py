@@ -13,7 +13,6 @@ from functools import lru_cache
 from lancekit.file.encodings import decode
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes
-from lancekit.file.kernels.row_selection import Span
 from lancekit.file.kernels.values import DecodedValues, words_of
 from lancekit.file.structure.repdef import Words
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -22,7 +21,7 @@ __all__ = ["decode_chunk"]
 
 
 def decode_chunk(
-    layout: pb.MiniBlockLayout, data: Bytes, count: int, rows: Span
+    layout: pb.MiniBlockLayout, data: Bytes, count: int, rows: range
 ) -> tuple[DecodedValues, Words | None]:
     """Decode rows of one chunk of a page without lists.
 
