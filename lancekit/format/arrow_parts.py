@@ -19,6 +19,7 @@ __all__ = [
     "item_field",
     "items_of",
     "unit_and_zone",
+    "unit_of",
     "viewed",
 ]
 
@@ -58,6 +59,11 @@ def decimal_size(kind: pa.DataType) -> tuple[int, int]:
     """Return the precision and the scale of a type of decimals."""
     decimals = cast("pa.Decimal128Type", kind)
     return decimals.precision, decimals.scale
+
+
+def unit_of(kind: pa.DataType) -> str:
+    """Return the unit of a type of times, durations or timestamps."""
+    return cast("pa.Time64Type", kind).unit
 
 
 def unit_and_zone(kind: pa.DataType) -> tuple[str, str | None]:

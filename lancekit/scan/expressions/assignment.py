@@ -101,5 +101,4 @@ def _to_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
         values = pc.round(values, ndigits=kind.scale, round_mode="half_towards_infinity")
     if pt.is_date32(kind) and pt.is_integer(values.type):
         values = pc.cast(values, pa.int32())
-    array: pa.Array = cast(values, kind)
-    return array
+    return cast(values, kind)

@@ -152,8 +152,7 @@ def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
     """Read the text of a literal such as DATE '2020-01-31'."""
     try:
         if family(kind) != "moment":
-            scalar: pa.Scalar = cast(pa.scalar(text), kind)
-            return scalar
+            return cast(pa.scalar(text), kind)
         return moment(
             text, pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
         )

@@ -126,8 +126,7 @@ def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
 
 
 def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
-    scalar: pa.Scalar = cast(pa.scalar(value), kind)
-    return scalar
+    return cast(pa.scalar(value), kind)
 
 
 # (Python type of the literal) -> {family of the column: how it takes that type}

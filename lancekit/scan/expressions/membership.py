@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import decimal_size
-from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align
+from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align, as_array
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
 
@@ -69,7 +69,8 @@ def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool)
     missing = pa.scalar(None if members.has_null else False, pa.bool_())
 
     def run(value: Value) -> Value:
-        found: Value = reduce(pc.or_, [_is_in(value, some) for some in sets], pa.scalar(False))
+        none: Value = pa.scalar(False)
+        found = reduce(pc.or_, [_is_in(value, some) for some in sets], none)
         return pc.if_else(
             pc.is_valid(value), pc.if_else(found, True, missing), pa.scalar(None, pa.bool_())
         )
@@ -84,7 +85,7 @@ def _sets(
     whole = at_once([value for value in values if value is not None], node.type, plain=plain)
     if whole is not None:
         return [whole]
-    by_type: dict[pa.DataType, list[pa.Scalar]] = {}
+    by_type: dict[pa.DataType, list[Value]] = {}
     for value, place in zip(values, places, strict=True):
         if value is not None:
             literal = Node(run=_never, example=pa.scalar(None), literal=(value,), position=place)
@@ -102,7 +103,8 @@ def _never(_rows: object) -> Value:
 
 def _is_in(value: Value, some: pa.Array) -> Value:
     """Tell where a value equals one of some others."""
-    left, right = _alike(*align(value, some))
+    left, right = align(value, some)
+    left, right = _alike(left, as_array(right, len(some)))
     if left.type != right.type:  # what Arrow compares, and has no sets of
         return reduce(pc.or_, [COMPARISONS["="](value, other) for other in some])
     if pt.is_floating(left.type):

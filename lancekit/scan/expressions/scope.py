@@ -63,8 +63,7 @@ class Node:
     @property
     def type(self) -> pa.DataType:
         """The type of the values."""
-        kind: pa.DataType = self.example.type
-        return kind
+        return self.example.type
 
 
 # What Arrow raises, and NumPy and Python beside it, for values that a kernel does not take.
@@ -214,7 +213,7 @@ class Scope:
         self.met.update(many.places[:1] if many else ())
         return Node(run=lambda rows: rows(name), example=array[0], many=many)
 
-    def alike(self, values: Iterable[pa.Scalar]) -> pa.Array:
+    def alike(self, values: Iterable[Value]) -> pa.Array:
         """Make an array of what members have; they cannot be compiled as one if types differ."""
         scalars = list(values)
         if len({scalar.type for scalar in scalars}) > 1:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lancekit.format.arrow_parts import decimal_size, item_field
+from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value, family
 
 __all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
@@ -40,28 +41,30 @@ def _seconds_text(value: Value, form: str) -> Value:
 
 def _moment_text(value: Value) -> Value:
     text = _seconds_text(value, "%Y-%m-%dT%H:%M:%S")
-    if not value.type.tz:
+    _, zone = unit_and_zone(value.type)
+    if not zone:
         return text
     offset = pc.strftime(value, format="%Ez")
-    if value.type.tz.upper() in ("UTC", "Z"):
+    if zone.upper() in ("UTC", "Z"):
         offset = pc.replace_substring(offset, pattern="+00:00", replacement="Z")
-    return pc.binary_join_element_wise(text, offset, "")
+    joined: Value = pc.binary_join_element_wise(text, offset, "")
+    return joined
 
 
 def _time_text(value: Value) -> Value:
-    unit = value.type.unit
+    unit = unit_of(value.type)
     as_integer = pc.cast(pc.cast(value, pa.int32() if unit in ("s", "ms") else pa.int64()), "int64")
     return _seconds_text(pc.cast(as_integer, pa.timestamp(unit)), "%H:%M:%S")
 
 
 def _float_text(value: Value) -> Value:
     text = pc.cast(value, pa.string())
-    long = pc.and_kleene(
-        pc.greater_equal(pc.abs(value), _EXPONENT_OF_ARROW), pc.less(pc.abs(value), _EXPONENT)
-    )
-    if isinstance(value, pa.Array) and pc.any(long).as_py():
-        digits = pa.array(map(repr, value.filter(long).to_pylist()), pa.string())
-        text = pc.replace_with_mask(text, pc.fill_null(long, False), digits)
+    if isinstance(value, pa.Array) and isinstance(text, pa.Array):
+        size = pc.abs(value)
+        long = pc.and_kleene(pc.greater_equal(size, _EXPONENT_OF_ARROW), pc.less(size, _EXPONENT))
+        if pc.any(long).as_py():
+            digits = pa.array(map(repr, value.filter(long).to_pylist()), pa.string())
+            text = pc.replace_with_mask(text, pc.fill_null(long, False), digits)
     whole = pc.replace_substring_regex(text, pattern=r"^(-?\d+)$", replacement=r"\1.0")
     powers = pc.replace_substring_regex(whole, pattern=r"e\+?(-?)0*(\d)", replacement=r"e\1\2")
     return pc.replace_substring(powers, pattern="nan", replacement="NaN")
@@ -104,11 +107,12 @@ def _truth(value: Value) -> Value:
 
 
 def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
-    lost: Value = pc.and_(pc.is_valid(before), pc.is_null(after))
-    if isinstance(lost, pa.Scalar):
-        bad = before.as_py() if lost.as_py() else None
-    else:
+    bad = None
+    if isinstance(before, pa.Array):
+        lost = pc.and_(pc.is_valid(before), pc.is_null(after))
         bad = before.filter(lost)[0].as_py() if pc.any(lost).as_py() else None
+    elif isinstance(after, pa.Scalar) and not after.is_valid:
+        bad = before.as_py()
     if bad is not None:
         raise pa.ArrowInvalid(f"{bad!r} is not a value of type {kind}")
 
@@ -125,15 +129,13 @@ def _from_decimal(value: Value, kind: pa.DataType) -> Value:
     return pc.cast(value, kind)
 
 
-def _with_items(value: Value, kind: pa.DataType) -> Value:
+def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast the items of lists one by one, as values of columns are."""
-    if isinstance(value, pa.Scalar):
-        return _with_items(pa.array([value.as_py()], value.type), kind)[0]
     if pt.is_fixed_size_list(value.type):
-        value = pc.cast(value, pa.list_(value.type.value_field))
+        value = pc.cast(value, pa.list_(item_field(value.type)))
     lengths = pc.fill_null(pc.list_value_length(value), 0)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int64())
-    items = cast(value.flatten(), kind)
+    items = cast(flattened(value), kind)
     return pa.LargeListArray.from_arrays(offsets, items, mask=value.is_null())
 
 
@@ -142,6 +144,8 @@ def _lists(value: Value, kind: pa.DataType) -> Value:
         return pa.scalar(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
     item = item_field(kind).type
     if _is_list(value.type) and item_field(value.type).type != item:
+        if isinstance(value, pa.Scalar):
+            return pc.cast(_with_items(pa.array([value.as_py()], value.type), item)[0], kind)
         value = _with_items(value, item)
     return pc.cast(value, kind)
 
@@ -150,6 +154,10 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
+@overload
+def cast(value: pa.Array, kind: pa.DataType) -> pa.Array: ...
+@overload
+def cast(value: pa.Scalar, kind: pa.DataType) -> pa.Scalar: ...
 def cast(value: Value, kind: pa.DataType) -> Value:
     """Cast as SQL does: fractions are cut off, what does not fit the type is an error."""
     source = value.type

@@ -122,9 +122,9 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
     """
 
     def call(*args: Value) -> Value:
-        columns = [arg for arg in args if not isinstance(arg, pa.Scalar)]
+        columns = [arg for arg in args if isinstance(arg, pa.Array)]
         if not columns:
-            return pa.scalar(_call(function, [arg.as_py() for arg in args]), kind)
+            return pa.scalar(_call(function, [constant_of(arg) for arg in args]), kind)
         first, each = _groups(columns)
         results = [_call(function, values) for values in _sets(args, first)]
         return pa.array(results, kind).take(pa.array(each))
@@ -151,9 +151,9 @@ def per_option(kernel: Callable[..., pa.Array], kind: pa.DataType | None) -> Cal
 
     def call(value: Value, *options: Value) -> Value:
         given = kind or value.type
-        columns = [option for option in options if not isinstance(option, pa.Scalar)]
+        columns = [option for option in options if isinstance(option, pa.Array)]
         if not columns:
-            constants = [option.as_py() for option in options]
+            constants = [constant_of(option) for option in options]
             if isinstance(value, pa.Scalar):
                 return one(pa.array([value.as_py()], value.type), constants, given)[0]
             return one(value, constants, given)

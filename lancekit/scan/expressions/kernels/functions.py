@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels import sizes
 from lancekit.scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit.scan.expressions.kernels.lists import LIST_FUNCTIONS
@@ -27,8 +28,9 @@ def _alike(values: tuple[Value, ...]) -> tuple[Value, ...]:
     if not any(map(pt.is_decimal128, kinds)):
         return values
     values = tuple(pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in values)
-    scale = max(v.type.scale for v in values)
-    digits = max(v.type.precision - v.type.scale for v in values)
+    sizes_of = [decimal_size(v.type) for v in values]
+    scale = max(places for _, places in sizes_of)
+    digits = max(precision - places for precision, places in sizes_of)
     return tuple(pc.cast(v, pa.decimal128(min(38, digits + scale), scale)) for v in values)
 
 

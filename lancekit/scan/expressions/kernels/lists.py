@@ -12,35 +12,40 @@ from pyarrow import types as pt
 
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, unary
-from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value
+from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, as_array
 
 __all__ = ["LIST_FUNCTIONS", "array_element"]
 
 
-def _array_has(lists: Value, item: Value) -> Value:
+def _equal(items: pa.Array, wanted: Value) -> pa.Array:
+    """Tell which items are what is wanted; null is nothing."""
+    return pc.fill_null(as_array(COMPARISONS["="](items, wanted), len(items)), False)
+
+
+def _array_has(lists: pa.Array, item: Value) -> Value:
     """Tell for each list whether it holds the item: look at all elements, then per list."""
     if isinstance(item, pa.Scalar) and not item.is_valid:
         return pa.scalar(None, pa.bool_())
     parents = pc.list_parent_indices(lists)
     wanted = item if isinstance(item, pa.Scalar) else item.take(parents)
-    hits = pc.fill_null(COMPARISONS["="](pc.list_flatten(lists), wanted), False)
+    hits = _equal(pc.list_flatten(lists), wanted)
     found = np.zeros(len(lists), bool)
     found[parents.filter(hits).to_numpy()] = True
     known = pc.and_(pc.is_valid(lists), pc.is_valid(item))
     return pc.if_else(known, pa.array(found), pa.scalar(None, pa.bool_()))
 
 
-def _array_has_any(lists: Value, items: Value) -> Value:
+def _array_has_any(lists: pa.Array, items: Value) -> Value:
     hits = [_array_has(lists, item) for item in _items(items)]
     return reduce(pc.or_, hits, _where_valid(lists, False))
 
 
-def _array_has_all(lists: Value, items: Value) -> Value:
+def _array_has_all(lists: pa.Array, items: Value) -> Value:
     hits = [_array_has(lists, item) for item in _items(items)]
     return reduce(pc.and_, hits, _where_valid(lists, True))
 
 
-def _where_valid(lists: Value, value: bool) -> Value:
+def _where_valid(lists: pa.Array, value: bool) -> Value:
     return pc.if_else(pc.is_valid(lists), value, pa.scalar(None, pa.bool_()))
 
 
@@ -50,7 +55,7 @@ def _items(items: Value) -> list[pa.Scalar]:
     return list(items.values or ()) if isinstance(items, pa.ListScalar) else []
 
 
-def array_element(lists: Value, place: Value) -> Value:
+def array_element(lists: pa.Array, place: Value) -> Value:
     """Return an element of each list: counted from 1, or from the end by negative numbers.
 
     It is null where a list has no such element.
@@ -68,21 +73,17 @@ def array_element(lists: Value, place: Value) -> Value:
     return pc.list_flatten(lists).take(pa.array(np.where(missing, 0, at), mask=missing))
 
 
-def _array_length(lists: Value, dimension: Value | None = None) -> Value:
+def _array_length(lists: pa.Array, dimension: Value | None = None) -> Value:
     if dimension is not None and constant_of(dimension) != 1:
         raise pa.ArrowNotImplementedError("only the first dimension has a length")
     return pc.cast(pc.list_value_length(lists), pa.uint64())
 
 
-def _array_position(lists: Value, item: Value) -> Value:
+def _array_position(lists: pa.Array, item: Value) -> Value:
     """Return the place of an item's first occurrence, null if there is none."""
     parents = pc.list_parent_indices(lists).to_numpy()
     wanted = item if isinstance(item, pa.Scalar) else item.take(pa.array(parents))
-    hits = np.flatnonzero(
-        pc.fill_null(COMPARISONS["="](pc.list_flatten(lists), wanted), False).to_numpy(
-            zero_copy_only=False
-        )
-    )
+    hits = np.flatnonzero(_equal(pc.list_flatten(lists), wanted).to_numpy(zero_copy_only=False))
     lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy().astype(np.int64)
     rows, first = np.unique(parents[hits], return_index=True)
     places = np.zeros(len(lists), np.uint64)
@@ -90,7 +91,7 @@ def _array_position(lists: Value, item: Value) -> Value:
     return pa.array(places, mask=places == 0)
 
 
-def _of_each(name: str, lists: Value) -> Value:
+def _of_each(name: str, lists: pa.Array) -> Value:
     """Aggregate the elements of each list; null for one without any."""
     table = pa.table([pc.list_parent_indices(lists), pc.list_flatten(lists)], ["row", "item"])
     results = table.group_by("row").aggregate([("item", name)])
@@ -99,7 +100,7 @@ def _of_each(name: str, lists: Value) -> Value:
     return results[f"item_{name}"].combine_chunks().take(places)
 
 
-def _array_to_string(lists: Value, separator: Value, missing: Value | None = None) -> Value:
+def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = None) -> Value:
     items = cast(pc.list_flatten(lists), pa.string())
     parents = pc.list_parent_indices(lists)
     if missing is not None:
@@ -111,7 +112,7 @@ def _array_to_string(lists: Value, separator: Value, missing: Value | None = Non
     return pc.if_else(pc.is_valid(lists), texts, pa.scalar(None, pa.string()))
 
 
-def _is_empty(lists: Value) -> Value:
+def _is_empty(lists: pa.Array) -> Value:
     return pc.equal(pc.list_value_length(lists), 0)
 
 

@@ -71,7 +71,7 @@ def _cbrt(value: Value) -> Value:
 
 
 def _power(value: Value, exponent: Value) -> Value:
-    return pc.power(*(pc.cast(v, pa.float64(), safe=False) for v in (value, exponent)))
+    return pc.power(_double(value), _double(exponent))
 
 
 _LAST_FACTORIAL = 20

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lancekit.format.arrow_parts import decimal_size
+from lancekit.format.arrow_parts import decimal_size, unit_and_zone
 
 __all__ = [
     "COMPARISONS",
     "Value",
     "add",
     "align",
+    "as_array",
     "concat",
     "divide",
     "family",
@@ -32,7 +33,8 @@ __all__ = [
     "subtract",
 ]
 
-Value = Any  # pa.Array or pa.Scalar
+#: a column, or what is the same in all its rows
+Value: TypeAlias = pa.Array | pa.Scalar
 
 _FAMILIES: tuple[tuple[str, tuple[Callable[[Any], bool], ...]], ...] = (
     ("number", (pt.is_integer, pt.is_floating, pt.is_decimal)),
@@ -88,7 +90,7 @@ _UNITS = ("s", "ms", "us", "ns")
 
 
 def _in_unit(value: Value, unit: str) -> Value:
-    kind = pa.timestamp(unit, value.type.tz)
+    kind = pa.timestamp(unit, unit_and_zone(value.type)[1])
     return value if value.type == kind else pc.cast(value, kind, safe=False)
 
 
@@ -109,7 +111,7 @@ def align(left: Value, right: Value) -> tuple[Value, Value]:
     if zones:
         left, right = _in_zone(left, zones[0]), _in_zone(right, zones[0])
     if all(map(pt.is_timestamp, (left.type, right.type))):
-        unit = min((left.type.unit, right.type.unit), key=_UNITS.index)
+        unit = min((unit_and_zone(v.type)[0] for v in (left, right)), key=_UNITS.index)
         return _in_unit(left, unit), _in_unit(right, unit)
     if any(map(pt.is_floating, kinds)) and any(pt.is_decimal(k) or pt.is_integer(k) for k in kinds):
         return _as_double(left), _as_double(right)
@@ -134,26 +136,30 @@ def _orders_nan(left: Value, right: Value) -> bool:
     return any(map(pt.is_floating, (left.type, right.type)))
 
 
-def _array(value: Value, count: int) -> pa.Array:
+def as_array(value: Value, count: int) -> pa.Array:
+    """Return a value for each of so many rows."""
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, count) if count else pa.array([], value.type)
-    array: pa.Array = value
-    return array
+    return value
 
 
 def _same(left: pa.Array, right: pa.Array) -> Any:
     """Tell where two arrays have the same values, nulls among them, as a NumPy array."""
-    found = pc.invert(_distinct(left, right))
+    found = as_array(pc.invert(_distinct(left, right)), len(left))
     return found.to_numpy(zero_copy_only=False).astype(bool)
 
 
 def _equal_nested(left: Value, right: Value) -> Value:
     """Compare lists and structs by their parts, in which two nulls are the same."""
-    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        return _equal_nested(_array(left, 1), right)[0]
-    count = len(right if isinstance(left, pa.Scalar) else left)
-    left, right = _array(left, count), _array(right, count)
-    if pt.is_struct(left.type):
+    if isinstance(left, pa.Array):
+        return _equal_arrays(left, as_array(right, len(left)))
+    if isinstance(right, pa.Array):
+        return _equal_arrays(as_array(left, len(right)), right)
+    return _equal_arrays(as_array(left, 1), as_array(right, 1))[0]
+
+
+def _equal_arrays(left: pa.Array, right: pa.Array) -> pa.Array:
+    if isinstance(left, pa.StructArray) and isinstance(right, pa.StructArray):
         parts = zip(left.flatten(), right.flatten(), strict=True)
         same = np.logical_and.reduce([_same(*pair) for pair in parts], initial=True)
     else:
@@ -165,7 +171,9 @@ def _equal_nested(left: Value, right: Value) -> Value:
             starts = np.concatenate(([0], np.cumsum(lengths[0][longs])[:-1]))
             same[longs] = np.logical_and.reduceat(found, starts)
     known = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    return pc.if_else(known, pa.array(np.broadcast_to(same, count)), pa.scalar(None, pa.bool_()))
+    return pc.if_else(
+        known, pa.array(np.broadcast_to(same, len(left))), pa.scalar(None, pa.bool_())
+    )
 
 
 def _is_nested(kind: pa.DataType) -> bool:
@@ -213,7 +221,8 @@ def _distinct(left: Value, right: Value) -> Value:
     """Compare with null as a value of its own."""
     unequal = pc.invert(_compare(_equal, left, right))
     one_null = pc.xor(pc.is_null(left), pc.is_null(right))
-    return pc.coalesce(unequal, one_null)
+    told: Value = pc.coalesce(unequal, one_null)
+    return told
 
 
 COMPARISONS: Mapping[str, Callable[[Value, Value], Value]] = {
@@ -271,11 +280,12 @@ def _later(date: Value, days: Value, kernel: Callable[[Value, Value], Value]) ->
 def wide(kernel: Callable[[Value, Value], Value], left: Value, right: Value) -> Value:
     """Compute with decimals whose exact result may need more digits than they have."""
     kinds = left.type, right.type
-    if not all(map(pt.is_decimal128, kinds)) or sum(k.precision for k in kinds) < _DIGITS:
+    if not all(map(pt.is_decimal128, kinds)) or sum(decimal_size(k)[0] for k in kinds) < _DIGITS:
         return kernel(left, right)
-    left, right = (pc.cast(v, pa.decimal256(v.type.precision, v.type.scale)) for v in (left, right))
+    left, right = (pc.cast(v, pa.decimal256(*decimal_size(v.type))) for v in (left, right))
     result = kernel(left, right)
-    return pc.cast(result, pa.decimal128(min(result.type.precision, _DIGITS), result.type.scale))
+    precision, scale = decimal_size(result.type)
+    return pc.cast(result, pa.decimal128(min(precision, _DIGITS), scale))
 
 
 def subtract(left: Value, right: Value) -> Value:
@@ -304,12 +314,12 @@ def _decimal_rest(left: Value, right: Value) -> Value:
     left, right = (
         pc.cast(v, pa.decimal128(20)) if pt.is_integer(v.type) else v for v in (left, right)
     )
-    one, two = left.type, right.type
-    scale = max(one.scale, two.scale)
-    kind = pa.decimal128(min(one.precision - one.scale, two.precision - two.scale) + scale, scale)
+    (digits, places), (divisor_digits, divisor_places) = map(decimal_size, (left.type, right.type))
+    scale = max(places, divisor_places)
+    kind = pa.decimal128(min(digits - places, divisor_digits - divisor_places) + scale, scale)
     left, right = (pc.cast(v, pa.decimal256(*decimal_size(v.type))) for v in (left, right))
     times = pc.round(pc.divide_checked(left, right), 0, round_mode="towards_zero")
-    times = pc.cast(times, pa.decimal256(one.precision - one.scale + two.scale, 0))
+    times = pc.cast(times, pa.decimal256(digits - places + divisor_places, 0))
     return pc.cast(pc.subtract_checked(left, pc.multiply_checked(times, right)), kind)
 
 
@@ -336,4 +346,5 @@ def concat(*values: Value) -> Value:
     texts = [v if family(v.type) == "text" else pc.cast(v, pa.string()) for v in values]
     if any(pt.is_large_string(t.type) for t in texts):
         texts = [pc.cast(t, pa.large_string()) for t in texts]
-    return pc.binary_join_element_wise(*texts, pa.scalar("", texts[0].type))
+    joined: Value = pc.binary_join_element_wise(*texts, pa.scalar("", texts[0].type))
+    return joined

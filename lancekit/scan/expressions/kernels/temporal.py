@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value, family
 
@@ -40,7 +41,7 @@ def _epoch(value: Value) -> Value:
     if pt.is_date(value.type):
         value = pc.cast(value, pa.timestamp("s"))
     counts = pc.cast(pc.cast(value, pa.int64()), pa.float64(), safe=False)
-    return pc.divide(counts, float(_TO_SECOND[value.type.unit]))
+    return pc.divide(counts, float(_TO_SECOND[unit_and_zone(value.type)[0]]))
 
 
 _PARTS: Mapping[str, Callable[[Value], Value]] = {

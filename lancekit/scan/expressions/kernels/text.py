@@ -21,7 +21,7 @@ from lancekit.scan.expressions.kernels.function import (
     unary,
     with_constant,
 )
-from lancekit.scan.expressions.kernels.operators import Value, concat
+from lancekit.scan.expressions.kernels.operators import Value, as_array, concat
 from lancekit.scan.expressions.kernels.patterns import count, in_pieces, matches, place, replaced
 from lancekit.scan.expressions.kernels.substring import contains
 
@@ -63,8 +63,7 @@ def _match(texts: pa.Array, pattern: str, *, escape: str, ignore_case: bool) -> 
     plain = None if ignore_case else _plain(escape, pattern)
     if plain:
         where, text = plain
-        found: pa.Array = _LOOKS[where](texts, text)
-        return found
+        return as_array(_LOOKS[where](texts, text), len(texts))
     form = _pattern(escape, pattern)
     return in_pieces(lambda some: pc.match_like(some, form, ignore_case=ignore_case), texts)
 
@@ -164,7 +163,8 @@ def _trim(kernel: Callable[..., Value]) -> Function:
 
 
 def _repeat(text: Value, times: Value) -> Value:
-    return pc.binary_repeat(text, pc.max_element_wise(times, 0, skip_nulls=False))
+    number: Value = pc.max_element_wise(times, 0, skip_nulls=False)
+    return pc.binary_repeat(text, number)
 
 
 def _replace(texts: pa.Array, old: str, new: str) -> pa.Array:
