@@ -30,7 +30,7 @@ from lancekit.pipeline.engine.inputs import (
 )
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.local import merge_locally
-from lancekit.pipeline.merge.plan import MergeClauses, MergePlan, MergeWork
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.rewrite_columns import rewrite_locally
 from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
@@ -72,7 +72,7 @@ class Source(Protocol):
     def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
         """Return how a merge of the cast rows would find its keys."""
 
-    def merge(self, plan: MergePlan) -> MergeWork:
+    def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target.
 
         A dry one writes nothing: its counts, marked rows and examples are those of the real one.
@@ -154,12 +154,12 @@ class LocalSource:
             engine=self.engine, source_rows=keys.rows, key_bytes=size, target_rows=target_rows
         )
 
-    def merge(self, plan: MergePlan) -> MergeWork:
+    def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
-        rows, keys = self._rows(plan.casts), self._keys_of(plan.casts, plan.clauses)
-        match = self.match(plan.casts, plan.clauses, plan.target_rows)
-        work = rewrite_locally if plan.patches else merge_locally
-        return work(rows, keys, plan, LocalRunner().map, match)
+        rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
+        match = self.match(job.casts, job.clauses, job.target_rows)
+        work = rewrite_locally if job.patches else merge_locally
+        return work(rows, keys, job, LocalRunner().map, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str

@@ -18,7 +18,7 @@ from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.plan import MergeClauses, MergePlan, MergeWork
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
@@ -155,15 +155,15 @@ class SparkSource:
             target_rows=target_rows,
         )
 
-    def merge(self, plan: MergePlan) -> MergeWork:
+    def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
-        casts, clauses = self._whole(plan.casts), plan.clauses
-        plan, held = replace(plan, casts=casts), self._hold(casts)
-        match = self.match(casts, clauses, plan.target_rows)
+        casts, clauses = self._whole(job.casts), job.clauses
+        job, held = replace(job, casts=casts), self._hold(casts)
+        match = self.match(casts, clauses, job.target_rows)
         if match.strategy in {"broadcast", "shuffle"}:
-            return merge_by_join(held, plan, match)
+            return merge_by_join(held, job, match)
         found, keys = self._survey(casts, clauses), self._keys_of(casts, clauses)
-        return merge_by_pairs(held, found, keys, plan, match)
+        return merge_by_pairs(held, found, keys, job, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str

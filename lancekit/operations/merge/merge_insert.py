@@ -25,7 +25,7 @@ from lancekit.operations.common.write_targets import chosen_places
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_operation
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
-from lancekit.pipeline.merge.plan import MergeClauses, MergePlan, MergeWork
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source
 from lancekit.scan.expressions.predicate import Predicate
@@ -307,7 +307,7 @@ def _prepare(
         guarded = _guarded(newest, clauses, casts)
         target = tuple(fragment_sources(current))
         return source.merge(
-            MergePlan(casts=casts, target=target, clauses=guarded, task=task, dry=dry)
+            MergeJob(casts=casts, target=target, clauses=guarded, task=task, dry=dry)
         )
 
     return work

@@ -19,7 +19,7 @@ from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
-    MergePlan,
+    MergeJob,
     MergeWork,
     condition_holds,
     guard_hashes,
@@ -45,7 +45,7 @@ _LEAST_ROWS = 1024
 def merge_locally(
     source: pa.Table,
     keys: SourceKeys,
-    plan: MergePlan,
+    job: MergeJob,
     map_tasks: Callable[..., list[Any]],
     match: MatchPlan,
 ) -> MergeWork:
@@ -57,40 +57,40 @@ def merge_locally(
         The source's rows, cast.
     keys
         Their keys.
-    plan
+    job
         What to do.
     map_tasks
         A runner's ``map``.
     match
         How the keys are found, for the result.
     """
-    clauses = plan.clauses
-    tasks = [ProbeTask(source=s, keys=keys.table) for s in plan.target]
+    clauses = job.clauses
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in job.target]
     touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
     if clauses.matched == "fail" and touched:
         rows = np.concatenate([m.source_rows for m in touched])
         named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
-    new = _NewRows(source, {s.fragment.id: s for s in plan.target}, clauses, plan.task)
+    new = _NewRows(source, {s.fragment.id: s for s in job.target}, clauses, job.task)
     # a condition decides which matched rows change; the others are still matched
     changed = [new.where_condition(m) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out, deleted = mark_fragments(plan, _offsets(touched), _offsets(gone), map_tasks)
+    marked, left_out, deleted = mark_fragments(job, _offsets(touched), _offsets(gone), map_tasks)
     changed_rows = sum(len(m.offsets) for m in gone)
     hashes = new.guard(updates, inserted) if clauses.guard else None
     return MergeWork(
         marked=marked,
-        new_fragments=() if plan.dry else new.write(updates, inserted, keep_ids=plan.keeps_ids),
+        new_fragments=() if job.dry else new.write(updates, inserted, keep_ids=job.keeps_ids),
         inserted=len(inserted),
         updated=changed_rows if clauses.matched == "update" else 0,
         deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
         skipped=keys.skipped,
         inserted_hashes=hashes,
         match=match,
-        examples=new.examples(updates, inserted) if plan.dry else None,
+        examples=new.examples(updates, inserted) if job.dry else None,
         matched=sum(len(m.offsets) for m in touched),
         alone=int(unmatched.sum()),
         left_out=deleted,

@@ -37,7 +37,7 @@ __all__ = [
     "EXAMPLES",
     "Matched",
     "MergeClauses",
-    "MergePlan",
+    "MergeJob",
     "MergeWork",
     "condition_holds",
     "guard_hashes",
@@ -100,7 +100,7 @@ class MergeClauses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergePlan:
+class MergeJob:
     """A merge into one version: all but the rows, and how their keys are found.
 
     Attributes
@@ -271,7 +271,7 @@ class _RemoveTask:
 
 
 def mark_fragments(
-    plan: MergePlan,
+    job: MergeJob,
     matched: Mapping[int, BitMap],
     gone: Mapping[int, BitMap],
     map_tasks: Callable[..., list[Any]],
@@ -280,7 +280,7 @@ def mark_fragments(
 
     Parameters
     ----------
-    plan
+    job
         The merge.
     matched, gone
         By fragment id, the offsets of rows that have a match, and of those that are replaced or
@@ -288,16 +288,16 @@ def mark_fragments(
     map_tasks
         A runner's ``map``.
     """
-    by_source = plan.clauses.delete_by_source
+    by_source = job.clauses.delete_by_source
     tasks = [
         _RemoveTask(
             source=s,
             gone=gone.get(s.fragment.id, BitMap()),
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
-            deletes=plan.clauses.matched == "delete",
+            deletes=job.clauses.matched == "delete",
         )
-        for s in plan.target
+        for s in job.target
         if by_source is not None or s.fragment.id in gone
     ]
     found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)

@@ -21,7 +21,7 @@ from lancekit.pipeline.keys.probe import Matches, ProbeTask, probe_fragment
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import (
     MergeClauses,
-    MergePlan,
+    MergeJob,
     MergeWork,
     condition_holds,
     guard_hashes,
@@ -57,18 +57,18 @@ def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
 def rewrite_locally(
     source: pa.Table,
     keys: SourceKeys,
-    plan: MergePlan,
+    job: MergeJob,
     map_tasks: Callable[..., list[Any]],
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge that updates columns; arguments as in `merge_locally`."""
-    clauses, by_id = plan.clauses, {s.fragment.id: s for s in plan.target}
-    tasks = [ProbeTask(source=s, keys=keys.table) for s in plan.target]
+    clauses, by_id = job.clauses, {s.fragment.id: s for s in job.target}
+    tasks = [ProbeTask(source=s, keys=keys.table) for s in job.target]
     touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
     chosen = [_where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)
-    write = patch_task(plan.task, columns)
+    write = patch_task(job.task, columns)
     values = source.select(columns)
     found: list[Patched | LancekitError] = []
     for group in _groups(changed):
@@ -84,7 +84,7 @@ def rewrite_locally(
         found += map_tasks(try_patch, patches)
         if any(isinstance(part, LancekitError) for part in found):
             break
-    patched = all_patched(found, plan.task.store)
+    patched = all_patched(found, job.task.store)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in changed)])
     return MergeWork(
         patched=patched,

@@ -26,7 +26,7 @@ from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
-    MergePlan,
+    MergeJob,
     MergeWork,
     mark_fragments,
     matched_rows,
@@ -66,7 +66,7 @@ def merge_by_pairs(
     held: CachedSource,
     found: SourceSummary,
     keys: SourceKeys,
-    plan: MergePlan,
+    job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
     """Work out a merge whose keys travel; the same as `merge_locally` but for the rows' order.
@@ -75,37 +75,37 @@ def merge_by_pairs(
     ----------
     held, found, keys
         The source's rows, their partitions, and their keys.
-    plan
+    job
         What to do.
     match
         Where the keys are matched.
     """
-    clauses, target, store = plan.clauses, plan.target, plan.task.store
+    clauses, target, store = job.clauses, job.target, job.task.store
     matches = find_pairs(held.frame.sparkSession, keys, target, match, store)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
     if clauses.matched == "fail" and len(rows):
         named = pa.table(list(keys.given), names=list(clauses.on))
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
-    work = _work(plan)
+    work = _work(job)
     replaces = clauses.matched == "update" and len(rows) > 0
     inserts = clauses.insert and keys.unmatched([rows]).any()
     parts: list[TaskResult] = []
     if replaces or inserts:
         told = orders(matches, keys, found.starts, found.sums)
         with send_orders(told, store) as sent:
-            sort = plan.keeps_ids and not plan.patches
-            frame, read = ordered_frame(held, plan.casts, told, sent, target, work, sort=sort)
-            if plan.patches:
+            sort = job.keeps_ids and not job.patches
+            frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)
+            if job.patches:
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
     gone = _addresses(matches) if clauses.matched == "delete" else None
     alone = int(keys.unmatched([rows]).sum())
-    return _finish(parts, _addresses(matches), gone, plan, match, keys.skipped, alone)
+    return _finish(parts, _addresses(matches), gone, job, match, keys.skipped, alone)
 
 
 def merge_by_join(
     held: CachedSource,
-    plan: MergePlan,
+    job: MergeJob,
     match: MatchPlan,
 ) -> MergeWork:
     """Do the same with keys that are too many to travel.
@@ -115,22 +115,22 @@ def merge_by_join(
     DuplicateKeysError
         The source came out different, with a key twice.
     """
-    work = _work(plan)
+    work = _work(job)
     broadcast = match.strategy == "broadcast"
-    frame, read = join_frame(held, plan.casts, plan.target, work, broadcast=broadcast)
-    skipped = None if plan.clauses.dedupe_by else 0
-    if plan.patches:
-        return rewrite_fragments(frame, read, work, plan.target, match, skipped)
-    if plan.keeps_ids:
+    frame, read = join_frame(held, job.casts, job.target, work, broadcast=broadcast)
+    skipped = None if job.clauses.dedupe_by else 0
+    if job.patches:
+        return rewrite_fragments(frame, read, work, job.target, match, skipped)
+    if job.keeps_ids:
         # moved rows come first in their fragments: they have ids, the inserted ones get theirs
         frame = frame.sortWithinPartitions(frame[ADDRESS].asc_nulls_last())
     parts = _run(frame, read, work)
     matches = concatenated([part.matches for part in parts], np.int64)
-    error = _refusal(parts, matches, plan.clauses)
+    error = _refusal(parts, matches, job.clauses)
     if error is not None:
-        delete_fragments(plan.task.store, _fragments(parts), plan.task.places)
+        delete_fragments(job.task.store, _fragments(parts), job.task.places)
         raise error
-    return _finish(parts, matches, None, plan, match, skipped)
+    return _finish(parts, matches, None, job, match, skipped)
 
 
 def _refusal(
@@ -149,17 +149,17 @@ def _refusal(
     return None
 
 
-def _work(plan: MergePlan) -> MergeTask:
-    source, clauses, task = plan.casts.target, plan.clauses, plan.task
+def _work(job: MergeJob) -> MergeTask:
+    source, clauses, task = job.casts.target, job.clauses, job.task
     # a column that decides between rows goes along even if nothing is written
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
     names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
         source=pick(source, names),
-        lent=pick(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=plan.dry)),
+        lent=pick(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=job.dry)),
         clauses=clauses,
         task=task,
-        dry=plan.dry,
+        dry=job.dry,
     )
 
 
@@ -185,24 +185,24 @@ def _finish(
     parts: Sequence[TaskResult],
     matches: Addresses,
     gone: Addresses | None,
-    plan: MergePlan,
+    job: MergeJob,
     match: MatchPlan,
     skipped: int | None,
     alone: int | None = None,
 ) -> MergeWork:
     """Put together what the tasks found; what no task was asked for is known."""
-    clauses, task = plan.clauses, plan.task
+    clauses, task = job.clauses, job.task
     new = _fragments(parts)
     try:
-        if plan.keeps_ids:
-            new = tuple(f for part in parts for f in _with_ids(part, plan.target))
+        if job.keeps_ids:
+            new = tuple(f for part in parts for f in _with_ids(part, job.target))
         if gone is None:
             gone = concatenated([part.gone for part in parts], np.int64)
         by_source = clauses.delete_by_source is not None
         on_spark = by_source and match.strategy != "driver"
         by_fragment = _by_fragment(gone)
         marked, left_out, deleted = mark_fragments(
-            plan,
+            job,
             _by_fragment(matches) if by_source else {},
             by_fragment,
             SparkRunner().map if on_spark else LocalRunner().map,
@@ -219,7 +219,7 @@ def _finish(
                 concatenated([part.hashes for part in parts], np.uint64) if clauses.guard else None
             ),
             match=match,
-            examples=_examples(parts, task) if plan.dry else None,
+            examples=_examples(parts, task) if job.dry else None,
             matched=len(matches),
             alone=sum(part.alone for part in parts) if alone is None else alone,
             left_out=deleted,
