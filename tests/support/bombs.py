@@ -99,16 +99,27 @@ def _direct(url: str, message: Any) -> file2_pb2.Encoding:
 def plant(bomb: Bomb, path: Path) -> None:
     """Make a dataset whose only data file has a bomb."""
     version: Any = "2.0" if bomb.version == (0, 3) else ".".join(map(str, bomb.version))
-    lk.write_dataset(pa.table({"c": pa.nulls(1, bomb.kind)}), path, data_storage_version=version)
+    lk.write_dataset(
+        pa.table({"c": pa.nulls(1, _small(bomb.kind))}), path, data_storage_version=version
+    )
     (file,) = (path / "data").iterdir()
     data = file_of(bomb)
     file.write_bytes(data)
 
-    def change(_: Any, fragment: Any) -> None:
+    def change(message: Any, fragment: Any) -> None:
+        field, *_ = schema_to_pb(LanceSchema.from_arrow(pa.schema([pa.field("c", bomb.kind)])))
+        message.fields[0].logical_type = field.logical_type
         fragment.physical_rows = bomb.rows
         fragment.files[0].file_size_bytes = len(data)
 
     alter(path, change)
+
+
+def _small(kind: pa.DataType) -> pa.DataType:
+    """Return a type to write in the place of one that takes gigabytes and seconds."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_type, 1)
+    return pa.binary(1) if pa.types.is_fixed_size_binary(kind) else kind
 
 
 # ---- encodings
