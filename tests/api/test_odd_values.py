@@ -129,10 +129,12 @@ def test_what_leaves_is_lancekits_own(place: Place, name: str, whole: bool) -> N
 def test_what_a_view_of_spark_is_asked_for_is_checked_before_java_starts() -> None:
     """No executor reads a dataset in memory, so that the session is never reached."""
     view = lk.write_dataset({"id": [1]}, "memory://odd-view").create_temp_view
+    before = lk.session_info().state
     for parameter in parameters(view):
         for make in ODD.values():
             with pytest.raises((errors.LancekitError, OwnError)):
                 view(**{"name": "view", parameter.name: make()})
+    assert lk.session_info().state == before
 
 
 def _with(path: Path, change: Callable[[Any], Any]) -> lk.LanceDataset:

@@ -252,8 +252,10 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
     StorageError
         The dataset is in this process's memory, where no worker can read it.
     """
-    session = spark_session()
+    # What no session can read is refused before one is started, which takes seconds.
     wire = scan_wire(scan.request)
+    pickle.dumps(scan.sources[:1])
+    session = spark_session()
 
     def convert(batch: pa.RecordBatch) -> pa.RecordBatch:
         return scan_batch(batch, wire)
