@@ -2,6 +2,9 @@
 # PYTHON=/path/to/python3 picks the interpreter (3.11 or newer); pip's own settings say where
 # packages come from.
 
+# The tests start hundreds of Pythons, and each would compile lancekit anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test lab bench docs lint fix matrix torture releases setup proto
 

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""Without the optimising compiler a short session takes half of the processor's time."""
 OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK") == "connect"
 
 
@@ -41,7 +43,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # A session costs seconds and most of a gigabyte: one worker runs all tests that need one.
     for item in items:
         # `make torture` selects by the mark: a long form without it would never be run
         asked = inspect.signature(item.function).parameters if hasattr(item, "function") else ()
@@ -49,10 +50,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid} takes `whole`: mark it with pytest.mark.torture"
             )
-        if item.get_closest_marker("over_connect"):
-            item.add_marker(pytest.mark.xdist_group("connect"))
-        elif item.get_closest_marker("spark") or item.get_closest_marker("notebook"):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if group := _group_of(item):
+            item.add_marker(pytest.mark.xdist_group(group))
+    # What this test makes lets every Java that starts after it start quicker.
+    items.sort(key=lambda item: item.name != "test_it_is_made_once_and_mapped_by_java")
+
+
+def _group_of(item: pytest.Item) -> str | None:
+    """Return which tests one worker runs together, if any.
+
+    A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
+    another those that start processes with sessions of their own.  Groups of many tests begin
+    first, so that both are done long before the last of the others.
+    """
+    marks = {mark.name for mark in item.iter_markers()}
+    if "spark" in getattr(item, "fixturenames", ()):
+        if "spark" not in marks:
+            raise pytest.UsageError(f"{item.nodeid} takes `spark`: mark it with pytest.mark.spark")
+        return "spark"
+    if marks & {"classic", "notebook"} and marks & {"spark", "notebook", "over_connect"}:
+        return "processes"
+    return "spark" if "spark" in marks else None
 
 
 def pytest_collection_finish() -> None:
@@ -65,6 +83,19 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """What lancekit remembers for its user is kept out of the home of whoever runs the tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        if not OVER_CONNECT:  # a run inside of this one, which has all that follows
+            # What matplotlib knows of the machine's fonts takes it seconds to find out.
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            patch.setenv(
+                "MPLCONFIGDIR", os.environ.get("MPLCONFIGDIR") or str(cache / "matplotlib")
+            )
+            # One for all workers: a session that one has warmed up starts quicker in the other.
+            mine = tmp_path_factory.getbasetemp()
+            shared = mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
+            patch.setenv("XDG_CACHE_HOME", str(shared / "cache"))
+            # Every Java, of notebooks, clusters and the Spark of others, too.
+            given = os.environ.get("JDK_JAVA_OPTIONS", "")
+            patch.setenv("JDK_JAVA_OPTIONS", f"{given} {QUICK_JAVA}".strip())
         yield
 
 
@@ -89,10 +120,7 @@ def spark() -> Iterator[SparkSession]:
     """
     from lancekit.spark import spark_session, stop_spark
 
-    # Without the optimising compiler a short session starts two seconds earlier.
-    config = {"spark.driver.extraJavaOptions": QUICK_JAVA}
-    remote = "local[2,4]" if OVER_CONNECT else None
-    yield spark_session(remote=remote, memory="1g", config=config)
+    yield spark_session(remote="local[2,4]" if OVER_CONNECT else None, memory="1g")
     stop_spark()
 
 

@@ -255,6 +255,7 @@ def test_memory_is_of_one_process(spark):
     assert "keep the dataset on a disk" in caught.value.hint
 
 
+@pytest.mark.spark
 def test_a_condition_over_a_column_that_was_not_chosen(spark, tmp_path):
     from pyspark.sql import functions as F
 

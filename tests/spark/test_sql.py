@@ -85,6 +85,7 @@ def test_columns_that_a_query_may_read(tmp_path, sql, columns):
     assert ds.sql(sql).build()._columns() == columns
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(
     ("sql", "said"),
     [

@@ -50,7 +50,8 @@ def test_without_one_nothing_changes(archive) -> None:
 
 
 @pytest.mark.spark
-def test_it_is_made_once_and_mapped_by_java(tmp_path) -> None:
+def test_it_is_made_once_and_mapped_by_java() -> None:
+    """All tests share its cache, so that what starts Java after it starts quicker."""
     program = f"""
 from pathlib import Path
 import lancekit as lk
@@ -66,5 +67,5 @@ process = owned_session().process.pid
 if Path("/proc/self/maps").exists():
     assert str(archive) in Path(f"/proc/{{process}}/maps").read_text()
 """
-    done = run(program, XDG_CACHE_HOME=str(tmp_path))
+    done = run(program)
     assert (done.stdout, done.stderr) == ("", "")
