@@ -132,8 +132,9 @@ def s3() -> Iterator[S3Server]:
 
 
 @pytest.fixture(scope="session")
-def pylance4() -> Callable[..., Any]:
+def pylance4() -> Iterator[Callable[..., Any]]:
     """Run a program under pylance 4.0.0: ``pylance4("result = ...", uri=...)``."""
     if pylance4_process.interpreter() is None:
         pytest.fail("pylance 4.0.0 is not set up: run `make setup`")
-    return pylance4_process.run
+    with pylance4_process.started() as run:
+        yield run
