@@ -173,22 +173,27 @@ class Place:
         with_limits = {"older_than": timedelta(0), "delete_unverified": True}
         for handle in self.handles(side):
             handle.cleanup_old_versions(**with_limits, error_if_tagged_old_versions=False)
+        needed = set(self._needed())
         found = {
-            str(file.relative_to(self.folder))
+            name: file
             for path in (self.path, self.clone)
             for file in path.rglob("*")
-            if file.is_file() and not (side is lance and self._only_ours(file))
+            if file.is_file() and (name := str(file.relative_to(self.folder))) not in needed
         }
-        return found - set(self._needed())
+        passed_over = self._only_ours(found) if side is lance else set()
+        return found.keys() - passed_over
 
-    def _only_ours(self, file: Path) -> bool:
-        """Tell what the reference's cleanup passes over: references and unlisted branches."""
-        if file.name.startswith(".tmp-") and "_refs" in file.parts:
-            return True
-        lines = [handle._line for handle in self.handles(lk)]
-        return "tree" in file.parts and not any(
-            line.branch is not None and file.is_relative_to(line.uri) for line in lines
-        )
+    def _only_ours(self, files: dict[str, Path]) -> set[str]:
+        """Return what the reference's cleanup passes over: references and unlisted branches."""
+        if not files:
+            return set()
+        branches = [line.uri for handle in self.handles(lk) if (line := handle._line).branch]
+        return {
+            name
+            for name, file in files.items()
+            if (file.name.startswith(".tmp-") and "_refs" in file.parts)
+            or ("tree" in file.parts and not any(map(file.is_relative_to, branches)))
+        }
 
     def _needed(self) -> Iterator[str]:
         for path in (self.path, self.clone):
