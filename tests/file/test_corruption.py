@@ -65,16 +65,19 @@ def _read(data: bytes) -> None:
         pass
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
-def test_flipped_bytes(tmp_path: Path, version: str) -> None:
+def test_flipped_bytes(tmp_path: Path, version: str, whole: bool) -> None:
+    """In every part of every file; in a usual run a third of the places."""
     rng = np.random.default_rng(3)
+    many, some = (25, 8) if whole else (8, 3)
     for data in _files(tmp_path, version).values():
         # metadata is at the end; chunk headers, offsets and levels at the start
         places = np.concatenate(
             (
-                rng.integers(max(0, len(data) - 600), len(data), 25),
-                rng.integers(0, min(len(data), 200), 8),
-                rng.integers(0, len(data), 8),
+                rng.integers(max(0, len(data) - 600), len(data), many),
+                rng.integers(0, min(len(data), 200), some),
+                rng.integers(0, len(data), some),
             )
         )
         for place in places.tolist():

@@ -443,8 +443,11 @@ def test_reading_does_not_import_pandas(tmp_path: Path) -> None:
 # ---- damage
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
-def test_damage_is_an_error_or_a_value_but_no_crash(tmp_path: Path, version: str) -> None:
+def test_damage_is_an_error_or_a_value_but_no_crash(
+    tmp_path: Path, version: str, whole: bool
+) -> None:
     table = nested_table(30, version).select(
         [
             *("list int64, nulls and empties, some null items", "list list list"),
@@ -457,7 +460,7 @@ def test_damage_is_an_error_or_a_value_but_no_crash(tmp_path: Path, version: str
     )
     data = write_reference(table, tmp_path / "a.lance", version)
     rng = np.random.default_rng(7)
-    for _ in range(120):
+    for _ in range(120 if whole else 40):
         damaged = bytearray(data)
         place = int(rng.integers(0, len(data)))
         damaged[place] = int(rng.integers(0, 256))
