@@ -275,7 +275,7 @@ def checked(function: F) -> F:
         call.__code__, getattr(function, "__globals__", {}), closure=call.__closure__
     )
     wrapped: Any = update_wrapper(wrapper, function)
-    return wrapped  # type: ignore[no-any-return]
+    return wrapped  # type: ignore[no-any-return]  # called as the function is
 
 
 def checked_methods(kind: type[T]) -> type[T]:

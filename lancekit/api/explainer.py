@@ -235,7 +235,7 @@ class Explainer:
 
         explain.__name__ = explain.__qualname__ = name
         explain.__doc__ = f"Tell what `{name}` would do with these arguments.\n\n{method.__doc__}"
-        explain.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        explain.__signature__ = signature.replace(  # type: ignore[attr-defined]  # inspect asks
             return_annotation=Explanation
         )
         return explain

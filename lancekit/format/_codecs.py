@@ -169,7 +169,7 @@ def _schema(value: Any, what: str) -> LanceSchema:
     if isinstance(value, pa.Schema):
         return LanceSchema.from_arrow(value)
     value = getattr(value, "__lance_schema__", value)  # what users have wraps it
-    return _one(LanceSchema, "a schema")(value, what)  # type: ignore[no-any-return]
+    return _one(LanceSchema, "a schema")(value, what)  # type: ignore[no-any-return]  # checked
 
 
 def _uuid(value: Any, what: str) -> UUID:

@@ -53,14 +53,14 @@ def _refuse_case(parser: Any) -> None:
 class _LanceSQL(Dialect):  # type: ignore[misc]  # sqlglot is untyped here
     """Names in backticks; text in single or in double quotes, a quote doubled, no backslashes."""
 
-    class Tokenizer(BaseTokenizer):  # type: ignore[misc]
+    class Tokenizer(BaseTokenizer):  # type: ignore[misc]  # as above
         QUOTES: ClassVar[list[str]] = ["'", '"']
         IDENTIFIERS: ClassVar[list[str]] = ["`"]
         STRING_ESCAPES: ClassVar[list[str]] = ["'", '"']
         IDENTIFIER_ESCAPES: ClassVar[list[str]] = ["`"]
         HEX_STRINGS: ClassVar[list[tuple[str, str]]] = [("x'", "'"), ("X'", "'")]
 
-    class Parser(BaseParser):  # type: ignore[misc]
+    class Parser(BaseParser):  # type: ignore[misc]  # as above
         # Every function comes out by its own name; sqlglot's rewriting of dialects is not wanted.
         FUNCTIONS: ClassVar[dict[str, Any]] = {}
         FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {

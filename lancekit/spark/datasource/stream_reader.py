@@ -73,7 +73,7 @@ _QUIET = (
 
 class LanceStreamReader(
     DataSourceStreamReader,  # type: ignore[misc]  # pyspark is untyped here
-    SupportsTriggerAvailableNow,  # type: ignore[misc]
+    SupportsTriggerAvailableNow,  # type: ignore[misc]  # as above
 ):
     """The changes of one line of versions."""
 
