@@ -1,4 +1,5 @@
-"""Which folder may import which, that nothing goes in circles, and what importing may load."""
+"""Which folder may import which, that nothing goes in circles, what importing may load, and which
+tests show what a module does."""
 
 from __future__ import annotations
 
@@ -14,6 +15,9 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "lancekit"
+TESTS = PACKAGE.parent / "tests"
+#: a module, and the test file that fails when it breaks, for those that have none of their name
+SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 
 #: from the roof down; a folder, or a module at the root, may import only what stands below it
 FLOORS = """
@@ -214,3 +218,71 @@ def test_lancekit_never_imports_the_reference() -> None:
         text = path.read_text()
         assert "import lance\n" not in text, path
         assert "from lance " not in text, path
+
+
+# ---- which tests show what a module does
+
+
+def _with_code() -> dict[str, Path]:
+    """Return the modules that do something; packages that only offer names do not."""
+    kinds = ast.FunctionDef | ast.ClassDef
+    return {
+        name: path
+        for name, path in _modules().items()
+        if path.name != "__init__.py"
+        or any(isinstance(node, kinds) for node in ast.parse(path.read_text()).body)
+    }
+
+
+def _mirrors(name: str) -> list[Path]:
+    """Return the test files of a module's name: in its own folder of tests, or in its room's.
+
+    One that does not reach it is about another module of the name.
+    """
+    _, *folders, module = name.split(".") if "." in name else ["", name]
+    test = f"test_{module.strip('_')}.py"
+    places = {TESTS.joinpath(*folders, test), TESTS.joinpath(*folders[:1], test)}
+    return [test for test in places if test.exists() and name in _reached_by(test)]
+
+
+@cache
+def _shown_by() -> dict[str, Path]:
+    lines = [line.split() for line in SHOWN_BY.read_text().splitlines() if line[:1] != "#"]
+    assert [module for module, _ in lines] == sorted({module for module, _ in lines})
+    return {module: TESTS.parent / test for module, test in lines}
+
+
+@cache
+def _reached(name: str) -> frozenset[str]:
+    """Return a module and all that it imports, and what these import."""
+    found, left = set(), {name}
+    while left:
+        found.add(one := left.pop())
+        left |= _imports()[one] - found
+    return frozenset(found)
+
+
+@cache
+def _reached_by(test: Path) -> frozenset[str]:
+    """Return the modules that a test file reaches, itself or with what the tests share."""
+    found = frozenset().union(*map(_reached, _imported(test.stem, test)))
+    if "import lancekit" in test.read_text():  # in a program for another process, perhaps
+        found |= _reached("lancekit")
+    for node in ast.walk(ast.parse(test.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests."):
+            shared = TESTS.parent / ((node.module or "").replace(".", "/") + ".py")
+            if shared.exists():
+                found |= _reached_by(shared)
+    return found
+
+
+def test_every_module_has_a_test() -> None:
+    alone = {name for name in _with_code() if not _mirrors(name)}
+    assert alone - set(_shown_by()) == set(), "these need a test file of their name, or a line"
+    assert set(_shown_by()) - alone == set(), "these are gone, or have a test file of their name"
+
+
+def test_tests_reach_the_modules_that_they_are_listed_for() -> None:
+    for name, test in _shown_by().items():
+        assert test.is_file(), f"{name} is said to be shown by {test}"
+        assert name in _reached_by(test), f"{test} does not reach {name}"
