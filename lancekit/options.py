@@ -129,7 +129,8 @@ class Options:
     merge_driver_rows: int = _option(
         2_000_000,
         _count,
-        "A merge on Spark of at most this many rows looks its keys up in this process.",
+        "A merge on Spark of at most this many rows looks its keys up in this process, if the "
+        "dataset has no more than spark_threshold_rows.",
     )
     source_memory_bytes: int = _option(
         1 << 30,

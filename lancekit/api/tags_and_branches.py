@@ -149,7 +149,8 @@ class Tags(Displayed):
         return self._handle._line
 
     def _plain(self) -> str:
-        return f"{len(self.list())} tags"
+        count = len(self.list())
+        return "1 tag" if count == 1 else f"{count} tags"
 
 
 @checked_methods
@@ -197,4 +198,5 @@ class Branches(Displayed):
         refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
 
     def _plain(self) -> str:
-        return f"{len(self.list())} branches"
+        count = len(self.list())
+        return "1 branch" if count == 1 else f"{count} branches"

@@ -64,7 +64,7 @@ def rebase(
 
     Raises
     ------
-    Overlap
+    RowConflict
         A row was changed by both.
     """
     operation = pending.operation

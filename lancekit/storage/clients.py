@@ -1,4 +1,8 @@
-"""The connection behind an object-store URI: one obstore client per URI and set of options."""
+"""The connection behind an object-store URI: one obstore client per URI and set of options.
+
+obstore sends a request again by itself, as `RETRY_OPTIONS` say or else by its own defaults
+(docs/stores.md).
+"""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ A change meets each version that landed since, in order. Four things can come of
 """
 
 _AGAIN = """\
-A delete, an update and a merge are worked out again by themselves (`conflict_retries`). Other
-changes raise `RetryableConflictError` or `IncompatibleConflictError`, both a
+Deletes, updates, merges, compactions and changes of columns are worked out again by themselves
+(`conflict_retries`). Others raise `RetryableConflictError` or `IncompatibleConflictError`, both a
 `CommitConflictError` with `retryable`; what the two changes have in common is in
 `error.context["evidence"]`, and a notebook shows the error as a card.
 

@@ -1,7 +1,7 @@
 """How an operation meets one that was committed since it read: a table of rules.
 
-`RULES[mine][theirs]` is a pure function over both operations; what it answers is in `evidence`.
-The page `docs/conflicts.md` is generated from this table (`conflict_docs`).
+`RULES[mine][theirs]` is a pure function over both operations; what it answers is in `verdict`.
+The page `docs/conflicts.md` is generated from this table (`document`).
 
 See docs/format/operations.md, 3.
 """
@@ -57,7 +57,8 @@ def _row(exceptions: Mapping[type, Rule]) -> Mapping[type, Rule]:
     return {**dict.fromkeys(ops.OPERATIONS, compatible), **exceptions}
 
 
-#: what replaces the table as a whole excludes nearly everything worked out before
+#: Part of many rows: what replaces the table as a whole excludes nearly everything worked out
+#: before.  A row that names one of them again, below, has a rule of its own.
 _REPLACED: Mapping[type, Rule] = {ops.Overwrite: incompatible, ops.Restore: incompatible}
 _LOG_CHANGED: Mapping[type, Rule] = {ops.UpdateMemWalState: incompatible}
 

@@ -1,7 +1,7 @@
 """How values become the buffers of mini-block chunks (docs/format/data-files.md, 11).
 
-Knows nothing of levels or pages: `encode21` says which values there are and how many a chunk may
-hold, and gets the buffers of all chunks at once.
+Knows nothing of levels or pages: `layouts/choose` says which values there are and how many a chunk
+may hold, and gets the buffers of all chunks at once.
 
 Flat values are the fastest to read, so another encoding has to save a good part to be chosen.
 """

@@ -34,7 +34,8 @@ __all__ = [
     "starts_of_runs",
 ]
 
-#: Values in a chunk of runs.
+#: Values that the writer puts into a chunk of runs: a power of two, as of every chunk but the
+#: last, and at most `MAX_CHUNK_VALUES`.  Levels are cut where their chunk ends.
 CHUNK_VALUES = 4096
 
 _LONGEST_RUN = 255

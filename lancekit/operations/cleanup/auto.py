@@ -1,7 +1,7 @@
 """Automatic cleanup: every so many versions, a commit removes what the table's config says.
 
 The settings are pylance's and are followed by its commits too; here only if the user is known to
-want them (`cleanup_consent`).  What pylance does not require is
+want them (`consent`).  What pylance does not require is
 a bound: an interval alone would leave two versions, so it removes nothing here.
 """
 

@@ -1,6 +1,7 @@
 """How the keys of a merge's source are found in the target, chosen by size.
 
-The choice is made here and nowhere else.  It changes no result: all ways find the same rows.  To
+The choice is made here and nowhere else; `spark/source.py` and `spark/merge/` follow it.  It
+changes no result: all ways find the same rows.  To
 tell what a merge will do, call `choose_match` with what is known of it, and show the answer::
 
     choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
@@ -18,7 +19,7 @@ from typing import Literal
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import EngineName
 
-__all__ = ["MatchPlan", "Strategy", "choose_match", "keys_travel"]
+__all__ = ["CLOSURE_BYTES", "MatchPlan", "Strategy", "choose_match", "keys_travel"]
 
 #: ``driver``: the target's keys are read in this process.  ``closure``, ``file``: the source's keys
 #: are sent to tasks that read the target's, with the function or through a file in the dataset's
@@ -26,8 +27,8 @@ __all__ = ["MatchPlan", "Strategy", "choose_match", "keys_travel"]
 #: ``shuffle``: both sides are sorted and joined.
 Strategy = Literal["driver", "closure", "file", "broadcast", "shuffle"]
 
-#: keys that are sent along with a function; more fail on Spark Connect
-_CLOSURE_BYTES = 64 << 20
+#: keys, or other bytes, that are sent along with a function; more fail on Spark Connect
+CLOSURE_BYTES = 64 << 20
 #: a task holds this many bytes of keys besides what it reads
 _SHIPPED_BYTES = 1 << 29
 #: as many addresses and keys fit into every task's memory
@@ -102,7 +103,7 @@ def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
     small = source_rows <= options.merge_driver_rows
     if small and target_rows <= options.spark_threshold_rows:
         return "driver"
-    if key_bytes <= _CLOSURE_BYTES:
+    if key_bytes <= CLOSURE_BYTES:
         return "closure"
     if key_bytes <= _SHIPPED_BYTES:
         return "file"

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from lancekit.format.names import DATA, data_file_name
+from lancekit.pipeline.merge.strategy import CLOSURE_BYTES
 from lancekit.storage import Store
 
-__all__ = ["CLOSURE_BYTES", "Shipment", "shipped"]
-
-#: more than this goes through a file
-CLOSURE_BYTES = 64 << 20
+__all__ = ["Shipment", "shipped"]
 
 
 @dataclass(frozen=True)

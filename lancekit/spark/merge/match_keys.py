@@ -24,13 +24,13 @@ from lancekit.pipeline.keys.probe import KeyTable, Matches, ProbeTask, probe_fra
 from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
 from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.strategy import MatchPlan
+from lancekit.pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import ScanRequest, plan_columns
 from lancekit.spark.frames.scan import cut_pieces, whole_ranges
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
-from lancekit.spark.jobs.shipment import CLOSURE_BYTES, Shipment, shipped
+from lancekit.spark.jobs.shipment import Shipment, shipped
 from lancekit.storage import Store
 
 if TYPE_CHECKING:
