@@ -117,7 +117,9 @@ class FileReader:
     @property
     def stored_schema(self) -> LanceSchema:
         """The file's own schema, marked as its columns are: for what looks for columns."""
-        return settled(self.lance_schema, self.version, self.num_columns)
+        schema = self.lance_schema
+        with located(self._container.source.name):
+            return settled(schema, self.version, self.num_columns)
 
     @property
     def schema(self) -> pa.Schema:

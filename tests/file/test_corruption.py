@@ -10,15 +10,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancekit import options
 from lancekit.errors import (
     CorruptFileError,
     FormatError,
     LancekitError,
     UnsupportedFeatureError,
 )
-from lancekit.file import FileColumn
+from lancekit.file import FileColumn, FileWriter
 from tests.file.columns import VERSIONS, columns, with_nulls
-from tests.file.lance_io import open_ours, write_ours, write_reference
+from tests.file.lance_io import MemorySink, open_ours, write_ours, write_reference
 
 ROWS = 600
 SKIPPED = ("duration", "time", "date", "large", "uint", "decimal256", "huge")
@@ -145,3 +146,21 @@ def test_a_wrong_type_is_not_misread(version: str) -> None:
     for kind in (pa.int32(), pa.string(), pa.bool_(), pa.list_(pa.int8(), 8)):
         with pytest.raises(CorruptFileError, match="column 'a', page 0"):
             reader.read([FileColumn(pa.field("a", kind), (0,))])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_schema_of_no_bytes_is_damage(version: str) -> None:
+    """Also in a file with checksums, which stand in the schema: it would look like one without."""
+    sink = MemorySink()
+    table = pa.table({"a": [1, 2], "b": ["x", "y"]})
+    writer = FileWriter(sink, table.schema, version=version, checksums=True)
+    writer.write(table.to_batches()[0])
+    writer.finish()
+    assert sink.data is not None
+    damaged = bytearray(sink.data)
+    (buffers,) = struct.unpack_from("<Q", damaged, len(damaged) - 40 + 16)
+    damaged[buffers + 8 : buffers + 16] = bytes(8)  # the size of the first
+    with options(verify_checksums=True):
+        reader = open_ours(bytes(damaged), "damaged.lance")
+        with pytest.raises(CorruptFileError, match=r"damaged.lance.*not one of 2 columns"):
+            _ = reader.columns

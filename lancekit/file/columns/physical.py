@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from lancekit.file.kernels.faults import Damaged
 from lancekit.format.field_marks import PACKED, PACKINGS, Metadata, is_blob, is_packed
 from lancekit.format.paths import show_path
 from lancekit.format.schema import LanceField, LanceSchema
@@ -70,12 +71,17 @@ def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> Lanc
     """Return a file's own schema with the marks of packed structs that its columns go by.
 
     Writers do not agree on what a mark must say; how many columns there are tells.
+
+    Raises
+    ------
+    Damaged
+        None of the marks gives so many: a part of the schema is lost.
     """
     for packs in PACKINGS:
         found = packed_where(schema, packs)
         if columns == sum(1 for field in found.fields for _ in owning_fields(field, version)):
             return found
-    return schema
+    raise Damaged(f"the schema is not one of {columns} columns")
 
 
 def _settled(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField:
