@@ -180,3 +180,16 @@ def test_many_keys_of_several_columns_go_by_their_numbers(spark, tmp_path, monke
     assert dict(result) == {"num_inserted_rows": 3, "num_updated_rows": 1, "num_deleted_rows": 0}
     added = [row for row in ds.to_table().to_pylist() if row["v"]]
     assert sorted(map(repr, added)) == sorted(map(repr, new.to_pylist()))
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_merge_into_no_rows_at_all(spark, tmp_path, strategy, columns):
+    ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"], "w": [0, 0]}, tmp_path / "t")
+    ds.truncate_table()
+    assert ds.get_fragments() == []
+    clauses = MergeClauses(on=("id",), matched="update", rewrite_columns=columns)
+    with lk.options(merge_match=strategy):
+        frame = spark.createDataFrame(pa.table({"id": [2, 3], "v": ["x", "y"]}))
+        result, ds = on_spark(ds, frame, clauses)
+    assert (result.num_updated_rows, result.num_inserted_rows, ds.count_rows()) == (0, 0, 0)

@@ -72,7 +72,8 @@ def rewrite_fragments(
     match, skipped
         As in `MergeWork`.
     """
-    count = min(len(target), TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism())
+    most = TASKS_THAT_WRITE * client_of(frame.sparkSession).parallelism()
+    count = max(min(len(target), most), 1)  # a source that cannot be cast is an error of any table
     wire = wire_schema(work.source, exact=True)
     out = pa.schema(
         [*by_place("s", wire), (ADDRESS, pa.int64()), (_PIECE, pa.int32()), (FAILURE, pa.binary())]
