@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,6 @@ from tests.support.patience import WHOLE_SECONDS
 from tests.support.public_calls import CALLS, NEEDS_SPARK, public_names
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs/security.md"
 SHARES = 6
 
 
@@ -63,11 +61,3 @@ def test_no_call_on_a_hostile_dataset_does_harm(tmp_path: Path, share: int, whol
     # what writes, removes or looks at all of it, on every dataset
     run(tmp_path / "telling", ["shown", "LanceDataset.insert"], names)
     run(tmp_path / "all", calls, rng.sample(names, 3))
-
-
-def test_each_promise_of_the_page_has_its_tests() -> None:
-    tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", PAGE.read_text(encoding="utf-8"))
-    assert len(tests) >= 20
-    for path, name in tests:
-        text = (ROOT / path).read_text(encoding="utf-8")
-        assert not name or f"def {name}(" in text, f"{path} has no {name}"
