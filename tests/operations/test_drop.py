@@ -48,8 +48,8 @@ def test_a_drop_says_what_it_left_alone(tmp_path: Path) -> None:
         lk.LanceDataset.drop(place)
     said = sorted(str(one.message) for one in told)
     assert len(said) == 2
-    assert said[0].endswith(f"is removed, but not its files in base paths: '{tmp_path}/big disk'.")
-    assert said[1].endswith("is removed, but not what is behind its links: '_indices'.")
+    assert said[0].endswith(f"is removed, but not its files in base paths: {tmp_path}/big disk.")
+    assert said[1].endswith("is removed, but not what is behind its links: _indices.")
     assert not place.exists()
     assert kept.exists()
     assert (tmp_path / "notes" / "mine.txt").exists()
@@ -93,8 +93,8 @@ def test_what_is_not_the_datasets_stays(uri: str, tmp_path: Path) -> None:
         lk.LanceDataset.drop(uri)
     (said,) = (str(one.message) for one in told)
     assert said.endswith(
-        "'data/raw.csv', 'data/raw/more.csv', 'elsewhere', 'notes.txt', "
-        "'projects/other.lance/_versions/1.manifest' and 3 more."
+        "data/raw.csv, data/raw/more.csv, elsewhere, notes.txt, "
+        "projects/other.lance/_versions/1.manifest and 3 more."
     )
     left = [str(path.relative_to(place)) for path in place.rglob("*") if path.is_file()]
     assert sorted(left) == sorted(mine)

@@ -341,7 +341,7 @@ def test_folders_too_deep_for_a_walk(place: Path, folder: str) -> None:
     (left,) = done.left_alone
     assert left.startswith(f"{folder}/xxxxxxxxxx/y")
     with (
-        pytest.warns(UserWarning, match="what else is in its folder: 'data/xxxxxxxxxx")
+        pytest.warns(UserWarning, match="what else is in its folder: data/xxxxxxxxxx")
         if folder == "data"
         else pytest.raises(StorageError, match="100 folders in each other")
     ):

@@ -10,7 +10,7 @@ import re
 
 from lancekit.errors import DatasetNotFoundError, FormatError, InvalidArgumentError
 from lancekit.format import names
-from lancekit.legible import shown, warn
+from lancekit.legible import warn
 from lancekit.storage.base import TEMPORARY_PREFIX
 from lancekit.versions.line import Line
 from lancekit.versions.listing import dataset_exists
@@ -86,5 +86,5 @@ def drop_dataset(line: Line, *, ignore_not_found: bool) -> None:
     }.items():
         if places:
             more = f" and {len(places) - _TOLD:,} more" if len(places) > _TOLD else ""
-            told = ", ".join(map(shown, sorted(places)[:_TOLD]))
+            told = ", ".join(sorted(places)[:_TOLD])
             warn(f"{line.uri} is removed, but not {what}: {told}{more}.")

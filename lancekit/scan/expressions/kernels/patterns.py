@@ -11,7 +11,7 @@ import re
 import string
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -34,6 +34,8 @@ _PIECE = 1 << 16
 
 #: seconds that a piece may take, so that an interrupt is soon seen
 _SHORT, _LONG = 0.02, 0.2
+#: seconds after which an interrupt is seen at the latest
+_HEARD = 0.5
 
 _NONE = r"[^\x{0}-\x{10FFFF}]"
 _WORD_CHARACTERS = string.digits + string.ascii_letters + "_"
@@ -71,6 +73,9 @@ def _beside(kernel: Callable[[pa.Array], pa.Array], texts: pa.Array) -> pa.Array
             outcome.set_exception(error)
 
     threading.Thread(target=work, daemon=True).start()
+    # an interrupt that comes just before a wait begins does not end it
+    while not wait([outcome], _HEARD).done:
+        pass
     return outcome.result()
 
 
