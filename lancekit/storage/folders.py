@@ -81,6 +81,11 @@ def flush_folder(descriptor: int) -> None:
 
 def remove_tree(root: str, folder: str) -> None:
     """Remove a folder and all below it; links in it, or in its place, go: not what they lead to."""
+    if not folder:
+        with opened(root, "") as descriptor:
+            _empty(descriptor, root, 0)
+        remove_empty(root)
+        return
     above, _, bare = folder.rpartition("/")
     with opened(root, above) as descriptor:
         if _kind(bare, descriptor) == stat.S_IFLNK:

@@ -227,6 +227,8 @@ class StoreContract:
         assert store.list_names("a") == ["2"]
         store.delete_tree("a")
         assert [info.name for info in store.list_tree()] == ["ab"]
+        store.delete_tree("")
+        assert store.list_tree() == []
 
     @pytest.mark.parametrize("name", ODD_NAMES)
     def test_odd_names(self, store: Store, name: str) -> None:
