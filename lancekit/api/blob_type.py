@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lancekit.format.extensions import BLOB_INPUT
 from lancekit.format.field_marks import BLOB_V2
 
 __all__ = ["BlobType", "register_blob_type"]
@@ -13,15 +14,7 @@ class BlobType(pa.ExtensionType):
     """What blobs are written as: a struct of bytes or a URI, in the reference's form."""
 
     def __init__(self, storage: pa.DataType | None = None) -> None:
-        full = pa.struct(
-            [
-                ("data", pa.large_binary()),
-                ("uri", pa.string()),
-                ("position", pa.uint64()),
-                ("size", pa.uint64()),
-            ]
-        )
-        super().__init__(full if storage is None else storage, BLOB_V2)
+        super().__init__(BLOB_INPUT if storage is None else storage, BLOB_V2)
 
     def __arrow_ext_serialize__(self) -> bytes:
         return b""

@@ -20,6 +20,7 @@ from lancekit.format.arrow_parts import items_of
 from lancekit.format.jsonb import from_jsonb, to_jsonb
 
 __all__ = [
+    "BLOB_INPUT",
     "EXTENSION_METADATA",
     "EXTENSION_NAME",
     "LANCE_JSON",
@@ -37,6 +38,16 @@ EXTENSION_NAME = b"ARROW:extension:name"
 EXTENSION_METADATA = b"ARROW:extension:metadata"
 _ARROW_JSON = b"arrow.json"
 LANCE_JSON = b"lance.json"
+
+#: what blobs of version 2 are written as: their bytes, or the URI of a file and the range meant
+BLOB_INPUT = pa.struct(
+    [
+        ("data", pa.large_binary()),
+        ("uri", pa.string()),
+        ("position", pa.uint64()),
+        ("size", pa.uint64()),
+    ]
+)
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 

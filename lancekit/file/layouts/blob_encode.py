@@ -23,6 +23,7 @@ from lancekit.file.layouts.v20_encode import encode_page
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.format import field_marks as marks
 from lancekit.format.arrow_parts import child_of
+from lancekit.format.extensions import BLOB_INPUT
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from lancekit.format.schema import LanceField
 
@@ -42,14 +43,6 @@ _ROWS_PER_CHUNK = 512
 #: Kinds of descriptors: the bytes are in this file, or at a place outside of the dataset.
 _INLINE, _EXTERNAL = 0, 3
 
-_INPUT = pa.struct(
-    [
-        ("data", pa.large_binary()),
-        ("uri", pa.string()),
-        ("position", pa.uint64()),
-        ("size", pa.uint64()),
-    ]
-)
 _PARTS = (
     ("kind", "uint8", pa.uint8()),
     ("position", "uint64", pa.uint64()),
@@ -84,13 +77,13 @@ def unified(array: pa.Array) -> pa.Array:
         given = {field.name: array.field(i) for i, field in enumerate(array.type)}
     count = len(array)
     parts = [
-        given.get(field.name, pa.nulls(count, field.type)).cast(field.type) for field in _INPUT
+        given.get(field.name, pa.nulls(count, field.type)).cast(field.type) for field in BLOB_INPUT
     ]
     gone = array.is_null().to_numpy(zero_copy_only=False)
     lacking = (parts[0].is_null().to_numpy(zero_copy_only=False)) & (
         parts[1].is_null().to_numpy(zero_copy_only=False)
     )
-    return pa.StructArray.from_arrays(parts, fields=list(_INPUT), mask=pa.array(gone | lacking))
+    return pa.StructArray.from_arrays(parts, fields=list(BLOB_INPUT), mask=pa.array(gone | lacking))
 
 
 def encode_blobs_20(array: pa.Array, *, place: Place) -> Iterator[Encoded]:

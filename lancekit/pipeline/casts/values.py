@@ -8,6 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.format.extensions import BLOB_INPUT
+
 __all__ = [
     "BLOB_STRUCT",
     "LossError",
@@ -119,14 +121,14 @@ def to_fixed_binary(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 # ---- blobs
 
-#: what a blob is written as: its bytes, or the URI of a file and the range that is meant
-BLOB_STRUCT = pa.struct([("data", pa.large_binary()), ("uri", pa.string())])
-_BLOB_RANGE = [pa.field("position", pa.uint64()), pa.field("size", pa.uint64())]
+#: what a blob is written as without the range of a file that may be meant
+BLOB_STRUCT = pa.struct(list(BLOB_INPUT)[:2])
+_BLOB_RANGE = list(BLOB_INPUT)[2:]
 
 
 def is_blob_struct(kind: Any) -> bool:
     """Return whether a type is what blobs are written as."""
-    return bool(kind in (BLOB_STRUCT, pa.struct([*BLOB_STRUCT, *_BLOB_RANGE])))
+    return bool(kind in (BLOB_STRUCT, BLOB_INPUT))
 
 
 def bytes_to_blobs(values: pa.Array, target: pa.DataType) -> pa.Array:
