@@ -18,8 +18,10 @@ __all__ = [
     "clean",
     "clean_line",
     "code",
+    "count",
     "cut",
     "discreet_repr",
+    "plural",
     "shown",
     "warn",
     "without_secrets",
@@ -29,6 +31,7 @@ __all__ = [
 MAX_CHARACTERS = 400
 #: how much of a text that is too long is looked at beyond what is shown
 _MARGIN = 4096
+_THIN_SPACE = "\u202f"
 _PACKAGE = __name__.partition(".")[0]
 # letters that leave no mark: they let two names pass for one
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
@@ -109,6 +112,16 @@ def shown(value: object, most: int = 80) -> str:
         return clean(repr(value), most)
     except RecursionError:
         return f"a {type(value).__name__} in which others lie too deep to be shown"
+
+
+def count(number: int) -> str:
+    """Return a count with its digits in groups of three."""
+    return f"{number:,}".replace(",", _THIN_SPACE)
+
+
+def plural(number: int, one: str, many: str = "") -> str:
+    """Return a count of things; ``many`` is needed where the plural does not end in s."""
+    return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def warn(text: str, kind: type[Warning] = UserWarning) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.api.blob_values import BlobFile
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.api.pylance.arguments import check_known
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.field_marks import is_blob, texts
 from lancekit.format.paths import canonical, path_field, show_path
 from lancekit.format.schema import LanceSchema
@@ -51,12 +52,7 @@ _OF_PANDAS = frozenset(inspect.signature(pa.Table.to_pandas).parameters) - {"sel
 
 def pandas_frame(table: pa.Table, options: Mapping[str, Any]) -> pd.DataFrame:
     """Make a pandas frame of a table, whatever its maker says of pandas."""
-    if unknown := [name for name in options if name not in _OF_PANDAS]:
-        raise InvalidTypeError(
-            f"to_pandas() takes no argument {unknown[0]!r}.",
-            hint="Pass those of pyarrow.Table.to_pandas().",
-            argument=unknown[0],
-        )
+    check_known("to_pandas()", options, _OF_PANDAS, "pyarrow.Table.to_pandas()")
     if not _is_sound(table.schema):
         warn("What the schema's metadata say of pandas cannot be used, and is left out.")
         kept = {k: v for k, v in (table.schema.metadata or {}).items() if k != _PANDAS}

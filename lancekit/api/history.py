@@ -17,6 +17,7 @@ from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
+from lancekit.legible import plural
 from lancekit.versions.line import Line
 from lancekit.versions.listing import VersionListing, list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -210,4 +211,4 @@ class History(Displayed, Sequence[Version]):
         return version
 
     def _plain(self) -> str:
-        return f"{len(self)} versions of {self.branch}"
+        return f"{plural(len(self), 'version')} of {self.branch}"

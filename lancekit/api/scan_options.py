@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from lancekit.api.pylance.arguments import check_count, check_flag, check_hints, check_items, refuse
+from lancekit.api.pylance.arguments import (
+    check_count,
+    check_flag,
+    check_hints,
+    check_items,
+    check_known,
+    refuse,
+)
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
@@ -81,13 +88,7 @@ class ScanOptions:
         InvalidTypeError
             A scan has no such argument.
         """
-        known = {option.name for option in fields(cls)}
-        if unknown := [name for name in given if name not in known]:
-            raise InvalidTypeError(
-                f"A scan takes no argument {unknown[0]!r}.",
-                hint="Pass those of scanner().",
-                argument=unknown[0],
-            )
+        check_known("A scan", given, (option.name for option in fields(cls)), "scanner()")
         return cls(**given)
 
     def over(self, defaults: Mapping[str, Any]) -> ScanOptions:

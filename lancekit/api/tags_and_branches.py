@@ -10,6 +10,7 @@ from lancekit.commit import refs
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.refs import Branch, Tag
+from lancekit.legible import plural
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
 
@@ -149,8 +150,7 @@ class Tags(Displayed):
         return self._handle._line
 
     def _plain(self) -> str:
-        count = len(self.list())
-        return "1 tag" if count == 1 else f"{count} tags"
+        return plural(len(self.list()), "tag")
 
 
 @checked_methods
@@ -198,5 +198,4 @@ class Branches(Displayed):
         refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
 
     def _plain(self) -> str:
-        count = len(self.list())
-        return "1 branch" if count == 1 else f"{count} branches"
+        return plural(len(self.list()), "branch", "branches")

@@ -12,6 +12,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import (
     check_count,
     check_hints,
+    check_known,
     check_list,
     check_names,
     refuse,
@@ -80,13 +81,7 @@ class WriteOptions:
         InvalidTypeError
             A write has no such argument, or it is none of what is asked for.
         """
-        known = {option.name for option in fields(cls)}
-        if unknown := [name for name in given if name not in known]:
-            raise InvalidTypeError(
-                f"A write takes no argument {unknown[0]!r}.",
-                hint="Pass those of write_dataset().",
-                argument=unknown[0],
-            )
+        check_known("A write", given, (option.name for option in fields(cls)), "write_dataset()")
         return cls(**given)
 
     def settings(self) -> WriteSettings:

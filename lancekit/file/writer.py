@@ -32,8 +32,8 @@ from lancekit.file.container.footer import ALIGNMENT, ARRAY_ENCODING, FOOTER, MA
 from lancekit.file.kernels import bounds
 from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.file.layouts import blob_encode as blobs
-from lancekit.file.layouts import choose as encode21
 from lancekit.file.layouts import v20_encode as encode20
+from lancekit.file.layouts.choose import encode_pages
 from lancekit.format.field_marks import PACKED, holds_blobs, is_blob_v2, may_be_packed
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
@@ -399,7 +399,7 @@ def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
 
 def _encoder_21(leaf: Leaf, known: _Format) -> Callable[[pa.Array], Iterable[Encoded]]:
     return partial(
-        encode21.encode_pages,
+        encode_pages,
         depth=len(leaf.path),
         large=known.name == "2.2",
         options=leaf.field.metadata,

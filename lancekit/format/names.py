@@ -9,6 +9,7 @@ from uuid import UUID
 __all__ = [
     "BRANCHES",
     "DATA",
+    "DATA_FILE",
     "DELETIONS",
     "HINT",
     "INDICES",
@@ -28,6 +29,8 @@ __all__ = [
 ]
 
 DATA = "data"
+#: names of data files and of the blobs beside one; the group is what both begin with
+DATA_FILE = r"(data/[^/]+)(?:\.lance|/[^/]+\.blob)"
 VERSIONS = "_versions"
 TRANSACTIONS = "_transactions"
 DELETIONS = "_deletions"

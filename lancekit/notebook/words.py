@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
-from lancekit.legible import clean, cut, without_secrets
+from lancekit.legible import clean, count, cut, plural, without_secrets
 
 __all__ = [
     "age",
@@ -24,7 +24,6 @@ __all__ = [
     "size",
 ]
 
-_THIN_SPACE = "\u202f"
 _MINUS = "\u2212"
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # below how many seconds a unit is used, how many seconds it has, and its name
@@ -39,21 +38,11 @@ _AGES = (
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
-def count(number: int) -> str:
-    """Return a count with its digits in groups of three."""
-    return f"{number:,}".replace(",", _THIN_SPACE)
-
-
 def signed(number: int) -> str:
     """Return a change: with its sign, ``±0`` for none."""
     if number == 0:
         return "±0"
     return ("+" if number > 0 else _MINUS) + count(abs(number))
-
-
-def plural(number: int, one: str, many: str = "") -> str:
-    """Return a count of things; ``many`` is needed where the plural does not end in s."""
-    return f"{count(number)} {one if number == 1 else many or one + 's'}"
 
 
 def size(number: int) -> str:

@@ -24,7 +24,12 @@ STEPS = {
     "compact": "ds.optimize.compact_files()",
 }
 #: by release: what goes wrong in a table with stable row ids, without any other release, too
-WRONG_WITH_STABLE_IDS = {"0.30.0": {"merge"}}  # it brings a key twice
+WRONG_WITH_STABLE_IDS = {
+    "0.30.0": {
+        "merge",  # brings a key twice
+        "compact",  # leaves too few row ids where rows were deleted, and panics on reading them
+    }
+}
 SETUP = """
 uri, where, text = arguments["uri"], arguments["where"], arguments["text"]
 keys = pa.array(arguments["keys"], pa.int64())

@@ -15,6 +15,7 @@ __all__ = [
     "check_flag",
     "check_hints",
     "check_items",
+    "check_known",
     "check_list",
     "check_mapping",
     "check_names",
@@ -67,6 +68,18 @@ def refuse_more(
         raise InvalidArgumentError(
             f"{method}({name}=...) is not offered.", hint=hint, method=method, argument=name
         )
+
+
+def check_known(taker: str, given: Iterable[str], known: Iterable[str], method: str) -> None:
+    """Raise ``InvalidTypeError`` for an argument that is none of a method's."""
+    allowed = set(known)
+    for name in given:
+        if name not in allowed:
+            raise InvalidTypeError(
+                f"{taker} takes no argument {name!r}.",
+                hint=f"Pass those of {method}.",
+                argument=name,
+            )
 
 
 def check_count(name: str, value: Any, *, least: int = 0) -> int:

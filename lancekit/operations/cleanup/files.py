@@ -20,8 +20,7 @@ __all__ = ["Listed", "file_key", "list_files"]
 _KINDS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
     (folder, re.compile(pattern), kind)
     for folder, pattern, kind in (
-        (names.DATA, r"(data/[^/]+)\.lance", "data"),
-        (names.DATA, r"(data/[^/]+)/[^/]+\.blob", "data"),
+        (names.DATA, names.DATA_FILE, "data"),
         (names.DELETIONS, r"(_deletions/[^/]+\.(?:arrow|bin))", "deletion"),
         (names.TRANSACTIONS, r"(_transactions/[^/]+\.txn)", "transaction"),
         (names.INDICES, r"(_indices/[^/]+)/.+", "index"),

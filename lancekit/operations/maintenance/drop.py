@@ -26,7 +26,7 @@ _OWN = re.compile(
     # of the dataset itself, or of a branch, whose name may have more parts than one
     r"(?:tree/(?:[^/]+/)+)?"
     rf"(?:(?:{'|'.join(_RESERVED)})/.+"
-    rf"|data/(?:[^/]+\.lance|[^/]+/[^/]+\.blob|(?:[^/]+/)?{re.escape(TEMPORARY_PREFIX)}[^/]*))"
+    rf"|{names.DATA_FILE}|data/(?:[^/]+/)?{re.escape(TEMPORARY_PREFIX)}[^/]*)"
     r"|_latest\.manifest",  # a copy of the newest, by early releases
     re.DOTALL,
 )
