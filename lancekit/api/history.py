@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property, partial
 from typing import Any, overload
 
+from lancekit.api.lazy_dict import LazyDict
 from lancekit.api.tags_and_branches import Tags
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
@@ -24,24 +26,17 @@ from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["History", "Version", "describe_version"]
 
-# an iteration reads so many versions ahead, in so many threads, where one takes longer (seconds)
+# so many versions are read with the first of them, in so many threads, if it takes longer (seconds)
 _PAGE = 25
 _AT_ONCE = 8
 _LONG = 0.005
 
 
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class Version(Displayed, dict[str, Any]):
-    """One version: what was committed, when and by whom.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Facts:
+    """What a version's manifest says, and its transaction."""
 
-    It is pylance's dictionary too, with the same values: ``version["timestamp"]`` is local time
-    without a zone, while ``version.timestamp`` is aware, UTC.  `operation` is ``None`` where the
-    commit recorded none.
-    """
-
-    version: int
     timestamp: datetime
-    branch: str
     operation: str | None
     message: str | None
     writer: str | None
@@ -54,9 +49,84 @@ class Version(Displayed, dict[str, Any]):
     num_columns: int
     total_bytes: int
 
-    def __post_init__(self) -> None:
-        local = _local(self.timestamp)
-        self.update(version=self.version, timestamp=local, metadata=self.metadata)
+
+class Version(Displayed, LazyDict):
+    """One version: what was committed, when and by whom; its number is known without a look.
+
+    Its manifest is read for the first of the other facts.  It is pylance's dictionary too, with the
+    same values: ``version["timestamp"]`` is local time without a zone, while ``version.timestamp``
+    is aware, UTC.
+    """
+
+    def __init__(self, version: int, branch: str, load: Callable[[], _Facts]) -> None:
+        super().__init__(("version", "timestamp", "metadata"))
+        self.version = version
+        self.branch = branch
+        self._facts_of = load
+
+    @cached_property
+    def _facts(self) -> _Facts:
+        return self._facts_of()
+
+    @property
+    def timestamp(self) -> datetime:
+        """When it was committed; aware, UTC."""
+        return self._facts.timestamp
+
+    @property
+    def operation(self) -> str | None:
+        """What the commit did; ``None`` where it recorded nothing."""
+        return self._facts.operation
+
+    @property
+    def message(self) -> str | None:
+        """What the committer said of it."""
+        return self._facts.message
+
+    @property
+    def writer(self) -> str | None:
+        """The library that wrote it, and its release."""
+        return self._facts.writer
+
+    @property
+    def read_version(self) -> int | None:
+        """The version that the change was made from."""
+        return self._facts.read_version
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows it has, without deleted ones."""
+        return self._facts.num_rows
+
+    @property
+    def num_fragments(self) -> int:
+        """How many fragments it has."""
+        return self._facts.num_fragments
+
+    @property
+    def num_data_files(self) -> int:
+        """How many data files its fragments have."""
+        return self._facts.num_data_files
+
+    @property
+    def num_deletion_files(self) -> int:
+        """How many fragments have deleted rows."""
+        return self._facts.num_deletion_files
+
+    @property
+    def num_deleted_rows(self) -> int:
+        """How many rows of its data files are deleted."""
+        return self._facts.num_deleted_rows
+
+    @property
+    def num_columns(self) -> int:
+        """How many columns it has, without those inside of others."""
+        return self._facts.num_columns
+
+    @property
+    def total_bytes(self) -> int:
+        """The size of its data files, as far as the manifest knows it."""
+        return self._facts.total_bytes
 
     @property
     def metadata(self) -> dict[str, str]:
@@ -72,8 +142,22 @@ class Version(Displayed, dict[str, Any]):
             "total_rows": str(self.num_rows),
         }
 
+    def __getitem__(self, key: str) -> Any:
+        return self.version if key == "version" else super().__getitem__(key)
+
+    def _items(self) -> dict[str, Any]:
+        local = _local(self.timestamp)
+        return {"version": self.version, "timestamp": local, "metadata": self.metadata}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Version, (self.version, self.branch, partial(_same, self._facts))
+
     def _plain(self) -> str:
         return f"{self.branch}:{self.version} {self.operation or ''}".rstrip()
+
+
+def _same(facts: _Facts) -> _Facts:
+    return facts
 
 
 def _local(moment: datetime) -> datetime:
@@ -85,12 +169,15 @@ def _local(moment: datetime) -> datetime:
 
 def describe_version(snapshot: Snapshot) -> Version:
     """Return what is shown of a loaded version."""
+    name = snapshot.line.branch or MAIN
+    return Version(snapshot.manifest.version, name, partial(_facts_of, snapshot))
+
+
+def _facts_of(snapshot: Snapshot) -> _Facts:
     manifest, transaction = snapshot.manifest, snapshot.transaction_summary
     totals = manifest.totals()
-    return Version(
-        version=manifest.version,
+    return _Facts(
         timestamp=manifest.timestamp,
-        branch=snapshot.line.branch or MAIN,
         operation=transaction.operation if transaction else None,
         message=transaction.message if transaction else None,
         writer=str(manifest.writer) if manifest.writer else None,
@@ -105,9 +192,36 @@ def describe_version(snapshot: Snapshot) -> Version:
     )
 
 
+class _Loader:
+    """Reads the versions of a line, each once."""
+
+    def __init__(self, line: Line, naming: ManifestNaming) -> None:
+        self._line = line
+        self._naming = naming
+        self._known: dict[int, _Facts] = {}
+
+    def get(self, number: int, page: Sequence[int] = ()) -> _Facts:
+        """Return a version's facts; those of its page come with it where one takes long.
+
+        That is not so on a local disk.
+        """
+        if number not in self._known:
+            began = time.perf_counter()
+            self._read(number)
+            if page and time.perf_counter() - began > _LONG:
+                rest = [other for other in page if other not in self._known]
+                with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-history") as pool:
+                    # one that cannot be read says so when it is looked at
+                    pool.map(self._read, rest)
+        return self._known[number]
+
+    def _read(self, number: int) -> None:
+        self._known[number] = _facts_of(load_snapshot(self._line, number, self._naming))
+
+
 @checked_methods
 class History(Displayed, Sequence[Version]):
-    """The versions of a line, oldest first.  A version's manifest is read when it is looked at.
+    """The versions of a line, oldest first.  A manifest is read for more than a version's number.
 
     A slice is a history too, of those versions.
 
@@ -122,9 +236,8 @@ class History(Displayed, Sequence[Version]):
     def __init__(self, line: Line, listing: VersionListing | None = None) -> None:
         listing = listing or list_versions(line)
         self._line = line
-        self._naming: ManifestNaming = listing.naming
         self._all = self._numbers = listing.versions
-        self._loaded: dict[int, Version] = {}
+        self._loader = _Loader(line, listing.naming)
 
     @property
     def tags(self) -> Tags:
@@ -162,23 +275,13 @@ class History(Displayed, Sequence[Version]):
             part = copy(self)
             part._numbers = self._numbers[index]
             return part
-        return self._load(self._numbers[index])
+        return self._version(self._numbers[index])
 
     def __iter__(self) -> Iterator[Version]:
         for start in range(0, len(self), _PAGE):
             page = self._numbers[start : start + _PAGE]
-            self._read_ahead([number for number in page if number not in self._loaded])
-            yield from map(self._load, page)
-
-    def _read_ahead(self, numbers: Sequence[int]) -> None:
-        """Load versions at the same time, if one takes long to come: not from a local disk."""
-        if len(numbers) < 2:
-            return
-        began = time.perf_counter()
-        self._load(numbers[0])
-        if time.perf_counter() - began > _LONG:
-            with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-history") as pool:
-                list(pool.map(self._load, numbers[1:]))
+            for number in page:
+                yield self._version(number, page)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -200,15 +303,11 @@ class History(Displayed, Sequence[Version]):
         if version.operation == "Clone":
             return 0
         if place > 0:
-            return version.num_rows - self._load(self._all[place - 1]).num_rows
+            return version.num_rows - self._loader.get(self._all[place - 1]).num_rows
         return version.num_rows if version.version == 1 else None
 
-    def _load(self, number: int) -> Version:
-        version = self._loaded.get(number)
-        if version is None:
-            version = describe_version(load_snapshot(self._line, number, self._naming))
-            self._loaded[number] = version
-        return version
+    def _version(self, number: int, page: Sequence[int] = ()) -> Version:
+        return Version(number, self.branch, partial(self._loader.get, number, page))
 
     def _plain(self) -> str:
         return f"{plural(len(self), 'version')} of {self.branch}"

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit import errors
+from lancekit.api.history import Version
 from lancekit.format import names
 from lancekit.format.names import ManifestNaming
 from lancekit.storage import LocalStore, ObstoreStore
@@ -236,10 +237,12 @@ def test_a_history_is_read_ahead_where_a_manifest_takes_long_to_come(tmp_path) -
     with injected(Faults(before=slow)) as faults:
         history = lk.dataset(path).versions()
         faults.calls.clear()
+        assert [version["version"] for version in history] == list(range(1, 61))
+        assert not faults.calls
         found = iter(history)
-        assert next(found)["version"] == 1
+        assert next(found).num_rows > 0
         assert sum(call.kind == "tail" for call in faults.calls) == 25
-        assert [version["version"] for version in found] == list(range(2, 61))
+        assert len([version["timestamp"] for version in found]) == 59
         assert sum(call.kind == "tail" for call in faults.calls) == 60
     quick = lk.dataset(path).versions()
     assert next(iter(quick)).metadata == history[0].metadata
@@ -297,11 +300,12 @@ def test_no_time_zone_leads_out_of_the_calendar(monkeypatch, moment: datetime, z
     monkeypatch.setenv("TZ", zone)
     time.tzset()
     try:
-        found = replace(version, timestamp=moment.replace(tzinfo=UTC))
+        then = replace(version._facts, timestamp=moment.replace(tzinfo=UTC))
+        found = Version(version.version, version.branch, lambda: then)["timestamp"]
     finally:
         monkeypatch.undo()
         time.tzset()
-    assert abs(found["timestamp"] - moment) < timedelta(days=1)
+    assert abs(found - moment) < timedelta(days=1)
 
 
 def test_migration(tmp_path, pylance4) -> None:
