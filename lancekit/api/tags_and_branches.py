@@ -10,7 +10,6 @@ from lancekit.commit import refs
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.refs import Branch, Tag
-from lancekit.legible import plural
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
 
@@ -150,7 +149,7 @@ class Tags(Displayed):
         return self._handle._line
 
     def _plain(self) -> str:
-        return plural(len(self.list()), "tag")
+        return f"Tags({self._line().root.uri!r})"
 
 
 @checked_methods
@@ -198,4 +197,4 @@ class Branches(Displayed):
         refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
 
     def _plain(self) -> str:
-        return plural(len(self.list()), "branch", "branches")
+        return f"Branches({self._line().root.uri!r})"

@@ -435,6 +435,15 @@ def test_a_fault_is_named_and_does_not_raise(ds, tmp_path):
     assert ds._repr_html_() is None
 
 
+@pytest.mark.parametrize("kind", ["tags", "branches"])
+def test_names_that_cannot_be_read_do_not_raise(ds, tmp_path, kind):
+    folder = tmp_path / "people.lance" / "_refs" / kind
+    shutil.rmtree(folder)
+    folder.symlink_to(folder)
+    plain = f"{kind.title()}('{tmp_path}/people.lance')"
+    assert repr(getattr(ds, kind)).startswith(f"{plain}\n(its card could not be drawn: ")
+
+
 def test_results_can_be_pickled(shown):
     for name in ("merge", "delete"):
         assert dict(pickle.loads(pickle.dumps(shown[name]))) == dict(shown[name])
