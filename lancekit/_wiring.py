@@ -52,16 +52,10 @@ class _Spark:
         name_frame(table, name)
 
 
-def _text(value: object) -> str:
-    from lancekit.notebook import show_text
+def _draw(value: object, *kinds: str) -> dict[str, str]:
+    from lancekit.notebook import show
 
-    return show_text(value)
-
-
-def _html(value: object) -> str:
-    from lancekit.notebook import show_html
-
-    return show_html(value)
+    return show(value, *kinds)
 
 
 def _bar(wanted: bool) -> Show | None:
@@ -74,5 +68,5 @@ def connect() -> None:
     """Register Spark, the cards, the progress bars and the type of blobs."""
     register_blob_type()
     register_spark(_Spark())
-    register_display(_text, _html)
+    register_display(_draw)
     register_bars(_bar)

@@ -7,25 +7,25 @@ registers how to draw one.  Without it, and whenever drawing fails, they show on
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from lancekit.legible import clean
 
-__all__ = ["Displayed", "register_display"]
+__all__ = ["HTML", "TEXT", "Displayed", "register_display"]
+
+TEXT = "text/plain"
+HTML = "text/html"
+
+Draw: TypeAlias = Callable[..., dict[str, str]]
+_draw: list[Draw] = []
 
 
-@dataclass(frozen=True, slots=True)
-class _Hooks:
-    text: Callable[[object], str]
-    html: Callable[[object], str]
+def register_display(draw: Draw) -> None:
+    """Say how objects are drawn; called once, by the package's roof.
 
-
-_hooks: list[_Hooks] = []
-
-
-def register_display(text: Callable[[object], str], html: Callable[[object], str]) -> None:
-    """Say how objects are drawn; called once, by the package's roof."""
-    _hooks[:] = [_Hooks(text, html)]
+    ``draw(value, *kinds)`` returns the value's card as each of some MIME types, by these.
+    """
+    _draw[:] = [draw]
 
 
 class Displayed:
@@ -34,22 +34,29 @@ class Displayed:
     __slots__ = ()
 
     def _plain(self) -> str:
-        """Return one line that is always right."""
+        """Return one line that is always right: it is asked for where nothing can be read."""
         return f"<{type(self).__module__}.{type(self).__qualname__}>"
 
-    def __repr__(self) -> str:
-        if not _hooks:
-            return clean(self._plain())
+    def _drawn(self, *kinds: str) -> dict[str, str]:
+        """Return the card as some MIME types, or the plain line as text, and why."""
+        if not _draw:
+            return {TEXT: clean(self._plain())}
         try:
-            return _hooks[0].text(self)
+            return _draw[0](self, *kinds)
         except Exception as error:  # a repr must neither raise nor vanish
             why = clean(f"{type(error).__name__}: {error}")
-            return f"{clean(self._plain())}\n(its card could not be drawn: {why})"
+            return {TEXT: f"{clean(self._plain())}\n(its card could not be drawn: {why})"}
+
+    def __repr__(self) -> str:
+        return self._drawn(TEXT)[TEXT]
 
     def _repr_html_(self) -> str | None:
-        if not _hooks:
-            return None
-        try:
-            return _hooks[0].html(self)
-        except Exception:  # the notebook shows the text, which names the fault
-            return None
+        return self._drawn(HTML).get(HTML)  # without it the text is shown, which names the fault
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        """Return what a notebook asks for at the end of a cell: both, of one card.
+
+        A card reads tags and versions: one for each kind would read them twice.
+        """
+        del include, exclude  # the notebook picks
+        return self._drawn(TEXT, HTML)

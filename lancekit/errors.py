@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from lancekit.display import Displayed
+from lancekit.display import TEXT, Displayed
 from lancekit.legible import clean_line
 
 __all__ = [
@@ -266,8 +266,11 @@ class CommitConflictError(LancekitError, Displayed, OSError):
     def __init__(self, message: str = "Another writer was first.", /, **context: Any) -> None:
         super().__init__(message, **context)  # the text that a lock may leave out
 
-    # one line in tracebacks and logs; the card is for notebooks
+    # one line in tracebacks, logs and terminals; the card is for notebooks
     __repr__ = BaseException.__repr__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**super()._repr_mimebundle_(include, exclude), TEXT: repr(self)}
 
 
 class RetryableConflictError(CommitConflictError):

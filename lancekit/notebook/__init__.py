@@ -7,21 +7,35 @@ public attributes and metadata only.  `text` and `html` render a model and never
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+from lancekit.display import HTML, TEXT
 from lancekit.notebook.cards import card
 from lancekit.notebook.html import render_html
+from lancekit.notebook.models import Card
 from lancekit.notebook.plots import HistoryPicture, plot_history
 from lancekit.notebook.text import render_text
 
-__all__ = ["HistoryPicture", "plot_history", "show_html", "show_text"]
+__all__ = ["HistoryPicture", "plot_history", "show", "show_html", "show_text"]
+
+_RENDERERS: dict[str, Callable[[Card], str]] = {TEXT: render_text, HTML: render_html}
+
+
+def show(value: object, *kinds: str, now: datetime | None = None) -> dict[str, str]:
+    """Return an object's card as each of some MIME types; it is made once for all of them.
+
+    Ages are counted back from ``now`` (aware).
+    """
+    made = card(value, now or datetime.now(UTC))
+    return {kind: _RENDERERS[kind](made) for kind in kinds}
 
 
 def show_text(value: object, now: datetime | None = None) -> str:
     """Return an object's card as text; ages are counted back from ``now`` (aware)."""
-    return render_text(card(value, now or datetime.now(UTC)))
+    return show(value, TEXT, now=now)[TEXT]
 
 
 def show_html(value: object, now: datetime | None = None) -> str:
     """Return an object's card as HTML; ages are counted back from ``now`` (aware)."""
-    return render_html(card(value, now or datetime.now(UTC)))
+    return show(value, HTML, now=now)[HTML]

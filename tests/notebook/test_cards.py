@@ -433,6 +433,7 @@ def test_a_fault_is_named_and_does_not_raise(ds, tmp_path):
     assert text.startswith("LanceDataset('people.lance', main:4)\n(its card could not be drawn: ")
     assert "bad.json" in text
     assert ds._repr_html_() is None
+    assert ds._repr_mimebundle_() == {"text/plain": text}
 
 
 @pytest.mark.parametrize("kind", ["tags", "branches"])
@@ -442,6 +443,13 @@ def test_names_that_cannot_be_read_do_not_raise(ds, tmp_path, kind):
     folder.symlink_to(folder)
     plain = f"{kind.title()}('{tmp_path}/people.lance')"
     assert repr(getattr(ds, kind)).startswith(f"{plain}\n(its card could not be drawn: ")
+
+
+def test_a_conflict_is_one_line_of_text_and_a_card_of_html(shown):
+    error = shown["conflict"]
+    bundle = error._repr_mimebundle_()
+    assert bundle == {"text/plain": repr(error), "text/html": error._repr_html_()}
+    assert "\n" not in bundle["text/plain"]
 
 
 def test_results_can_be_pickled(shown):

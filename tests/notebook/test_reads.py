@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lancekit as lk
+from lancekit.display import HTML, TEXT
 from lancekit.notebook import show_html, show_text
 from tests.notebook.conftest import NOW, rows
 
@@ -60,6 +61,14 @@ def test_no_card_reads_a_data_file(shown, opened, tmp_path):
 
 def test_a_dataset_that_is_held_costs_its_tags_alone(ds, opened):
     assert opened(lambda: show_text(ds, NOW)) == {"tags": 1}
+
+
+def test_the_end_of_a_cell_makes_one_card(ds, opened):
+    formatters = pytest.importorskip("IPython.core.formatters").DisplayFormatter()
+    made = {}
+    assert opened(lambda: made.update(formatters.format(ds)[0])) == {"tags": 1}
+    assert made == {TEXT: repr(ds), HTML: ds._repr_html_()}
+    assert opened(lambda: formatters.format(ds.tags)) == {"tags": 1}
 
 
 def test_a_large_manifest_costs_at_most_two_reads(tmp_path, opened):
