@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -28,6 +29,7 @@ _MAX_ITEMS = 100_000
 
 #: How many values are looked at to see whether many are equal.
 _SAMPLE = 4096
+_JITTER = np.random.default_rng(0).random(_SAMPLE)
 
 #: A dictionary page takes at most so much of the bytes of the plain values.
 _WORTH = 0.7
@@ -53,15 +55,22 @@ def _repeats(values: pa.Array) -> bool:
 
     Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
     """
-    step = max(1, len(values) // _SAMPLE)
-    places = np.arange(0, len(values) - step + 1, step)
-    # not at even distances: values that repeat in a cycle would not be seen to
-    places += np.random.default_rng(0).integers(0, step, len(places))
-    sample = values.take(pa.array(places)).drop_null()
+    most = min(_MAX_ITEMS, len(values) // 2)
+    # where sixteen should be seen again, and not four are, no larger sample has to be looked at
+    return _again(values, math.isqrt(32 * most), 4 * most) and _again(values, _SAMPLE, most)
+
+
+def _again(values: pa.Array, size: int, distinct: int) -> bool:
+    """Tell whether a sample has as many values again as one of so many distinct ones would."""
+    if len(values) >= 2 * size:
+        # not at even distances: values that repeat in a cycle would not be seen to
+        places = (np.arange(size) + _JITTER[:size]) * (len(values) / size)
+        values, all_of = values.take(pa.array(places.astype(np.int64))), False
+    else:
+        all_of = True
+    sample = values.drop_null()
     again = len(sample) - pc.count_distinct(sample).as_py()
-    if step == 1:
-        return bool(again * 2 >= len(sample))
-    return bool(again * 2 * min(_MAX_ITEMS, len(values) // 2) >= len(sample) ** 2)
+    return bool(again * 2 >= len(sample) if all_of else again * 2 * distinct >= len(sample) ** 2)
 
 
 def indexed(
