@@ -153,7 +153,7 @@ class Version(Displayed, LazyDict):
         return Version, (self.version, self.branch, partial(_same, self._facts))
 
     def _plain(self) -> str:
-        return f"{self.branch}:{self.version} {self.operation or ''}".rstrip()
+        return f"{self.branch}:{self.version}"
 
 
 def _same(facts: _Facts) -> _Facts:

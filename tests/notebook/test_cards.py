@@ -445,6 +445,12 @@ def test_names_that_cannot_be_read_do_not_raise(ds, tmp_path, kind):
     assert repr(getattr(ds, kind)).startswith(f"{plain}\n(its card could not be drawn: ")
 
 
+def test_a_version_that_is_gone_does_not_raise(ds, tmp_path):
+    version = ds.versions()[0]
+    shutil.rmtree(tmp_path / "people.lance" / "_versions")
+    assert repr(version).startswith("main:1\n(its card could not be drawn: ")
+
+
 def test_a_conflict_is_one_line_of_text_and_a_card_of_html(shown):
     error = shown["conflict"]
     bundle = error._repr_mimebundle_()
