@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+import lancekit.pipeline.merge.condition as condition_module
 from lancekit.errors import (
     DuplicateKeysError,
     InvalidArgumentError,
@@ -232,6 +233,27 @@ def test_keys_that_change_are_guarded(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("strategy", ["auto", "closure", "shuffle", "broadcast"])
+@pytest.mark.parametrize("mode", ["rewrite_rows", MODE])
+def test_a_condition_is_asked_of_a_few_pairs_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    monkeypatch.setattr(condition_module, "rows_at_a_time", lambda _: 3)
+    asked: list[int] = []
+    holds = condition_module.condition_holds
+
+    def counted(text: str, source: pa.Table, target: pa.Table | None) -> Any:
+        asked.append(len(source))
+        return holds(text, source, target)
+
+    monkeypatch.setattr(condition_module, "condition_holds", counted)
+    ds = lk.write_dataset({"id": range(10), "v": [0] * 10, "w": [1] * 10}, tmp_path / "d")
+    merge = ds.merge_insert("id").when_matched_update_all("source.v % 2 = target.w")
+    result = merge.write_mode(mode).execute({"id": range(10), "v": range(10)})
+    assert (asked, result.num_updated_rows) == ([3, 3, 3, 1], 5)
+    expected = [v if v % 2 else 0 for v in range(10)]
+    assert ds.to_table().sort_by("id")["v"].to_pylist() == expected
+
+
 @pytest.mark.parametrize("condition", [None, CONDITION])
 def test_on_spark_it_gives_the_same(
     spark: Any, tmp_path: Path, strategy: str, condition: str | None

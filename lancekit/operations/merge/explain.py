@@ -13,8 +13,9 @@ from lancekit.operations.explain.explanation import Explanation, Writes, explana
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_merge, plan_merge
 from lancekit.pipeline.engine.engine import Choice
+from lancekit.pipeline.merge.condition import condition_columns
 from lancekit.pipeline.merge.plan import Matched, MergeClauses, writes_rows
-from lancekit.pipeline.merge.rewrite_columns import condition_columns, rewritten_columns
+from lancekit.pipeline.merge.rewrite_columns import rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.source import Source
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources

@@ -144,6 +144,14 @@ class Matches:
     offsets: Indices
     source_rows: Indices
 
+    def part(self, chosen: Indices | slice) -> Matches:
+        """Return some of the pairs."""
+        return Matches(
+            fragment_id=self.fragment_id,
+            offsets=self.offsets[chosen],
+            source_rows=self.source_rows[chosen],
+        )
+
 
 def probe_fragment(task: ProbeTask) -> Matches:
     """Find the live rows of a fragment whose key is in the source."""

@@ -16,18 +16,17 @@ from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.keys.probe import Matches, ProbeTask, key_values, probe_fragment
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
+from lancekit.pipeline.merge.condition import rows_at_a_time, where_condition
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
     MergeClauses,
     MergeJob,
     MergeWork,
-    condition_holds,
     guard_hashes,
     mark_fragments,
     matched_rows,
     with_row_ids,
 )
-from lancekit.pipeline.merge.rewrite_columns import condition_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
@@ -36,10 +35,6 @@ from lancekit.scan.fragments.source import FragmentSource
 __all__ = ["merge_locally"]
 
 Indices = npt.NDArray[np.int64]
-
-#: decoded bytes of new rows that are put together at a time
-_STEP_BYTES = 64 << 20
-_LEAST_ROWS = 1024
 
 
 def merge_locally(
@@ -71,9 +66,10 @@ def merge_locally(
         rows = np.concatenate([m.source_rows for m in touched])
         named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
         raise matched_rows(clauses.on, key_values(named, clauses.on, rows), len(rows))
-    new = _NewRows(source, {s.fragment.id: s for s in job.target}, clauses, job.task)
+    by_id = {s.fragment.id: s for s in job.target}
+    new = _NewRows(source, by_id, clauses, job.task)
     # a condition decides which matched rows change; the others are still matched
-    changed = [new.where_condition(m) for m in touched]
+    changed = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
@@ -110,26 +106,6 @@ class _NewRows:
     clauses: MergeClauses
     task: WriteTask
 
-    @property
-    def step(self) -> int:
-        """How many rows are put together at a time."""
-        width = self.source.nbytes // max(self.source.num_rows, 1)
-        return int(max(_STEP_BYTES // max(width, 8), _LEAST_ROWS))
-
-    def where_condition(self, match: Matches) -> Matches:
-        """Return those of a fragment's matches for which the condition holds."""
-        if self.clauses.condition is None or self.clauses.matched != "update":
-            return match
-        target, condition = self.by_id[match.fragment_id], self.clauses.condition
-        old_names = condition_columns(condition, target.schema.names)
-        reader, chosen = FragmentReader(target), [np.empty(0, np.int64)]
-        for start in range(0, len(match.offsets), self.step):
-            part = slice(start, start + self.step)
-            old = reader.read(old_names, match.offsets[part]) if old_names else None
-            new = self.source.take(pa.array(match.source_rows[part]))
-            chosen.append(condition_holds(condition, new, old) + start)
-        return _part(match, np.concatenate(chosen))
-
     def write(
         self, updates: Sequence[Matches], inserted: Indices, *, keep_ids: bool
     ) -> tuple[Fragment, ...]:
@@ -160,10 +136,11 @@ class _NewRows:
         )
 
     def _batches(self, updates: Sequence[Matches], inserted: Indices) -> Iterator[pa.RecordBatch]:
-        for group in _groups(updates, self.step):
+        step = rows_at_a_time(self.source)
+        for group in _groups(updates, step):
             yield from self._updated(group).to_batches()
-        for start in range(0, len(inserted), self.step):
-            yield from self._inserted(inserted[start : start + self.step]).to_batches()
+        for start in range(0, len(inserted), step):
+            yield from self._inserted(inserted[start : start + step]).to_batches()
 
     def _updated(self, group: Sequence[Matches]) -> pa.Table:
         rows = self.source.take(pa.array(np.concatenate([m.source_rows for m in group])))
@@ -188,14 +165,6 @@ class _NewRows:
         return pa.table([rows.column(name) for name in schema.names], schema=schema)
 
 
-def _part(match: Matches, chosen: Indices | slice) -> Matches:
-    return Matches(
-        fragment_id=match.fragment_id,
-        offsets=match.offsets[chosen],
-        source_rows=match.source_rows[chosen],
-    )
-
-
 def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:
     """Cut matches into groups of at most so many rows, in order."""
     group: list[Matches] = []
@@ -203,7 +172,7 @@ def _groups(matches: Sequence[Matches], most: int) -> Iterator[list[Matches]]:
     for match in matches:
         start = 0
         while start < len(match.offsets):
-            part = _part(match, slice(start, start + left))
+            part = match.part(slice(start, start + left))
             group.append(part)
             start += len(part.offsets)
             left -= len(part.offsets)

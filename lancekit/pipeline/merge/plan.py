@@ -39,7 +39,6 @@ __all__ = [
     "MergeClauses",
     "MergeJob",
     "MergeWork",
-    "condition_holds",
     "guard_hashes",
     "mark_fragments",
     "matched_rows",
@@ -235,25 +234,6 @@ def matched_rows(
         keys=keys,
         on=on,
     )
-
-
-def condition_holds(
-    condition: str, source: pa.Table, target: pa.Table | None
-) -> npt.NDArray[np.int64]:
-    """Return for which pairs of a source row and the target row that it matches it holds.
-
-    There may be no target: a condition may do without.
-    """
-    sides = {"source": _as_struct(source)}
-    if target is not None:
-        sides["target"] = _as_struct(target)
-    pairs = pa.table(sides)
-    found = Predicate.parse(condition, pairs.schema).mask(pairs)
-    return np.flatnonzero(found.to_numpy(zero_copy_only=False))
-
-
-def _as_struct(table: pa.Table) -> pa.Array:
-    return table.combine_chunks().to_struct_array().combine_chunks()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,19 +19,12 @@ from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
 from lancekit.pipeline.keys.probe import Matches, ProbeTask, probe_fragment
 from lancekit.pipeline.keys.source_keys import SourceKeys
-from lancekit.pipeline.merge.plan import (
-    MergeClauses,
-    MergeJob,
-    MergeWork,
-    condition_holds,
-    guard_hashes,
-)
+from lancekit.pipeline.merge.condition import where_condition
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork, guard_hashes
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask
-from lancekit.scan.fragments.reader import FragmentReader
-from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["condition_columns", "patch_task", "rewrite_locally", "rewritten_columns"]
+__all__ = ["patch_task", "rewrite_locally", "rewritten_columns"]
 
 #: fragments whose new values are held at a time
 _TOGETHER = 16
@@ -40,12 +33,6 @@ _TOGETHER = 16
 def rewritten_columns(source: Sequence[str], on: Sequence[str]) -> list[str]:
     """Return the columns that are written: those of the source that are no keys."""
     return [name for name in source if name not in on]
-
-
-def condition_columns(condition: str | None, names: Sequence[str]) -> list[str]:
-    """Return the columns that a condition may mean: those whose names its text holds."""
-    text = (condition or "").casefold()
-    return [n for n in names if text and (not n.isidentifier() or n.casefold() in text)]
 
 
 def patch_task(task: WriteTask, columns: Sequence[str]) -> WriteTask:
@@ -65,7 +52,7 @@ def rewrite_locally(
     clauses, by_id = job.clauses, {s.fragment.id: s for s in job.target}
     tasks = [ProbeTask(source=s, keys=keys.table) for s in job.target]
     touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
-    chosen = [_where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
+    chosen = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)
     write = patch_task(job.task, columns)
@@ -103,20 +90,3 @@ def _hashes(source: pa.Table, rows: np.ndarray[Any, Any], clauses: MergeClauses)
 def _groups(matches: Sequence[Matches]) -> Iterator[Sequence[Matches]]:
     for start in range(0, len(matches), _TOGETHER):
         yield matches[start : start + _TOGETHER]
-
-
-def _where_condition(
-    match: Matches, source: pa.Table, target: FragmentSource, clauses: MergeClauses
-) -> Matches:
-    """Return those of a fragment's matches for which the condition holds."""
-    if clauses.condition is None:
-        return match
-    names = condition_columns(clauses.condition, target.schema.names)
-    old = FragmentReader(target).read(names, match.offsets) if names else None
-    new = source.take(pa.array(match.source_rows))
-    chosen = condition_holds(clauses.condition, new, old)
-    return Matches(
-        fragment_id=match.fragment_id,
-        offsets=match.offsets[chosen],
-        source_rows=match.source_rows[chosen],
-    )

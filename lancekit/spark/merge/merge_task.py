@@ -13,8 +13,8 @@ import pyarrow as pa
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.keys.probe import key_values
 from lancekit.pipeline.keys.source_keys import key_columns
-from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, condition_holds, guard_hashes
-from lancekit.pipeline.merge.rewrite_columns import condition_columns
+from lancekit.pipeline.merge.condition import condition_columns, condition_holds
+from lancekit.pipeline.merge.plan import EXAMPLES, MergeClauses, guard_hashes
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.spark.jobs.worker import in_turn
 

@@ -24,7 +24,8 @@ from lancekit.pipeline.columns.column_patch import (
     all_patched,
     try_patch,
 )
-from lancekit.pipeline.merge.plan import MergeWork, condition_holds, guard_hashes
+from lancekit.pipeline.merge.condition import condition_holds
+from lancekit.pipeline.merge.plan import MergeWork, guard_hashes
 from lancekit.pipeline.merge.rewrite_columns import patch_task, rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import delete_fragments
