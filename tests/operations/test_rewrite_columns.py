@@ -231,8 +231,6 @@ def test_keys_that_change_are_guarded(tmp_path: Path) -> None:
     assert insert.execute({"k": [10], "other": ["z"], "v": [1]})["num_inserted_rows"] == 0
 
 
-@pytest.mark.spark
-@pytest.mark.parametrize("strategy", ["auto", "closure", "shuffle", "broadcast"])
 @pytest.mark.parametrize("mode", ["rewrite_rows", MODE])
 def test_a_condition_is_asked_of_a_few_pairs_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
@@ -254,6 +252,8 @@ def test_a_condition_is_asked_of_a_few_pairs_at_a_time(
     assert ds.to_table().sort_by("id")["v"].to_pylist() == expected
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("strategy", ["auto", "closure", "shuffle", "broadcast"])
 @pytest.mark.parametrize("condition", [None, CONDITION])
 def test_on_spark_it_gives_the_same(
     spark: Any, tmp_path: Path, strategy: str, condition: str | None
