@@ -67,7 +67,8 @@ matrix: $(VENV)/.ready ## Run the quick tests on every Python here, and without 
 releases: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up other releases of pylance, where they install
 	@$(RUN)/python -m tests.support.releases
 
-setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only
+setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only, compiled kernels too
+	@$(RUN)/python -c "import lancekit as lk; lk.warm_up(spark=False)"
 
 # $(call environment,folder,requirements)
 define environment

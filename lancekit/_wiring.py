@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.api.blob_type import register_blob_type
+from lancekit.compiled.homes import register as register_kernels
 from lancekit.display import register_display
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
 
 __all__ = ["connect"]
+
+#: the modules that hold kernels which can be compiled
+KERNELS = ("lancekit.file.kernels.fsst_decode",)
 
 
 class _Spark:
@@ -65,8 +69,9 @@ def _bar(wanted: bool) -> Show | None:
 
 
 def connect() -> None:
-    """Register Spark, the cards, the progress bars and the type of blobs."""
+    """Register Spark, the cards, the progress bars, the type of blobs and the homes of kernels."""
     register_blob_type()
     register_spark(_Spark())
     register_display(_draw)
     register_bars(_bar)
+    register_kernels(KERNELS)

@@ -113,6 +113,11 @@ class Options:
         _count,
         "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
     )
+    kernels: bool = _option(
+        True,
+        _flag,
+        'Use compiled kernels where they are ready; needs pip install "lancekit[fast]".',
+    )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )

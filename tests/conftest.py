@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lancekit
+from lancekit.compiled import state, store
 from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
 
@@ -97,6 +98,32 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             given = os.environ.get("JDK_JAVA_OPTIONS", "")
             patch.setenv("JDK_JAVA_OPTIONS", f"{given} {QUICK_JAVA}".strip())
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_kernels() -> Iterator[None]:
+    """Which code a test runs does not depend on those before it: NumPy's, unless it says so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "process", state.Process(next_look=float("inf"), may_build=False))
+        yield
+
+
+@pytest.fixture(scope="session")
+def _code(own_state: None) -> store.Code | None:
+    """The kernels, compiled once for all workers of a run; ``None`` without Numba."""
+    if not store.is_possible():
+        return None
+    store.build(wait=True)
+    return store.load()
+
+
+@pytest.fixture
+def kernels(_code: store.Code | None, monkeypatch: pytest.MonkeyPatch) -> store.Code:
+    """Compiled kernels, used for all work however small; `lk.options.kernels` turns them off."""
+    if _code is None:
+        pytest.skip("needs the extra fast")
+    monkeypatch.setattr(state, "process", state.Process(code=_code))
+    return _code
 
 
 @pytest.fixture(scope="session", autouse=True)

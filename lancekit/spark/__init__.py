@@ -5,8 +5,8 @@ Connect, and says what is in the way or what is there.  ``jobs`` is the only way
 runs an action, and knows the two kinds of session in which the rest differs; what runs first on the
 workers is there, and what an error there becomes.  On it stand ``frames`` (a scan as a DataFrame,
 work on tasks, types both ways, SQL), ``merge`` and ``datasource`` (``format("lance")``: reads,
-writes, streams).  At the root: `source` (rows to be written or merged), `upload`, `columns`, and
-`stream_sink` (the batches of a stream).
+writes, streams).  At the root: `source` (rows to be written or merged), `upload`, `columns`,
+`stream_sink` (the batches of a stream), and `prepare` (what is made once on a machine).
 
 PySpark is imported inside of functions only, so that this package costs nothing until it is used;
 modules whose classes are Spark's are imported there themselves.
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lancekit.spark.jobs.worker import freeze_worker
-from lancekit.spark.session.class_archive import warm_up
+from lancekit.spark.prepare import WarmUp, warm_up
 from lancekit.spark.session.info import SessionInfo, SettingDifference, session_info
 from lancekit.spark.session.session import spark_session, stop_spark
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SessionInfo",
     "SettingDifference",
+    "WarmUp",
     "freeze_worker",
     "register",
     "session_info",

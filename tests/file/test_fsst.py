@@ -6,11 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lancekit.file.kernels import fsst_decode as fsst
 from lancekit.file.kernels.faults import Damaged
 from lancekit.file.kernels.fsst_decode import SymbolTable
 from lancekit.file.kernels.values import Variable
+from tests.support.twins import Counted, agreed
 
 SYMBOLS = [bytes([65 + k % 26]) * (1 + k % 8) for k in range(255)]
 
@@ -66,3 +69,23 @@ def test_damaged_codes(
     codes = Variable(offsets, np.frombuffer(b"".join(values), np.uint8))
     with pytest.raises(Damaged, match=fault):
         SymbolTable(_table(SYMBOLS[:20])).decode(codes)
+
+
+@pytest.mark.parametrize("known", [255, 20])
+@pytest.mark.parametrize("escapes", [0.0, 0.02, 0.7])
+def test_the_kernel_decodes_the_same(kernels, monkeypatch, known: int, escapes: float) -> None:
+    codes, strings = _codes(np.random.default_rng(known), known, escapes)
+    table = SymbolTable(_table(SYMBOLS[:known]))
+    assert agreed(lambda: table.decode(codes))[1][2] == b"".join(strings)
+    wide = Variable(codes.offsets.astype(np.int64), codes.data)
+    agreed(lambda: table.decode(wide))
+    counted = Counted(monkeypatch, fsst.decode_codes)
+    table.decode(codes)
+    assert (counted.calls, counted.good) == (1, 1)
+
+
+@given(st.lists(st.binary(max_size=20)), st.integers(0, 255), st.booleans())
+def test_the_kernel_is_as_strict(kernels, values: list[bytes], known: int, wide: bool) -> None:
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64 if wide else np.int32)
+    codes = Variable(offsets, np.frombuffer(b"".join(values), np.uint8))
+    agreed(lambda: SymbolTable(_table(SYMBOLS[:known])).decode(codes))

@@ -63,11 +63,12 @@ FLOORS = """
     storage
     format
     format/pb
+    compiled
     progress
     options
     checked
     errors  _version
-    display
+    display  user_cache
     legible
 """
 LEVEL = {
@@ -192,13 +193,14 @@ LIGHT = """
     lancekit  _version  _wiring  dataset
     api  api.blob_type
     pipeline  pipeline.engine  pipeline.engine.engine
+    compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
     progress  options  errors  display  legible
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """
     pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion
-    pyarrow.compute  pyarrow.dataset  google.protobuf  obstore
+    numba  llvmlite  pyarrow.compute  pyarrow.dataset  google.protobuf  obstore
 """
 
 

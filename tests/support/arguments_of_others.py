@@ -279,5 +279,7 @@ SHOWN_IN: dict[tuple[str, str], str] = {
     ("spark_session", "memory"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "config"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("stop_spark", "wait"): "tests/spark/test_session.py::test_a_life_of_sessions_prints_nothing",
-    ("warm_up", "again"): "tests/spark/test_warmup.py::test_it_is_made_once_and_mapped_by_java",
+    ("warm_up", "again"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
+    ("warm_up", "kernels"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
+    ("warm_up", "spark"): "tests/spark/test_warmup.py::test_it_is_made_once_and_mapped_by_java",
 }

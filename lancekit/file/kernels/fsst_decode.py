@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancekit.file.kernels.bounds import claim
+from lancekit.compiled.kernel import kernel
+from lancekit.file.kernels.bounds import allowed, claim
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.kernels.values import Variable
@@ -32,6 +33,64 @@ _BLOCK = 1 << 19
 
 #: Fewer codes than this are decoded one by one sooner than all pairs have been written down.
 _MANY = 1 << 18
+
+
+#: Bytes that a symbol's copy may write behind it.
+_SLACK = 8
+
+#: More codes than this may stand for more than 2 GiB.
+_MOST = 1 << 28
+
+
+@kernel("u1 u1", saves=0)
+def most_bytes(codes: Any, lengths: Any) -> int:
+    """Return the bytes that codes stand for at most: as if none were a literal."""
+    size = 0
+    for at in range(codes.size):
+        size += lengths[np.uint64(codes[np.uint64(at)])]
+    return size
+
+
+@kernel("u1 T u1 u1 =u1 =i4", over="i4 i8", saves=4)
+def decode_codes(
+    codes: Any, offsets: Any, lengths: Any, symbols: Any, out: Any, places: Any
+) -> int:
+    """Decode the codes between offsets; return how many bytes that gives.
+
+    A symbol is copied as 8 bytes, however many it has: ``out`` has `_SLACK` more than
+    `most_bytes`.  An escape has the length 1 in ``lengths``, and codes without a symbol 0.
+    """
+    at = 0
+    here = np.int64(offsets[0])
+    places[0] = 0
+    for value in range(offsets.size - 1):
+        stop = np.int64(offsets[np.uint64(value + 1)])
+        while here < stop:
+            code = codes[np.uint64(here)]
+            if code == 255:
+                here += 1
+                if here >= stop:
+                    return -1
+                out[np.uint64(at)] = codes[np.uint64(here)]
+                at += 1
+            else:
+                length = lengths[np.uint64(code)]
+                if length == 0:
+                    return -1
+                first = 8 * np.int64(code)
+                # all are read before any is written, so that it is one load and one store
+                b0, b1 = symbols[np.uint64(first)], symbols[np.uint64(first + 1)]
+                b2, b3 = symbols[np.uint64(first + 2)], symbols[np.uint64(first + 3)]
+                b4, b5 = symbols[np.uint64(first + 4)], symbols[np.uint64(first + 5)]
+                b6, b7 = symbols[np.uint64(first + 6)], symbols[np.uint64(first + 7)]
+                out[np.uint64(at)], out[np.uint64(at + 1)] = b0, b1
+                out[np.uint64(at + 2)], out[np.uint64(at + 3)] = b2, b3
+                out[np.uint64(at + 4)], out[np.uint64(at + 5)] = b4, b5
+                out[np.uint64(at + 6)], out[np.uint64(at + 7)] = b6, b7
+                at += length
+            here += 1
+        places[np.uint64(value + 1)] = at
+    return at
 
 
 @lru_cache(maxsize=16)
@@ -63,6 +122,8 @@ class SymbolTable:
             bool(((sizes >= 1) & (sizes <= 8)).all()), "an FSST symbol is not 1 to 8 bytes long"
         )
         self._count = count
+        self._symbols = np.zeros(2048, np.uint8)
+        self._symbols[: 8 * count] = symbols.reshape(-1)
         # what single codes stand for: symbols, then what stands behind an escape
         self._lengths = np.ones(512, np.uint8)
         self._lengths[:count], self._lengths[count:256] = sizes, 0
@@ -98,6 +159,27 @@ class SymbolTable:
         """Return the strings behind the codes."""
         if not self.compressed or codes.count == 0:
             return codes
+        return self._compiled(codes) or self._decoded(codes)
+
+    def _compiled(self, codes: Variable) -> Variable | None:
+        """Decode with the kernel; ``None`` if there is none, or if something is wrong."""
+        begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
+        if end - begin >= _MOST or (call := decode_codes.ready(end - begin)) is None:
+            return None
+        data = codes.data[begin:end]
+        offsets = codes.offsets - begin if begin else codes.offsets
+        lengths = self._lengths[:256].copy()
+        lengths[_ESCAPE] = 1
+        bound = most_bytes.ready(0)
+        most = bound(data, lengths) if bound else 8 * data.size
+        if most > allowed():
+            return None
+        out = scratch(most + _SLACK)
+        places = np.empty(len(offsets), np.int32)
+        size = call(data, offsets, lengths, self._symbols, out, places)
+        return None if size < 0 else Variable(places, out[:size])
+
+    def _decoded(self, codes: Variable) -> Variable:
         begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
         data = codes.data[begin:end]
         offsets = codes.offsets - begin if begin else codes.offsets

@@ -6,6 +6,7 @@ import gc
 from dataclasses import fields, replace
 from functools import cache
 
+from lancekit.compiled.state import compile_nothing
 from lancekit.options import Options, options
 from lancekit.pipeline.rows.write import WriteTask
 
@@ -31,6 +32,7 @@ def enter_worker(values: Options) -> None:
     of an earlier one do not stay.
     """
     freeze_worker()
+    compile_nothing()  # a hundred workers would do it at once
     for option in fields(values):
         setattr(options, option.name, getattr(values, option.name))
     options.engine = "local"  # a worker is where Spark's work ends up

@@ -16,9 +16,10 @@ from hashlib import sha256
 from pathlib import Path
 
 from lancekit.errors import SessionError
-from lancekit.spark.session.java import Java, cache_folder, find_java
+from lancekit.spark.session.java import Java, find_java
+from lancekit.user_cache import cache_folder
 
-__all__ = ["archive_of", "warm_up", "with_archive"]
+__all__ = ["archive_of", "make_archive", "with_archive"]
 
 OPTIONS = "spark.driver.extraJavaOptions"
 MAKE_SECONDS = 300
@@ -46,22 +47,8 @@ stop_spark(wait=240)
 """
 
 
-def warm_up(*, again: bool = False) -> Path:
-    """Make Spark start faster on this machine from now on.
-
-    A session is started in a process of its own, and what Java has loaded for it is written to an
-    archive in the user's cache folder (about 100 MB); that takes up to a minute, once for each
-    version of Java and PySpark.  Later sessions that lancekit starts use it by themselves.
-
-    Parameters
-    ----------
-    again
-        Make a new archive even if there is one.
-
-    Returns
-    -------
-    Path
-        The archive; deleting it undoes all.
+def make_archive(*, again: bool = False) -> Path:
+    """Make the archive, in a minute, if there is none or if it is to be made again.
 
     Raises
     ------
@@ -69,11 +56,6 @@ def warm_up(*, again: bool = False) -> Path:
         There is no Java that Spark can use.
     SessionError
         The session did not start, or this Java makes no such archive.
-
-    Examples
-    --------
-    >>> warm_up().suffix  # doctest: +SKIP
-    '.jsa'
     """
     archive = archive_of(find_java())
     if archive.is_file() and not again:

@@ -16,8 +16,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from lancekit.errors import JavaNotFoundError
+from lancekit.user_cache import cache_folder
 
-__all__ = ["MINIMUM_JAVA", "Java", "cache_folder", "find_java"]
+__all__ = ["MINIMUM_JAVA", "Java", "find_java"]
 
 MINIMUM_JAVA = 17
 """The oldest Java that Spark 4 runs on."""
@@ -84,11 +85,6 @@ def find_java() -> Java:
         hint=HINT,
         found=None,
     )
-
-
-def cache_folder() -> Path:
-    """Return the folder of what is made once on a machine and can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lancekit"
 
 
 def _candidates() -> Iterator[Java]:

@@ -1,0 +1,204 @@
+"""The file of compiled kernels in the user's cache folder: found, trusted, loaded, made.
+
+It is machine code, and whoever can write it runs what they like: it is read only from a folder, and
+as a file, of this user's that nobody else may write to, and through no link.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from lancekit._version import __version__
+from lancekit.compiled.homes import homes
+from lancekit.user_cache import cache_folder
+
+__all__ = ["BuildError", "Code", "build", "file_of_kernels", "is_possible", "load", "locked", "put"]
+
+PACKAGE = Path(__file__).parents[1]
+PROGRAM = "import sys; from lancekit.compiled.build import main; main(*sys.argv[1:])"
+#: a compilation takes some ten seconds of a processor
+BUILD_SECONDS = 600
+_DIGEST = 32
+
+
+class BuildError(RuntimeError):
+    """The kernels could not be compiled."""
+
+
+def is_possible() -> bool:
+    """Tell whether what compiles and loads kernels is installed."""
+    return all(find_spec(name) is not None for name in ("numba", "llvmlite"))
+
+
+@cache
+def _name(modules: tuple[str, ...]) -> str:
+    """Return the name of the file that fits these sources, these libraries and this processor."""
+    from llvmlite import binding
+
+    digest = sha256()
+    facts = [__version__, version("numba"), version("llvmlite"), sys.implementation.cache_tag]
+    features = binding.get_host_cpu_features().flatten()
+    facts += [binding.get_process_triple(), binding.get_host_cpu_name(), features]
+    digest.update("\n".join(map(str, facts)).encode())
+    ours = sorted((PACKAGE / "compiled").glob("*.py"))
+    for source in [*ours, *(PACKAGE.joinpath(*home.split(".")[1:]) for home in modules)]:
+        digest.update(source.with_suffix(".py").read_bytes())
+    return f"{__version__}-{digest.hexdigest()[:24]}"
+
+
+def file_of_kernels() -> Path:
+    """Return where the kernels are, or would be."""
+    return cache_folder() / "kernels" / _name(homes())
+
+
+class Code:
+    """Machine code that is linked into this process."""
+
+    def __init__(self, content: bytes) -> None:
+        from llvmlite import binding
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        machine = binding.Target.from_default_triple().create_target_machine()
+        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+        engine.add_object_file(binding.ObjectFileRef.from_data(content))
+        engine.finalize_object()
+        self._engine: Any = engine
+
+    def address(self, symbol: str) -> int:
+        """Return where the code of a symbol is."""
+        return int(self._engine.get_function_address(symbol))
+
+
+def load() -> Code | None:
+    """Return the compiled kernels; ``None`` if there are none that can be trusted and used."""
+    try:
+        content = _content(file_of_kernels())
+        return None if content is None else Code(content)
+    except (OSError, RuntimeError):  # llvmlite's own, or a user without a home
+        return None
+
+
+def build(*, wait: bool = False, again: bool = False) -> bool:
+    """Compile the kernels in a process of their own; ``False`` if they could not be compiled.
+
+    Parameters
+    ----------
+    wait
+        Wait for another process that compiles them, and raise `BuildError` if it goes wrong.
+    again
+        Compile them even if they are there.
+    """
+    try:
+        path = file_of_kernels()
+        with locked(path, wait=wait) as lock:
+            if again or _content(path) is None:
+                _compile(path, lock)
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+        if wait:
+            raise BuildError(str(error)) from error
+        return False
+    return True
+
+
+def _compile(path: Path, lock: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", PROGRAM, str(path), *homes()],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=BUILD_SECONDS,
+        check=False,
+        pass_fds=(lock,),  # what it does is done by one alone, even if this one ends
+        start_new_session=True,
+        env=_environment(),
+    )
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["no reason was given"]
+        raise BuildError(said[-1])
+
+
+def put(path: Path, content: bytes) -> None:
+    """Write the file, whole or not at all."""
+    aside = path.with_name(f".{path.name}-{os.getpid()}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    try:
+        with open(os.open(aside, flags, 0o600), "wb") as file:  # noqa: PTH123
+            file.write(sha256(content).digest() + content)
+        aside.replace(path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _environment() -> dict[str, str]:
+    """Return an environment in which Python finds what it finds here."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("NUMBA_")}
+    path = [str(PACKAGE.parent), *filter(None, sys.path)]
+    return {**kept, "PYTHONPATH": os.pathsep.join(path)}
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what was compiled, if it is there, whole, and nobody else's."""
+    try:
+        folder = _opened(path.parent)
+    except OSError:
+        return None
+    try:
+        with open(  # noqa: PTH123
+            os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder), "rb"
+        ) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode) or not _is_mine(found):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    finally:
+        os.close(folder)
+    whole = sha256(content[_DIGEST:]).digest() == content[:_DIGEST]
+    return content[_DIGEST:] if whole else None
+
+
+def _opened(folder: Path) -> int:
+    """Open the folder, unless it is a link or others may change what is in it."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    if not _is_mine(os.fstat(opened)):
+        os.close(opened)
+        raise PermissionError(f"{folder} can be changed by others; remove it")
+    return opened
+
+
+def _is_mine(found: os.stat_result) -> bool:
+    return found.st_uid == os.geteuid() and not found.st_mode & 0o077
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[int]:
+    """Make the folder, and hold the lock of who compiles; `BlockingIOError` if another does."""
+    path.parent.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileExistsError):
+        path.parent.mkdir(mode=0o700)
+    folder = _opened(path.parent)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        lock = os.open(f"{path.name}.lock", flags, 0o600, dir_fd=folder)
+    finally:
+        os.close(folder)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield lock
+    finally:
+        os.close(lock)
