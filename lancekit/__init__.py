@@ -40,6 +40,7 @@ if _TYPE_CHECKING:
     from lancekit.api.scanner_builder import ScannerBuilder
     from lancekit.api.stream_sink import stream_sink
     from lancekit.api.tags_and_branches import Branches, Tags
+    from lancekit.cache import CacheInfo, cache_info, clear_cache
     from lancekit.format.index import IndexFile
     from lancekit.format.transaction import Transaction
     from lancekit.notebook import plot_history
@@ -66,6 +67,7 @@ __all__ = [
     "BlobFile",
     "BlobType",
     "Branches",
+    "CacheInfo",
     "CellChange",
     "CleanupExplanation",
     "CleanupStats",
@@ -99,6 +101,8 @@ __all__ = [
     "batch_udf",
     "blob_array",
     "blob_field",
+    "cache_info",
+    "clear_cache",
     "dataset",
     "errors",
     "json_to_schema",
@@ -131,6 +135,7 @@ _HOMES = {
     "api.scanner_builder": "ScannerBuilder",
     "api.stream_sink": "stream_sink",
     "api.tags_and_branches": "Branches Tags",
+    "cache": "CacheInfo cache_info clear_cache",
     "format.index": "IndexFile",
     "format.transaction": "Transaction",
     "notebook": "plot_history",

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown, without_secrets
 
-__all__ = ["DEFAULT_PAGE_MEMORY", "Options", "options"]
+__all__ = ["DEFAULT_PAGE_MEMORY", "Options", "options", "when_set"]
 
 #: what a page may take in memory, and what writers keep to whatever the option is set to
 DEFAULT_PAGE_MEMORY = 1 << 29
@@ -43,6 +43,10 @@ def _count(name: str, value: Any) -> int:
             f"option {name!r} must be 0 or more, not {value}.", option=name, value=value
         )
     return value
+
+
+def _count_or_none(name: str, value: Any) -> int | None:
+    return None if value is None else _count(name, value)
 
 
 def _one_of(*choices: str) -> Check:
@@ -118,6 +122,12 @@ class Options:
         _flag,
         'Use compiled kernels where they are ready; needs pip install "lancekit[fast]".',
     )
+    cache_bytes: int | None = _option(
+        None,
+        _count_or_none,
+        "What is remembered of files at most; None for a tenth of the memory, 1 GiB at most, and "
+        "64 MiB in a Spark worker; 0 for nothing.",
+    )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )
@@ -155,6 +165,7 @@ class Options:
 
 
 _FIELDS = {option.name: option for option in fields(Options)}
+_told: dict[str, Callable[[], object]] = {}
 _blocks: ContextVar[Mapping[str, Any]] = ContextVar("lancekit_options", default={})  # noqa: B039
 
 
@@ -216,6 +227,10 @@ class _Current:
         """Return all values in force as one frozen record."""
         return replace(self._process, **_blocks.get())
 
+    def for_the_process(self, name: str) -> Any:
+        """Return a value as it is outside of all ``with`` blocks."""
+        return getattr(self._process, name)
+
     def __getattr__(self, name: str) -> Any:
         if name not in _FIELDS:
             raise AttributeError(f"there is no option {name!r}; there are {', '.join(_FIELDS)}")
@@ -229,12 +244,14 @@ class _Current:
             _blocks.set({**blocks, **values})
         else:
             object.__setattr__(self, "_process", replace(self._process, **values))
+            if name in _told:
+                _told[name]()
 
     def __reduce__(self) -> str:
         return "options"  # a function that is sent to another process finds that one's own
 
     def __dir__(self) -> list[str]:
-        return [*_FIELDS, "current"]
+        return [*_FIELDS, "current", "for_the_process"]
 
     def __repr__(self) -> str:
         width = max(map(len, _FIELDS))
@@ -246,3 +263,8 @@ class _Current:
 
 
 options = _Current()
+
+
+def when_set(name: str, tell: Callable[[], object]) -> None:
+    """Have a function called whenever an option is set for the process."""
+    _told[name] = tell

@@ -13,7 +13,8 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from lancekit.file.container.footer import ALIGNMENT, Container, StoredPage
+from lancekit.cache import remembered
+from lancekit.file.container.footer import ALIGNMENT, Container, DescribedPage, StoredPage
 from lancekit.file.kernels.faults import require
 from lancekit.file.reader import FileReader
 from lancekit.format.pb import schema_pb2
@@ -64,10 +65,19 @@ def join_files(readers: Sequence[FileReader]) -> FileReader:
         column_table=(),
         global_table=first.global_table,
         tail=first.tail,
+        key=_key_of(parts),
         parts=parts,
         chain=chain,
     )
     return FileReader(joined)
+
+
+def _key_of(parts: Sequence[Container]) -> object | None:
+    """Return what stands for files in this order, if all of them are remembered."""
+    keys = tuple(part.key for part in parts)
+    if None in keys:
+        return None
+    return remembered("files", keys, object, lambda _: 16 * len(keys))
 
 
 class _Chain:
@@ -87,6 +97,10 @@ class _Chain:
     def gap(self) -> int:
         """Bytes between two ranges that cost no more than reading them apart."""
         return _GAP
+
+    @property
+    def identity(self) -> None:
+        """Nothing: the files have theirs."""
 
     def size(self) -> int:
         """Return the bytes of all, with the room between them."""
@@ -111,25 +125,46 @@ class _Joined(Container):
 
     def pages(self, column: int) -> list[StoredPage]:
         """Return the pages of one physical column of all files."""
+        if self.key is not None:
+            return Container.pages(self, column)
         found: list[StoredPage] = []
-        shares = set()
-        for part, first in zip(self.parts, self.chain.firsts, strict=True):
-            pages = part.pages(column)
-            rows, length = sum(stored.page.length for stored in pages), part.descriptor.length
-            # rows that one file lacks must not be made up for by another
-            require(bool(length) and rows % length == 0, f"its pages hold {rows} rows")
-            shares.add(rows // length)
+        each = [part.pages(column) for part in self.parts]
+        self._check_rows([[stored.page.length for stored in pages] for pages in each])
+        for part, first, pages in zip(self.parts, self.chain.firsts, each, strict=True):
             for stored in pages:
                 found.append(self._placed(stored, part.source, first, len(found)))
-        require(len(shares) == 1, "the files do not hold the same rows")
         return found
+
+    def described(self, column: int) -> list[DescribedPage]:
+        """Return what the metadata of one physical column say, of all files."""
+        each = [part.pages(column) for part in self.parts]
+        self._check_rows([[stored.page.length for stored in pages] for pages in each])
+        return [
+            DescribedPage(
+                stored.page.length,
+                tuple(first + position for position in stored.page.positions),
+                stored.page.sizes,
+                stored.encoding,
+            )
+            for first, pages in zip(self.chain.firsts, each, strict=True)
+            for stored in pages
+        ]
+
+    def _check_rows(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Raise ``Damaged`` if rows that one file lacks are made up for by another."""
+        shares = set()
+        for part, pages in zip(self.parts, lengths, strict=True):
+            rows, length = sum(pages), part.descriptor.length
+            require(bool(length) and rows % length == 0, f"its pages hold {rows} rows")
+            shares.add(rows // length)
+        require(len(shares) == 1, "the files do not hold the same rows")
 
     def _placed(
         self, stored: StoredPage, source: RandomAccess, first: int, index: int
     ) -> StoredPage:
         page = stored.page
         if page.source is not source:  # one whose checksum is looked at when it is read
-            return StoredPage(replace(page, index=index), stored.encoding)
+            return StoredPage(replace(page, index=index, key=None), stored.encoding)
         positions = tuple(first + position for position in page.positions)
-        placed = replace(page, source=self.chain, index=index, positions=positions)
+        placed = replace(page, source=self.chain, index=index, positions=positions, key=None)
         return StoredPage(placed, stored.encoding)

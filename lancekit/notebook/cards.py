@@ -10,8 +10,10 @@ from lancekit.api.delta import DatasetDelta
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError
 from lancekit.format.transaction import Transaction
+from lancekit.notebook._cache import cache_card
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._explanations import explanation_card
@@ -60,6 +62,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Explanation: explanation_card,
     MergePlan: merge_plan_card,
     SessionInfo: session_card,
+    CacheInfo: cache_card,
     CommitConflictError: conflict_card,
 }
 

@@ -109,6 +109,10 @@ class RandomAccess(Protocol):
     def gap(self) -> int:
         """Bytes between two wanted ranges that cost no more than reading the ranges apart."""
 
+    @property
+    def identity(self) -> Hashable | None:
+        """What tells this object from all others, ever; ``None`` if nothing does."""
+
     def size(self) -> int:
         """Return the object's size in bytes."""
 

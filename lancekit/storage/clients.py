@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import lru_cache
+from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -58,6 +59,7 @@ RETRY_OPTIONS: Mapping[str, tuple[str, Any]] = {
 }
 
 _memory = MemoryStore()
+_numbers = count(1)
 
 
 def split(uri: str) -> SplitResult:
@@ -106,10 +108,17 @@ def check_options(options: Mapping[str, str] | None) -> tuple[tuple[str, str], .
 
 
 @lru_cache(maxsize=32)
-def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
-    """Return the obstore client whose root is ``uri``; equal arguments share its connections."""
+def client_for(uri: str, options: tuple[tuple[str, str], ...]) -> tuple[ObjectStore, int]:
+    """Return the obstore client whose root is ``uri``; equal arguments share its connections.
+
+    With it comes a number that no other client has.
+    """
     if split(uri).scheme == "memory":
-        return _memory
+        return _memory, 0
+    return _client(uri, options), next(_numbers)
+
+
+def _client(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     config = {name: value for name, value in options if name not in RETRY_OPTIONS}
     client = {name: config.pop(name) for name in CLIENT_OPTIONS & config.keys()}
     try:

@@ -30,17 +30,15 @@ from lancekit.storage.durable import (
     write_over,
 )
 from lancekit.storage.folders import leads_away, opened, remove_empty, remove_tree, walk
+from lancekit.storage.identity import SETTLED_SECONDS, file_identity
 from lancekit.storage.names import check_folder, check_name
-from lancekit.storage.regular import check_regular, opened_file
+from lancekit.storage.regular import opened_file
 from lancekit.storage.sending import check_sent
 
 __all__ = ["LocalStore", "MappedFile"]
 
-SETTLED_SECONDS = 2.0
-"""How old a folder's time of modification must be to tell one state of it from the next.
-
-The coarsest clock of a disk in use ticks every two seconds (FAT), others every few milliseconds.
-"""
+#: whether an open file can be opened again by the number of its descriptor
+_NAMED_BY_NUMBER = os.path.isdir("/dev/fd")
 
 
 class MappedFile:
@@ -54,10 +52,13 @@ class MappedFile:
     # when the file shrinks under it) needs somebody who truncates a live file by hand.
 
     def __init__(self, path: str) -> None:
-        with reading("open", path):
-            check_regular(path)
-            with pa.memory_map(path, "r") as file:
+        with reading("open", path), opened_file(path) as (descriptor, status):
+            # Arrow opens files by their names: this one is that of the open file, wherever its own
+            # name may lead by now
+            named = f"/dev/fd/{descriptor}" if _NAMED_BY_NUMBER else path
+            with pa.memory_map(named, "r") as file:
                 self._data = file.read_buffer()
+        self.identity = file_identity(status) if _NAMED_BY_NUMBER else None
         self._path = path
         self._size = int(self._data.size)
 
@@ -147,7 +148,8 @@ class LocalStore:
     def read(self, name: str, most: int = METADATA_BYTES) -> pa.Buffer:
         """Return a whole file."""
         path = self._path(name)
-        with reading("read", path), opened_file(path) as (descriptor, size):
+        with reading("read", path), opened_file(path) as (descriptor, status):
+            size = status.st_size
             if size > most:
                 raise too_large(path, size, most)
             return pa.py_buffer(os.pread(descriptor, size, 0))
@@ -155,7 +157,8 @@ class LocalStore:
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size."""
         path = self._path(name)
-        with reading("read", path), opened_file(path) as (descriptor, size):
+        with reading("read", path), opened_file(path) as (descriptor, status):
+            size = status.st_size
             start = max(0, size - length)
             return pa.py_buffer(os.pread(descriptor, size - start, start)), size
 

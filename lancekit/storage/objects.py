@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +14,7 @@ from obstore.exceptions import AlreadyExistsError, PreconditionError
 from lancekit.errors import CorruptFileError, StorageError
 from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, too_large
 from lancekit.storage.clients import check_options, check_uri, client_for
+from lancekit.storage.identity import object_identity
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.object_errors import reading, translated
 
@@ -59,8 +60,11 @@ def octets(data: Bytes) -> memoryview:
 class ObjectReader:
     """One object opened for ranged reads."""
 
-    def __init__(self, client: ObjectStore, key: str, uri: str, size: int | None) -> None:
+    def __init__(
+        self, client: ObjectStore, number: int, key: str, uri: str, size: int | None
+    ) -> None:
         self._client = client
+        self._number = number
         self._key = key
         self._uri = uri
         self._size = size
@@ -74,6 +78,11 @@ class ObjectReader:
     def gap(self) -> int:
         """The gap over which ranges share a request anyhow."""
         return MERGED_GAP_BYTES
+
+    @property
+    def identity(self) -> Hashable | None:
+        """What tells this object from all others, as far as it is known without a request."""
+        return object_identity(self._number, self._key, self._size)
 
     def size(self) -> int:
         """Return the object's size in bytes, asked for once."""
@@ -194,7 +203,7 @@ class ObstoreStore:
         self._base = check_uri(uri)
         self._folder = folder
         self._options = check_options(storage_options)
-        self._client = client_for(self._base, self._options)
+        self._client, self._number = client_for(self._base, self._options)
         parts = urlsplit(self._base)
         # The one store in memory holds all names; every other client is rooted at its URI.
         root = unquote(parts.netloc + parts.path) if parts.scheme == "memory" else ""
@@ -217,7 +226,7 @@ class ObstoreStore:
 
     def open(self, name: str, size: int | None = None) -> ObjectReader:
         """Open an object for ranged reads; nothing is asked of the server yet if size is known."""
-        reader = ObjectReader(self._client, self._key(name), self._uri_of(name), size)
+        reader = ObjectReader(self._client, self._number, self._key(name), self._uri_of(name), size)
         reader.size()
         return reader
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 from lancekit.errors import CorruptFileError
 
-__all__ = ["check_regular", "opened_file"]
+__all__ = ["opened_file"]
 
 # without O_NONBLOCK the opening of a FIFO waits
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -30,8 +30,8 @@ _KINDS = {
 
 
 @contextmanager
-def opened_file(path: str) -> Iterator[tuple[int, int]]:
-    """Open a regular file; gives its descriptor and its size.
+def opened_file(path: str) -> Iterator[tuple[int, os.stat_result]]:
+    """Open a regular file; gives its descriptor and what the disk says of it.
 
     Raises
     ------
@@ -44,19 +44,19 @@ def opened_file(path: str) -> Iterator[tuple[int, int]]:
         descriptor = os.open(path, _READ)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
-            check_regular(path)
+            _check_regular(path)
         if error.errno == errno.ELOOP:
             raise _refused(path, "a circle of symbolic links") from error
         raise
     try:
         status = os.fstat(descriptor)
         _check(status, path)
-        yield descriptor, status.st_size
+        yield descriptor, status
     finally:
         os.close(descriptor)
 
 
-def check_regular(path: str) -> None:
+def _check_regular(path: str) -> None:
     """Raise `CorruptFileError` if there is something else than a regular file."""
     _check(os.stat(path), path)
 

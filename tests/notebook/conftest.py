@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.cache import CacheInfo, CacheUse
 from lancekit.spark.session.info import SessionInfo, SettingDifference
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
@@ -80,5 +81,10 @@ def shown(ds):
             java_home="/usr/lib/java",
             differences=(difference,),
         ),
+        "cache": CacheInfo(
+            limit=1 << 30,
+            kinds={"files": CacheUse(bytes=5 << 20, entries=1200, hits=31, misses=1)},
+        ),
+        "no cache": CacheInfo(limit=0),
         "connect": SessionInfo(state="active", connect=True, spark_version="4.3.0"),
     }

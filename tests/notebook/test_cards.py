@@ -538,3 +538,11 @@ def test_a_delta(ds):
         ["2", "append"],
     ]
     assert "two more" in shown[-1]
+
+
+def test_cache(shown):
+    first, *rest = lines(shown["cache"])
+    assert first == "5.0 MiB of 1.0 GiB · 1200 entries · 31 hits"
+    assert any(line.split()[0] == "files" and line.split()[-2:] == ["31", "1"] for line in rest)
+    assert fact(shown["cache"], "empty it") == "lk.clear_cache()"
+    assert lines(shown["no cache"]) == ["turned off"]

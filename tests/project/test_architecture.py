@@ -65,7 +65,8 @@ FLOORS = """
     format/pb
     compiled
     progress
-    options
+    cache
+    options  machine
     checked
     errors  _version
     display  user_cache

@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from lancekit.errors import SessionError
+from lancekit.machine import total_memory
 from lancekit.spark.session.preflight import check_machine
-from lancekit.spark.session.settings import total_memory
 from tests.spark.programs import run
 
 pytestmark = pytest.mark.classic

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
@@ -136,6 +136,10 @@ class _Reader:
     @property
     def gap(self) -> int:
         return self.inner.gap
+
+    @property
+    def identity(self) -> Hashable | None:
+        return self.inner.identity
 
     def size(self) -> int:
         return self.faults.run("reader.size", self.name, self.inner.size)

@@ -13,6 +13,7 @@ class MemoryFile:
     """A `RandomAccess` over bytes that counts what is read."""
 
     gap = 1 << 16
+    identity = None
 
     def __init__(self, data: bytes, name: str = "memory.lance") -> None:
         self._data = pa.py_buffer(data)

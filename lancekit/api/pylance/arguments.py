@@ -41,7 +41,7 @@ REFUSED: Mapping[str, str] = {
     "blob_pack_file_size_threshold": "blobs are written into the data file",
     "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
     "table_id": "namespaces are not offered; pass the dataset's path or URI",
-    "session": "there is no cache to share",
+    "session": "all handles of a process share one cache (lancekit.options.cache_bytes)",
     "namespace_client_managed_versioning": "namespaces are not offered",
     "read_params": "reads have no such settings",
     "serialized_manifest": "open the dataset by its path or URI",

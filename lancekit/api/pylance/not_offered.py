@@ -14,7 +14,7 @@ __all__ = ["NOT_OFFERED", "NamesOfPylance", "PartOfPylance", "missing"]
 
 _INDEX = "lancekit reads past indices and does not build or search them"
 _MEMWAL = "MemWAL comes with a later release"
-_SESSION = "there is no cache or session object"
+_SESSION = "there is no session object: one cache serves the process, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
 _NEVER = "pylance has the name and refuses it"
 _PLAN = "there is no query plan to show"

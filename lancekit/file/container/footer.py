@@ -9,11 +9,12 @@ import functools
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 
+from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.container.checksums import Checksums
 from lancekit.file.container.page import Page
@@ -32,6 +33,7 @@ __all__ = [
     "PAGE_LAYOUT",
     "VERSIONS",
     "Container",
+    "DescribedPage",
     "StoredPage",
     "open_container",
 ]
@@ -67,6 +69,32 @@ class StoredPage:
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
 
 
+class DescribedPage(NamedTuple):
+    """What column metadata say of a page, whichever handle of the file it is read through."""
+
+    length: int
+    positions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Frame:
+    """What the end of a file says, and that end from `start` on; equal to nothing but itself."""
+
+    version: tuple[int, int]
+    descriptor: schema_pb2.FileDescriptor
+    column_table: tuple[tuple[int, int], ...]
+    global_table: tuple[tuple[int, int], ...]
+    start: int
+    data: pa.Buffer
+
+    def bytes_held(self) -> int:
+        """Return about how much memory it takes."""
+        numbers = len(self.column_table) + len(self.global_table)
+        return 4 * self.descriptor.ByteSize() + 150 * numbers + self.data.size
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """What an opened file says about itself; columns are parsed when asked for."""
@@ -81,6 +109,8 @@ class Container:
     checksums: Checksums | None = field(default=None, repr=False)
     #: bytes that any page may take in memory: what `bounds.allowance` begins with
     page_memory: int = field(default_factory=lambda: options.page_memory_bytes, repr=False)
+    #: what stands for the file where something of it is remembered, ``None`` if nothing is
+    key: object | None = field(default=None, repr=False)
 
     def metadata_places(self, columns: Iterable[int]) -> Iterator[tuple[int, int]]:
         """Yield position and size of columns' metadata that opening the file did not read."""
@@ -98,6 +128,12 @@ class Container:
         Damaged, Unsupported
             To be called inside of `located`.
         """
+        key = None if self.key is None else (self.key, column)
+        described = remembered("columns", key, lambda: self.described(column), _described_bytes)
+        return [self._page(column, index, page) for index, page in enumerate(described)]
+
+    def described(self, column: int) -> list[DescribedPage]:
+        """Read and parse the metadata of one physical column."""
         require(0 <= column < len(self.column_table), f"there is no physical column {column}")
         position, size = self.column_table[column]
         stored = bytes(self.tail.read(position, size))
@@ -105,9 +141,9 @@ class Container:
             self.checksums.check_column(column, stored)
         metadata = file2_pb2.ColumnMetadata.FromString(stored)
         _check_column_encoding(metadata.encoding.SerializeToString())
-        return [self._page(column, index, page) for index, page in enumerate(metadata.pages)]
+        return [self._described(index, page) for index, page in enumerate(metadata.pages)]
 
-    def _page(self, column: int, index: int, message: file2_pb2.Page) -> StoredPage:
+    def _described(self, index: int, message: file2_pb2.Page) -> DescribedPage:
         positions, sizes = tuple(message.buffer_offsets), tuple(message.buffer_sizes)
         require(len(positions) == len(sizes), f"page {index} has buffers without a size")
         for position, size in zip(positions, sizes, strict=True):
@@ -116,13 +152,22 @@ class Container:
                 self.version == (2, 0) or position % ALIGNMENT == 0,
                 f"page {index} has a buffer that is not aligned",
             )
+        parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
+        encoding = parse_encoding(message.encoding.SerializeToString())
+        return DescribedPage(int(message.length), positions, sizes, encoding)
+
+    def _page(self, column: int, index: int, described: DescribedPage) -> StoredPage:
+        length, positions, sizes, encoding = described
         source = self.source
         if self.checksums is not None:
             places = list(zip(positions, sizes, strict=True))
             source = self.checksums.checked(source, column, index, places)
-        page = Page(source, index, int(message.length), positions, sizes)
-        parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
-        return StoredPage(page, parse_encoding(message.encoding.SerializeToString()))
+        key = None if self.key is None else (self.key, column, index)
+        return StoredPage(Page(source, index, length, positions, sizes, key), encoding)
+
+
+def _described_bytes(pages: list[DescribedPage]) -> int:
+    return sum(200 + 100 * len(page.positions) + 3 * page.encoding.ByteSize() for page in pages)
 
 
 # Columns and pages mostly have encodings that others have too, byte for byte: of a wide table, each
@@ -195,6 +240,35 @@ def open_container(source: RandomAccess) -> Container:
     UnsupportedFeatureError
         A format version that this release does not read.
     """
+    verify = options.verify_checksums
+    # what is to be compared with checksums is read
+    identity = None if verify else source.identity
+    memory = options.page_memory_bytes  # which decides what a page may be decoded to
+    key = None if identity is None else (identity, memory)
+    frame = remembered(
+        "files", key, lambda: _read_frame(source, key is not None), _Frame.bytes_held
+    )
+    tail = _Tail(source, frame.start, frame.data)
+    checksums = None
+    if verify:
+        stored = tail.read(*frame.global_table[0])
+        checksums = Checksums.of(frame.descriptor, stored.to_pybytes())
+    return Container(
+        source,
+        source.size(),
+        frame.version,
+        frame.descriptor,
+        frame.column_table,
+        frame.global_table,
+        tail,
+        checksums,
+        memory,
+        None if key is None else frame,
+    )
+
+
+def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
+    """Read the end of a file; what is to be kept owns its memory."""
     size = source.size()
     start = max(0, size - _TAIL)
     tail = _Tail(source, start, source.read(start, size - start))
@@ -222,9 +296,11 @@ def open_container(source: RandomAccess) -> Container:
     schema_at, schema_size = global_table[0]
     stored = tail.read(schema_at, schema_size)
     descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
-    verify = options.verify_checksums
-    checksums = Checksums.of(descriptor, stored.to_pybytes()) if verify else None
-    return Container(source, size, known[1], descriptor, columns, global_table, tail, checksums)
+    data = tail.data
+    if kept:
+        start = max(start, columns_at)
+        data = pa.py_buffer(data.slice(start - tail.start).to_pybytes())
+    return _Frame(known[1], descriptor, columns, global_table, start, data)
 
 
 def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:

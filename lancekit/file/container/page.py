@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,13 +16,17 @@ __all__ = ["Page"]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The place of a page's buffers, checked against the file's size."""
+    """The place of a page's buffers, checked against the file's size.
+
+    `key` is what the page is remembered by, ``None`` if it is not.
+    """
 
     source: RandomAccess
     index: int
     length: int
     positions: tuple[int, ...]
     sizes: tuple[int, ...]
+    key: Hashable | None = None
 
     def size(self, buffer: int) -> int:
         """Return the size of one buffer in bytes."""

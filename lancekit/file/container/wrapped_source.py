@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from lancekit.storage.base import RandomAccess
 
 __all__ = ["SourceWrapper"]
@@ -22,6 +24,11 @@ class SourceWrapper:
     def gap(self) -> int:
         """Bytes between two ranges that cost no more than reading them apart."""
         return self._source.gap
+
+    @property
+    def identity(self) -> Hashable | None:
+        """What tells the file from all others."""
+        return self._source.identity
 
     def size(self) -> int:
         """Return the file's size in bytes."""

@@ -19,6 +19,7 @@ __all__ = [
     "fetch",
     "gather",
     "numbers_of",
+    "owned",
     "scratch",
     "starts_of",
     "view",
@@ -81,6 +82,15 @@ def view(data: Bytes, dtype: Any) -> NDArray[Any]:
     """View whole elements of ``dtype``; odd bytes at the end are left out."""
     size = np.dtype(dtype).itemsize
     return data[: data.size // size * size].view(dtype)
+
+
+def owned(array: Any) -> pa.Array:
+    """Return an array in memory of its own: no view of a file, or of a larger block."""
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(
+            owned(array.indices), owned(array.dictionary), ordered=array.type.ordered, safe=False
+        )
+    return pa.concat_arrays([array, array[:0]])  # of a single array it would make no copy
 
 
 def starts_of(lengths: NDArray[Any]) -> Ints:

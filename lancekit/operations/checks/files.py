@@ -47,6 +47,7 @@ class _Ended:
     """A file of which the end is in memory."""
 
     gap = sys.maxsize
+    identity = None
 
     def __init__(self, location: FileLocation, tail: pa.Buffer, size: int) -> None:
         self._location = location

@@ -12,6 +12,9 @@ from lancekit.pipeline.rows.write import WriteTask
 
 __all__ = ["enter_worker", "freeze_worker", "in_turn"]
 
+#: What each of the many workers on a machine remembers of files, if nothing is said.
+_CACHE_BYTES = 64 << 20
+
 
 @cache
 def freeze_worker() -> None:
@@ -35,6 +38,8 @@ def enter_worker(values: Options) -> None:
     compile_nothing()  # a hundred workers would do it at once
     for option in fields(values):
         setattr(options, option.name, getattr(values, option.name))
+    if options.cache_bytes is None:
+        options.cache_bytes = _CACHE_BYTES
     options.engine = "local"  # a worker is where Spark's work ends up
 
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancekit.errors import EngineError, LancekitError, SessionError
+from lancekit.machine import total_memory
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import run_action
-from lancekit.spark.session.settings import total_memory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

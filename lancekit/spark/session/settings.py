@@ -6,9 +6,9 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.machine import total_memory
 from lancekit.spark.session.connect import parse_remote
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "default_master",
     "local_settings",
     "parse_config",
-    "total_memory",
 ]
 
 DEFAULT_MEMORY_GIB = 3
@@ -149,16 +148,6 @@ def _check_remote(wanted: Mapping[str, str]) -> None:
             hint="Leave memory out.",
             memory=wanted["spark.driver.memory"],
         )
-
-
-def total_memory() -> int:
-    """Return how many bytes of memory this machine, or the container around it, has."""
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        allowed = Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii")
-    except OSError:
-        return machine
-    return min(machine, int(allowed)) if allowed.strip().isdigit() else machine
 
 
 def _cores() -> int:

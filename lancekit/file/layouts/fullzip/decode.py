@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from lancekit.cache import remembered
 from lancekit.file.container.page import Page
 from lancekit.file.encodings.packed_struct import values_to_arrow
 from lancekit.file.kernels.faults import require
@@ -98,6 +99,10 @@ class FullZipPage:
     @cached_property
     def _index(self) -> Ints:
         """Where every row starts in the data, and the end of the last."""
+        key = None if self._page.key is None else ("index", self._page.key)
+        return remembered("pages", key, self._read_index, lambda index: int(index.nbytes))
+
+    def _read_index(self) -> Ints:
         entries = self._page.length + 1
         width, odd = divmod(self._page.size(1), entries)
         require(odd == 0 and width in {1, 2, 4, 8}, "a repetition index of the wrong size")

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.cache import remembered
 from lancekit.file.container.page import Page
 from lancekit.file.encodings import fsst, variable
 from lancekit.file.encodings.buffers import ChunkBuffers
@@ -27,6 +28,7 @@ from lancekit.file.kernels.memory import (
     as_bytes,
     fetch,
     gather,
+    owned,
     starts_of,
     view,
 )
@@ -68,6 +70,12 @@ class _Chunks:
         end = np.searchsorted(self.ended, rows, "right")
         marks = np.bincount(begin, minlength=count + 1) - np.bincount(end + 1, minlength=count + 1)
         return np.flatnonzero(np.cumsum(marks))
+
+    def bytes_held(self) -> int:
+        """Return how much memory the tables take."""
+        return sum(part.nbytes for part in (self.starts, self.stops, self.values, self.pages)) + (
+            0 if self.rows is self.values else self.rows.nbytes + self.ended.nbytes
+        )
 
     def cut(self, wanted: Ints) -> NDArray[np.bool_]:
         """Return which chunks begin inside of a row that began in a chunk not wanted."""
@@ -116,6 +124,8 @@ class MiniBlockPages:
         self._layouts = [layout for _, layout in pages]
         self._layout = layout = pages[0][1]
         self._kind = kind
+        keys = tuple(page.key for page in self._pages)
+        self._key = None if None in keys else (keys[0], len(keys))
         self._layers = Layers.of(layout.layers)
         if self._layers.lists:
             require(
@@ -134,6 +144,10 @@ class MiniBlockPages:
 
     @cached_property
     def _chunks(self) -> _Chunks:
+        key = None if self._key is None else ("chunks", *self._key)
+        return remembered("pages", key, self._read_chunks, _Chunks.bytes_held)
+
+    def _read_chunks(self) -> _Chunks:
         pages = self._pages
         words, each = self._words
         require((each > 0).all(), "a page has no chunks")
@@ -199,6 +213,17 @@ class MiniBlockPages:
 
     @cached_property
     def _dictionary(self) -> pa.Array:
+        key = None if self._key is None else ("dictionary", *self._key, self._kind)
+        if key is None:
+            return self._read_dictionary()
+        return remembered(
+            "dictionaries",
+            key,
+            lambda: owned(self._read_dictionary()),
+            pa.Array.get_total_buffer_size,
+        )
+
+    def _read_dictionary(self) -> pa.Array:
         (page,) = self._pages
         count = int(self._layout.num_dictionary_items)
         claim(8 * count, f"{count:,} items of a dictionary")

@@ -1,0 +1,50 @@
+"""What the machine has, or the container that this process is in."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["total_memory"]
+
+
+def total_memory() -> int:
+    """Return how many bytes of memory this machine, or the container around it, has."""
+    total = _physical_memory()
+    return min([total, *_limits_of_groups()])
+
+
+def _physical_memory() -> int:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # not told by this system
+        return sys.maxsize
+
+
+def _limits_of_groups(
+    mine: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> list[int]:
+    """Return the limits of the control groups, of both versions, that this process is in."""
+    found = []
+    for line in _text(mine).splitlines():
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if not controllers:
+            base, name = root, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        parts = [part for part in path.split("/") if part not in ("", "..")]
+        for depth in range(len(parts) + 1):
+            limit = _text(base.joinpath(*parts[:depth], name)).strip()
+            if limit.isdecimal():
+                found.append(int(limit))
+    return found
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

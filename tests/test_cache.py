@@ -1,0 +1,345 @@
+"""What is remembered of files is what is there, whatever is done to them."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit import cache, machine
+from lancekit.errors import CorruptFileError, InvalidTypeError
+from lancekit.file import FileReader, FileWriter
+from lancekit.file.concatenated import join_files
+from lancekit.storage import LocalStore, identity, open_store
+from lancekit.storage.local import MappedFile
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache; files are remembered once the clock of this disk has moved on."""
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.02)
+    lk.clear_cache()
+    yield
+    lk.options.cache_bytes = None
+    lk.clear_cache()
+
+
+def settle(path: Path) -> None:
+    """Wait until a file is old enough to be remembered."""
+    while MappedFile(str(path)).identity is None:
+        time.sleep(0.005)
+
+
+def put(folder: Path, values: list[str | int], name: str = "f.lance") -> Path:
+    """Write a data file under a name, in the place of one that has it."""
+    writer = FileWriter(
+        LocalStore(folder, fsync=False).create_over(name), pa.schema({"x": pa.array(values).type})
+    )
+    writer.write(pa.record_batch({"x": values}))
+    writer.finish()
+    settle(folder / name)
+    return folder / name
+
+
+def read(path: Path) -> list[str | int]:
+    reader = FileReader.open(LocalStore(path.parent).open(path.name))
+    found: list[str | int] = reader.read(reader.columns).column("x").to_pylist()
+    return found
+
+
+def cities(first: str) -> list[str | int]:
+    """Values that are stored with a dictionary, in a file as large whichever is the first."""
+    return [first, *["Rome", "Oslo"] * 3000]
+
+
+def test_what_was_read_is_found_again(tmp_path: Path) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    first = read(path)
+    before = lk.cache_info()
+    assert {"files", "columns", "dictionaries", "pages"} <= before.kinds.keys()
+    assert read(path) == first == cities("Bonn")
+    after = lk.cache_info()
+    assert after.misses == before.misses
+    assert after.hits > before.hits
+    assert 0 < after.bytes <= after.limit
+
+
+def replaced(path: Path, other: bytes) -> None:
+    """Another file under the name."""
+    aside = path.with_name("aside")
+    aside.write_bytes(other)
+    aside.rename(path)
+
+
+def rewritten(path: Path, other: bytes) -> None:
+    """The same file with other bytes."""
+    with path.open("r+b") as file:
+        file.write(other)
+        file.truncate()
+
+
+def made_anew(path: Path, other: bytes) -> None:
+    """A file that may get the inode of the one that was there."""
+    path.unlink()
+    path.write_bytes(other)
+
+
+@pytest.mark.parametrize("how", [replaced, rewritten, made_anew])
+@pytest.mark.parametrize("back", [False, True], ids=["", "its time put back"])
+def test_a_file_put_in_place_of_another_is_read(
+    tmp_path: Path, how: Callable[[Path, bytes], None], back: bool
+) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    assert read(path) == cities("Bonn")
+    assert read(path) == cities("Bonn")
+    other = put(tmp_path, cities("Kiel"), "other.lance").read_bytes()
+    status = path.stat()
+    assert len(other) == status.st_size
+    how(path, other)
+    if back:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert read(path) == cities("Kiel")  # at once, while it is too young to be remembered
+    settle(path)
+    assert read(path) == cities("Kiel")
+    assert read(path) == cities("Kiel")
+
+
+def test_a_young_file_is_not_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    now = time.time()
+    os.utime(path, (now, now))
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", 3600.0)
+    assert read(path) == cities("Bonn")
+    assert lk.cache_info().entries == 0
+    os.utime(path, (0, 0))  # the other time says when that was done
+    assert MappedFile(str(path)).identity is None
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.0)
+    os.utime(path, (now + 3600, now + 3600))
+    assert MappedFile(str(path)).identity is None
+
+
+def test_a_file_is_the_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    other = put(tmp_path, cities("Kiel"), "other.lance")
+    first = MappedFile(str(path)).identity
+    mapping = pa.memory_map
+
+    def swapped(name: str, mode: str) -> pa.MemoryMappedFile:
+        if other.exists():
+            other.replace(path)  # between the look at the file and its mapping
+        return mapping(name, mode)
+
+    monkeypatch.setattr("lancekit.storage.local.pa.memory_map", swapped)
+    opened = MappedFile(str(path))
+    assert opened.identity == first
+    assert b"Bonn" in opened.read(0, opened.size()).to_pybytes()
+    assert read(path) == cities("Kiel")
+
+
+def test_a_dataset_made_anew_at_its_place(tmp_path: Path) -> None:
+    for number in range(4):
+        ds = lk.write_dataset({"x": [number] * 3, "y": ["a", None, "b"]}, tmp_path / "t")
+        for path in (tmp_path / "t/data").iterdir():
+            settle(path)
+        for _ in range(3):
+            assert lk.dataset(tmp_path / "t").to_table()["x"].to_pylist() == [number] * 3
+        assert lk.cache_info().hits > 0
+        lk.LanceDataset.drop(ds.uri)
+
+
+def test_files_read_together_of_which_one_is_too_young(tmp_path: Path) -> None:
+    paths = [put(tmp_path, cities(name), f"{name}.lance") for name in ("Bonn", "Kiel")]
+    os.utime(paths[1], (time.time() + 3600,) * 2)
+    readers = [FileReader.open(MappedFile(str(path))) for path in paths]
+    joined = join_files(readers)
+    assert joined.read(readers[0].columns).column("x").to_pylist() == [
+        *cities("Bonn"),
+        *cities("Kiel"),
+    ]
+    assert read(paths[0]) == cities("Bonn")
+    os.utime(paths[1], (0, 0))
+    settle(paths[1])
+    for _ in range(2):
+        joined = join_files([FileReader.open(MappedFile(str(path))) for path in paths])
+        assert joined.read(readers[0].columns, range(6000, 6003)).column("x").to_pylist() == [
+            "Oslo",
+            "Kiel",
+            "Rome",
+        ]
+    assert read(paths[0]) == cities("Bonn")
+
+
+def test_errors_are_not_remembered(tmp_path: Path) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    whole = path.read_bytes()
+    replaced(path, whole[:-4] + b"NOPE")
+    settle(path)
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match="not a Lance data file"):
+            read(path)
+    assert lk.cache_info().entries == 0
+    replaced(path, whole)
+    assert read(path) == cities("Bonn")
+
+
+def test_what_is_opened_in_a_block_without_it_is_read(tmp_path: Path) -> None:
+    path = put(tmp_path, cities("Bonn"))
+    with lk.options(cache_bytes=0):
+        read(path)
+    assert lk.cache_info().entries == 0
+    read(path)
+    before = lk.cache_info()
+    with lk.options(cache_bytes=0):
+        read(path)
+    assert lk.cache_info() == before
+
+
+def test_it_holds_no_more_than_it_may(tmp_path: Path) -> None:
+    paths = [put(tmp_path, cities("Bonn"), f"{number}.lance") for number in range(10)]
+    lk.options.cache_bytes = 20_000
+    for path in paths:
+        assert read(path) == cities("Bonn")
+        info = lk.cache_info()
+        assert 0 < info.bytes <= info.limit == 20_000
+    hits = lk.cache_info().hits
+    read(paths[-1])
+    assert lk.cache_info().hits > hits
+    lk.options.cache_bytes = 0
+    assert lk.cache_info().entries == 0
+    read(paths[-1])
+    assert lk.cache_info().entries == 0
+
+
+def test_what_was_not_used_for_longest_goes_first() -> None:
+    lk.options.cache_bytes = 3000
+    for name in "ab":
+        cache.keep("k", name, name, 500)
+    assert cache.look_up("k", "a") == "a"
+    cache.keep("k", "c", "c", 1000)
+    cache.keep("k", "d", "d", 100)
+    assert [cache.look_up("k", name) for name in "abcd"] == ["a", None, "c", "d"]
+    assert cache.keep("k", "huge", "huge", 5000) == "huge"
+    assert cache.look_up("k", "huge") is None
+    assert lk.cache_info().entries == 3
+
+
+def test_two_that_make_the_same_get_one() -> None:
+    first, second = object(), object()
+    assert cache.keep("k", "a", first, 1) is first
+    assert cache.keep("k", "a", second, 1) is first
+
+
+def test_many_threads() -> None:
+    lk.options.cache_bytes = 50_000
+    wrong: list[object] = []
+
+    def work(seed: int) -> None:
+        for step in range(3000):
+            key = (seed * 7 + step * step) % 300
+            made = cache.remembered("k", key, lambda key=key: str(key), len)
+            if made != str(key):
+                wrong.append(made)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    info = lk.cache_info()
+    assert not wrong
+    assert info.hits + info.misses == 12_000
+    assert info.bytes <= info.limit
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
+def test_a_child_goes_on_with_what_its_parent_had() -> None:
+    cache.keep("k", "a", "of the parent", 10)
+    held, go = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with cache._cache.lock:
+            held.set()
+            go.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    threading.Timer(0.05, go.set).start()
+    child = os.fork()  # waits until no thread is about to change anything
+    if child == 0:
+        found = cache.look_up("k", "a")
+        os._exit(0 if found == "of the parent" else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert cache.look_up("k", "a") == "of the parent"
+
+
+def test_objects_with_a_random_name_are_remembered_by_client() -> None:
+    name = "0" * 24 + "ab" * 13
+    known = identity.object_identity
+    assert known(1, f"d/{name}.lance", 10) == known(1, f"d/{name}.lance", 10) is not None
+    assert known(1, f"d/{name}.lance", 10) != known(2, f"d/{name}.lance", 10)
+    assert known(1, f"d/{name}.lance", 10) != known(1, f"d/{name}.lance", 11)
+    assert known(1, f"d/{name}.lance", None) is None
+    assert known(1, "d/words.lance", 10) is None
+    assert known(1, f"{name}/words.lance", 10) is None
+    assert known(1, "d/1.manifest", 10, "tag") != known(1, "d/1.manifest", 10, "other")
+
+
+def test_every_set_of_credentials_has_a_client_of_its_own() -> None:
+    def opened(secret: str) -> object:
+        options = {"access_key_id": "k", "secret_access_key": secret, "region": "x"}
+        name = "data/11110001011011100000101025b10b482ab8b90b81bfa28462.lance"
+        return open_store("s3://bucket/t", options).open(name, 100).identity
+
+    assert opened("one") == opened("one") is not None
+    assert opened("one") != opened("two")
+    assert "one" not in repr(opened("one"))
+
+
+def test_a_dataset_in_memory_is_remembered() -> None:
+    lk.write_dataset({"x": [1, 2]}, "memory://remembered")
+    for _ in range(2):
+        assert lk.dataset("memory://remembered").to_table()["x"].to_pylist() == [1, 2]
+    assert lk.cache_info().kinds["files"].hits > 0
+
+
+def test_validation_reads_what_is_there(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": list(range(100))}, tmp_path / "t")
+    (path,) = (tmp_path / "t/data").iterdir()
+    settle(path)
+    ds.to_table()
+    before = lk.cache_info()
+    ds.validate(deep=True)
+    assert lk.cache_info() == before
+
+
+def test_the_option() -> None:
+    with pytest.raises(InvalidTypeError, match="cache_bytes"):
+        lk.options.cache_bytes = "1 GiB"
+    lk.options.cache_bytes = None
+    assert lk.cache_info().limit == min(1 << 30, machine.total_memory() // 10)
+
+
+def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
+    mine, root = tmp_path / "cgroup", tmp_path / "fs"
+    mine.write_text("12:memory,cpu:/docker/a\n11:pids:/docker/a\n0::/user/b\n")
+    for name, limit in {
+        "memory/docker/memory.limit_in_bytes": "700",
+        "memory/docker/a/memory.limit_in_bytes": "9223372036854771712",
+        "memory.max": "max",
+        "user/memory.max": "900",
+        "user/b/memory.max": "max",
+    }.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{limit}\n")
+    assert sorted(machine._limits_of_groups(mine, root)) == [700, 900, 9223372036854771712]
+    assert machine._limits_of_groups(tmp_path / "none", root) == []
+    assert 0 < machine.total_memory() < 1 << 50
