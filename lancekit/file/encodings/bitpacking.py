@@ -26,7 +26,13 @@ from lancekit.file.encodings.buffers import (
 )
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
 from lancekit.file.encodings.request import EncodedValues
-from lancekit.file.kernels.bitpacking import BLOCK, pack_blocks, place_of, unpack_blocks
+from lancekit.file.kernels.bitpacking import (
+    BLOCK,
+    pack_blocks,
+    place_of,
+    unpack,
+    unpack_blocks,
+)
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, scratch, starts_of, view
 from lancekit.file.kernels.values import DecodedValues, Fixed
@@ -75,6 +81,28 @@ def decode_blocks(
     bodies = ChunkBuffers(pieces.data, pieces.starts + size, pieces.lengths - size)
     values = scratch(len(counts) * BLOCK * size)
     out = values.view(dtype).reshape(-1, BLOCK)
+    if not _unpack_all(bodies, widths, out):
+        _unpack_by_width(bodies, widths, out)
+    if (counts[:-1] == BLOCK).all():
+        return Fixed(size, values[: total * size], total)
+    # levels of chunks may hold fewer values
+    return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
+
+
+def _unpack_all(bodies: ChunkBuffers, widths: Ints, out: NDArray[Any]) -> bool:
+    """Unpack a block of every piece with the kernel; ``False`` if that cannot be."""
+    call = unpack.ready(out.size)
+    size = out.dtype.itemsize
+    if (
+        call is None
+        or (bodies.starts % size).any()
+        or (widths * (BLOCK // 8) > bodies.lengths).any()
+    ):
+        return False
+    return call(view(bodies.data, out.dtype), bodies.starts // size, widths, out) >= 0
+
+
+def _unpack_by_width(bodies: ChunkBuffers, widths: Ints, out: NDArray[Any]) -> None:
     used = np.flatnonzero(np.bincount(widths)).tolist()
     borders = [0, *(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)]
     if len(borders) <= _RUNS * len(used):
@@ -83,13 +111,9 @@ def decode_blocks(
     else:
         for width in used:
             which = widths == width
-            part = np.empty((np.count_nonzero(which), BLOCK), dtype)
+            part = np.empty((np.count_nonzero(which), BLOCK), out.dtype)
             _unpack(bodies.some(which), width, part)
             out[which] = part
-    if (counts[:-1] == BLOCK).all():
-        return Fixed(size, values[: total * size], total)
-    # levels of chunks may hold fewer values
-    return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
 def decode_chunks(

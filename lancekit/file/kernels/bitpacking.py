@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels.memory import Ints, scratch
 
-__all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack_blocks"]
+__all__ = ["BLOCK", "bits_needed", "pack_blocks", "place_of", "unpack", "unpack_blocks"]
 
 BLOCK = 1024
 
@@ -28,6 +29,73 @@ _TILE = 1 << 19
 
 #: A row of all lanes is 128 bytes, whatever the type; rows are moved as one element each.
 _LANES = np.dtype("V128")
+
+
+@kernel("T i8 i8 =T", over="u1 u2 u4 u8", saves=1)
+def unpack(packed: Any, starts: Any, widths: Any, out: Any) -> int:
+    """Unpack a block at each of the starts, in words, to its width; each gives 1024 values."""
+    bits = 8 * packed.itemsize
+    lanes = 1024 // bits
+    word_of = packed.dtype.type
+    for block in range(starts.size):
+        width, start = widths[np.uint64(block)], starts[np.uint64(block)]
+        if width < 0 or width > bits or start < 0 or start + width * lanes > packed.size:
+            return -1
+        first = 1024 * block
+        if first + 1024 > out.size:
+            return -1
+        if width == 0:
+            for at in range(1024):
+                out[np.uint64(first + at)] = 0
+            continue
+        mask = word_of(word_of(-1) >> word_of(bits - width))
+        for row in range(bits):
+            word = row * width // bits
+            shift = row * width - word * bits
+            octet = row >> 3  # in the order 0, 4, 2, 6, 1, 5, 3, 7
+            place = ((octet & 1) << 2 | octet & 2 | (octet & 4) >> 2) * 16 + (row & 7) * 128
+            to, low = first + place, start + word * lanes
+            down = word_of(shift)
+            if shift + width <= bits:
+                for lane in range(lanes):
+                    value = word_of(packed[np.uint64(low + lane)] >> down)
+                    out[np.uint64(to + lane)] = value & mask
+            else:
+                up, high = word_of(bits - shift), low + lanes
+                for lane in range(lanes):
+                    value = word_of(packed[np.uint64(low + lane)] >> down)
+                    rest = word_of(packed[np.uint64(high + lane)] << up)
+                    out[np.uint64(to + lane)] = word_of(value | rest) & mask
+    return 0
+
+
+@kernel("T int =T", over="u1 u2 u4 u8", saves=1)
+def pack(values: Any, width: int, out: Any) -> int:
+    """Pack blocks of 1024 values, all below ``2 ** width``; one block's words follow another's."""
+    bits = 8 * values.itemsize
+    lanes = 1024 // bits
+    word_of = values.dtype.type
+    blocks = values.size // 1024
+    if width < 1 or width > bits or out.size < blocks * width * lanes:
+        return -1
+    for block in range(blocks):
+        first, start = 1024 * block, block * width * lanes
+        for at in range(width * lanes):
+            out[np.uint64(start + at)] = 0
+        for row in range(bits):
+            word = row * width // bits
+            shift = row * width - word * bits
+            octet = row >> 3
+            place = ((octet & 1) << 2 | octet & 2 | (octet & 4) >> 2) * 16 + (row & 7) * 128
+            of, low = first + place, start + word * lanes
+            up = word_of(shift)
+            for lane in range(lanes):
+                out[np.uint64(low + lane)] |= word_of(values[np.uint64(of + lane)] << up)
+            if shift + width > bits:
+                down, high = word_of(bits - shift), low + lanes
+                for lane in range(lanes):
+                    out[np.uint64(high + lane)] |= word_of(values[np.uint64(of + lane)] >> down)
+    return 0
 
 
 def bits_needed(largest: int) -> int:
@@ -110,11 +178,16 @@ def unpack_blocks(
     bits = dtype.itemsize * 8
     lanes = BLOCK // bits
     blocks = len(packed)
+    out = _table(blocks, BLOCK, dtype) if into is None else into
+    whole = packed.flags.c_contiguous and out.flags.c_contiguous
+    if whole and (call := unpack.ready(blocks * BLOCK)) is not None:
+        starts = np.arange(blocks) * (width * lanes)
+        if call(packed.reshape(-1), starts, np.full(blocks, width), out) >= 0:
+            return out
     plan = _plan(bits, width)
     made = plan.made * lanes
     stored = width * lanes
     tile = max(1, min(blocks, _TILE // (BLOCK * dtype.itemsize)))
-    out = _table(blocks, BLOCK, dtype) if into is None else into
     words, rows = _table(tile, stored + made, dtype), _table(tile, BLOCK, dtype)
     unused = dtype.type(bits - width)
     for start in range(0, blocks, tile):
@@ -155,6 +228,8 @@ def pack_blocks(values: NDArray[Any], width: int) -> NDArray[Any]:
     out = np.empty((blocks, width, lanes), dtype)
     if width == 0:
         return out.reshape(blocks, 0)
+    if (call := pack.ready(blocks * BLOCK)) is not None and call(values, width, out) >= 0:
+        return out.reshape(blocks, width * lanes)
     groups = gcd(width, bits)
     period, words = bits // groups, width // groups
     tile = max(1, _TILE // (BLOCK * dtype.itemsize))

@@ -1,0 +1,67 @@
+"""Bit-packing by the compiled kernel is what it is by NumPy, on damaged blocks too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lancekit.file.encodings.bitpacking import decode_blocks, encode, widths_of
+from lancekit.file.encodings.buffers import ChunkBuffers
+from lancekit.file.kernels.bitpacking import BLOCK, pack, pack_blocks, unpack, unpack_blocks
+from lancekit.format.pb import encodings_v21_pb2 as pb
+from tests.support.twins import Counted, agreed
+
+TYPES = ["u1", "u2", "u4", "u8"]
+
+
+def _encoding(dtype: str) -> pb.CompressiveEncoding:
+    inline = pb.InlineBitpacking(uncompressed_bits_per_value=8 * np.dtype(dtype).itemsize)
+    return pb.CompressiveEncoding(inline_bitpacking=inline)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_kernels_do_every_width(kernels, monkeypatch, dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    bits = 8 * np.dtype(dtype).itemsize
+    counted = Counted(monkeypatch, pack, unpack)
+    for width in range(1, bits + 1):
+        values = rng.integers(0, 1 << width, (3, BLOCK), dtype=dtype, endpoint=False)
+        agreed(lambda values=values, width=width: pack_blocks(values, width))
+        packed = pack_blocks(values, width)
+        agreed(lambda packed=packed, width=width: unpack_blocks(packed, width))
+        assert (unpack_blocks(packed, width) == values).all()
+        apart = np.zeros((3, packed.shape[1] + 1), dtype)
+        apart[:, 1:] = packed
+        assert (unpack_blocks(apart[:, 1:], width) == values).all()
+    assert counted.good == counted.calls >= 4 * bits
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@given(data=st.data())
+def test_the_kernel_is_as_strict(kernels, dtype: str, data: Any) -> None:
+    """Blocks of several widths in any pieces of the bytes, some of which are damaged."""
+    size = np.dtype(dtype).itemsize
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    blocks = data.draw(st.integers(1, 5))
+    widths = data.draw(st.lists(st.integers(0, 8 * size), min_size=blocks, max_size=blocks))
+    values = np.concatenate(
+        [rng.integers(0, (1 << width) - 1, BLOCK, dtype, endpoint=True) for width in widths]
+    )
+    agreed(lambda: encode(values, widths_of(values)).buffers)
+    ((part,),) = encode(values, widths_of(values)).buffers
+    stored = np.frombuffer(part.data, np.uint8).copy()
+    if data.draw(st.booleans()):
+        stored[data.draw(st.integers(0, stored.size - 1))] ^= data.draw(st.integers(1, 255))
+    ends = np.cumsum(part.lengths)
+    lengths = part.lengths - data.draw(st.sampled_from([0, 0, 1, size]))
+    starts = ends - part.lengths + data.draw(st.sampled_from([0, 0, 1, size]))
+    counts = np.array(data.draw(st.lists(st.integers(0, BLOCK), min_size=blocks, max_size=blocks)))
+
+    def decoded() -> Any:
+        return decode_blocks(_encoding(dtype), ChunkBuffers(stored, starts, lengths), counts)
+
+    agreed(decoded)
