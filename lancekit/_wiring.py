@@ -16,7 +16,11 @@ from lancekit.progress import Show, register_bars
 __all__ = ["connect"]
 
 #: the modules that hold kernels which can be compiled
-KERNELS = ("lancekit.file.kernels.bitpacking", "lancekit.file.kernels.fsst_decode")
+KERNELS = (
+    "lancekit.file.kernels.bitpacking",
+    "lancekit.file.kernels.fsst_decode",
+    "lancekit.file.structure.repdef",
+)
 
 
 class _Spark:

@@ -100,14 +100,6 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_kernels() -> Iterator[None]:
-    """Which code a test runs does not depend on those before it: NumPy's, unless it says so."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state, "process", state.Process(next_look=float("inf"), may_build=False))
-        yield
-
-
 @pytest.fixture(scope="session")
 def _code(own_state: None) -> store.Code | None:
     """The kernels, compiled once for all workers of a run; ``None`` without Numba."""
@@ -115,6 +107,20 @@ def _code(own_state: None) -> store.Code | None:
         return None
     store.build(wait=True)
     return store.load()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _same_code(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Which code a test runs does not depend on those before it: NumPy's, unless it says so.
+
+    With the environment variable LANCEKIT_TEST_KERNELS=1 all tests run compiled kernels.
+    """
+    process = state.Process(next_look=float("inf"), may_build=False)
+    if os.environ.get("LANCEKIT_TEST_KERNELS"):
+        process.code = request.getfixturevalue("_code")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(state, "process", process)
+        yield
 
 
 @pytest.fixture

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.file.encodings.bitpacking import decode_blocks, encode, widths_of
+from lancekit.file.encodings.bitpacking import (
+    decode_blocks,
+    decode_out_of_line,
+    encode,
+    encode_out_of_line,
+    out_of_line_message,
+    widths_of,
+)
 from lancekit.file.encodings.buffers import ChunkBuffers
 from lancekit.file.kernels.bitpacking import BLOCK, pack, pack_blocks, unpack, unpack_blocks
 from lancekit.format.pb import encodings_v21_pb2 as pb
@@ -63,5 +70,34 @@ def test_the_kernel_is_as_strict(kernels, dtype: str, data: Any) -> None:
 
     def decoded() -> Any:
         return decode_blocks(_encoding(dtype), ChunkBuffers(stored, starts, lengths), counts)
+
+    agreed(decoded)
+
+
+@given(data=st.data())
+def test_the_kernel_unpacks_levels(kernels, data: Any) -> None:
+    """Chunks of whole blocks and a tail, packed or not, with or without damage."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
+    counts = np.array(data.draw(st.lists(st.integers(1, 3000), min_size=1, max_size=4)))
+    width = data.draw(st.integers(1, 8))
+    levels = rng.integers(0, 1 << width, int(counts.sum()), dtype=np.uint8, endpoint=False)
+    borders = np.concatenate(([0], np.cumsum(counts)))
+    agreed(lambda: encode_out_of_line(levels, borders, width))
+    parts = encode_out_of_line(levels, borders, width)
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    pieces = []
+    for chunk in range(len(counts)):
+        for part in parts:
+            ends = np.concatenate(([0], np.cumsum(part.lengths))).tolist()
+            pieces.append(bytes(part.data[ends[chunk] : ends[chunk + 1]]))
+    stored = np.frombuffer(b"".join(pieces) + bytes(4), np.uint8)
+    shift = data.draw(st.sampled_from([0, 0, 1, 2]))
+    starts = np.cumsum(lengths) - lengths + shift
+    counts[-1] += data.draw(st.sampled_from([0, 0, 0, 1, 1024]))
+    lengths[0] += data.draw(st.sampled_from([0, 0, 0, 2, -1]))
+
+    def decoded() -> Any:
+        message = out_of_line_message(16, width)
+        return decode_out_of_line(message, ChunkBuffers(stored, starts, lengths), counts)
 
     agreed(decoded)

@@ -6,10 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported
-from lancekit.file.structure.repdef import Items, Layers, Levels, Lists, pick, rows_of, unravel
+from lancekit.file.structure.repdef import (
+    Items,
+    Layers,
+    Levels,
+    Lists,
+    pick,
+    rows_of,
+    split_entries,
+    unravel,
+)
+from tests.support.twins import Counted, agreed
 
 # the numbers of the format
 ITEM, LIST, NULL_ITEM, NULL_LIST, EMPTY_LIST, NULL_EMPTY_LIST = range(1, 7)
@@ -152,3 +164,43 @@ def test_pick_entries_where_there_are_no_lists() -> None:
     assert levels.definition is not None
     assert levels.definition.tolist() == [1, 0]
     assert np.asarray(values).tolist() == [1, 2]
+
+
+@given(data=st.data())
+def test_the_kernel_is_as_strict(kernels, data: Any) -> None:
+    """Any levels, most of which no column can have."""
+    layers = Layers.of(
+        (
+            data.draw(st.sampled_from([ITEM, NULL_ITEM])),
+            *data.draw(st.lists(st.integers(1, 6), max_size=4)),
+        )
+    )
+    size = data.draw(st.integers(0, 12))
+    numbers = st.integers(0, layers.lists + data.draw(st.integers(0, 1)))
+    others = st.integers(0, layers.largest + data.draw(st.integers(0, 1)))
+    stream = lambda kind: data.draw(st.lists(kind, min_size=size, max_size=size))  # noqa: E731
+    repetition, definition = stream(numbers), stream(others)
+    if repetition and data.draw(st.booleans()):
+        repetition[0] = layers.lists
+    levels = _levels(repetition, definition)
+    rows = sum(number == layers.lists for number in repetition) if layers.lists else size
+    agreed(lambda: unravel(levels, layers, rows))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_kernel_finds_the_same_shapes(kernels, monkeypatch, seed: int) -> None:
+    """Levels of lists in lists that a column can have."""
+    rng = np.random.default_rng(seed)
+    kinds = (NULL_ITEM, NULL_EMPTY_LIST, NULL_ITEM, NULL_EMPTY_LIST, NULL_ITEM)
+    layers = Layers.of(kinds)
+    repetition = rng.integers(0, 3, 200)
+    repetition[0] = 2
+    # where a list goes on, only items that are there or null
+    inner = np.where(rng.random(200) < 0.5, 0, 1)
+    outer = rng.integers(0, layers.largest + 1, 200)
+    middle = rng.integers(0, 5, 200)
+    definition = np.choose(repetition, [inner, middle, outer])
+    levels = _levels(repetition.tolist(), definition.tolist())
+    counted = Counted(monkeypatch, split_entries)
+    agreed(lambda: unravel(levels, layers, int((repetition == 2).sum())))
+    assert counted.good == counted.calls == 2

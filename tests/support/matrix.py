@@ -1,4 +1,5 @@
-"""The quick tests on every Python of this machine, then without each optional extra.
+"""The quick tests on every Python of this machine, then with compiled kernels, then without each
+optional extra.
 
 ``python -m tests.support.matrix [3.12 ...]`` (`make matrix`) makes a virtual environment for each
 version, `.venv-py3.12`, one after the other.  What needs an extra that is not there has to say so:
@@ -75,14 +76,19 @@ def environment(version: str, made_by: str) -> Path:
     return python
 
 
-def passes(python: Path, *paths: str, without: str = "") -> bool:
+def passes(python: Path, *paths: str, without: str = "", kernels: bool = False) -> bool:
     """Run the quick tests, and those of further files."""
     marks = "not spark and not over_connect and not torture and not notebook"
     command = [str(python), "-m", "pytest", "-q", "-p", MODULE, "-m", marks]
     done = subprocess.run(
         [*command, *QUICK, *paths],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), WITHOUT: without},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            WITHOUT: without,
+            "LANCEKIT_TEST_KERNELS": "1" if kernels else "",
+        },
         check=False,
     )
     return done.returncode == 0
@@ -97,6 +103,7 @@ def results(versions: list[str]) -> Iterator[tuple[str, bool]]:
         yield f"Python {version}", passes(environment(version, found[version]))
     for version, path in list(found.items())[:1]:
         python = environment(version, path)
+        yield f"Python {version} with kernels", passes(python, kernels=True)
         for extra, (packages, paths) in BROUGHT.items():
             (python.parents[1] / ".ready").unlink()  # until all is back
             pip(python, "uninstall", "--yes", *packages)

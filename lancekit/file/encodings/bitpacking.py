@@ -28,6 +28,7 @@ from lancekit.file.encodings.chunk_buffers import Part, chunk_counts, interleave
 from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.bitpacking import (
     BLOCK,
+    pack,
     pack_blocks,
     place_of,
     unpack,
@@ -79,27 +80,27 @@ def decode_blocks(
     require(((widths >= 0) & (widths <= bits_per_value)).all(), _IMPOSSIBLE)
     size = dtype.itemsize
     bodies = ChunkBuffers(pieces.data, pieces.starts + size, pieces.lengths - size)
+    if not (bodies.lengths < widths * (BLOCK // 8)).any():
+        found = _unpacked(bodies.data, dtype, bodies.starts, widths, counts)
+        if found is not None:
+            return found
     values = scratch(len(counts) * BLOCK * size)
-    out = values.view(dtype).reshape(-1, BLOCK)
-    if not _unpack_all(bodies, widths, out):
-        _unpack_by_width(bodies, widths, out)
+    _unpack_by_width(bodies, widths, values.view(dtype).reshape(-1, BLOCK))
     if (counts[:-1] == BLOCK).all():
         return Fixed(size, values[: total * size], total)
     # levels of chunks may hold fewer values
     return Fixed(size, gather(values, np.arange(len(counts)) * BLOCK * size, counts * size), total)
 
 
-def _unpack_all(bodies: ChunkBuffers, widths: Ints, out: NDArray[Any]) -> bool:
-    """Unpack a block of every piece with the kernel; ``False`` if that cannot be."""
-    call = unpack.ready(out.size)
-    size = out.dtype.itemsize
-    if (
-        call is None
-        or (bodies.starts % size).any()
-        or (widths * (BLOCK // 8) > bodies.lengths).any()
-    ):
-        return False
-    return call(view(bodies.data, out.dtype), bodies.starts // size, widths, out) >= 0
+def _unpacked(data: Bytes, dtype: Any, starts: Ints, widths: Ints, counts: Ints) -> Fixed | None:
+    """Unpack blocks with the kernel; ``None`` if that cannot be."""
+    size, total = dtype.itemsize, int(counts.sum())
+    call = unpack.ready(total)
+    if call is None or (starts % size).any():
+        return None
+    values = scratch((total + BLOCK) * size)
+    done = call(view(data, dtype), starts // size, widths, counts, values.view(dtype))
+    return None if done < 0 else Fixed(size, values[: total * size], total)
 
 
 def _unpack_by_width(bodies: ChunkBuffers, widths: Ints, out: NDArray[Any]) -> None:
@@ -196,6 +197,19 @@ def decode_out_of_line(
         "a bit-packed buffer of the wrong size",
     )
     packed_blocks = full + ((tail > 0) & ~raw_tail)
+    blocks = full + (tail > 0)
+    chunk = np.repeat(np.arange(len(counts)), blocks)
+    number = np.arange(len(chunk)) - starts_of(blocks)[chunk]
+    ends = number == full[chunk]  # the tails
+    found = _unpacked(
+        pieces.data,
+        dtype,
+        pieces.starts[chunk] + number * block_bytes,
+        np.where(ends & raw_tail[chunk], -1, width),
+        np.where(ends, tail[chunk], BLOCK),
+    )
+    if found is not None:
+        return found
     values = unpack_blocks(
         _blocks(pieces.head(packed_blocks * block_bytes), dtype, width), width
     ).reshape(-1)
@@ -331,7 +345,7 @@ def encode_out_of_line(levels: Bytes, borders: Ints, width: int) -> list[Part]:
 
 def _pack_levels(levels: Bytes, width: int) -> Bytes:
     """Pack whole blocks."""
-    if width == 1:
+    if width == 1 and pack.ready(levels.size) is None:
         return _pack_flags(levels)
     words = pack_blocks(levels.astype("<u2").reshape(-1, BLOCK), width)
     return words.reshape(-1).view(np.uint8)

@@ -31,19 +31,29 @@ _TILE = 1 << 19
 _LANES = np.dtype("V128")
 
 
-@kernel("T i8 i8 =T", over="u1 u2 u4 u8", saves=1)
-def unpack(packed: Any, starts: Any, widths: Any, out: Any) -> int:
-    """Unpack a block at each of the starts, in words, to its width; each gives 1024 values."""
+@kernel("T i8 i8 i8 =T", over="u1 u2 u4 u8", saves=1)
+def unpack(packed: Any, starts: Any, widths: Any, counts: Any, out: Any) -> int:
+    """Unpack so many values of the block at each of the starts, in words, to its width.
+
+    A width of -1 is for values that are not packed.  There is room for 1024 more than all values.
+    """
     bits = 8 * packed.itemsize
     lanes = 1024 // bits
     word_of = packed.dtype.type
+    after = 0
     for block in range(starts.size):
         width, start = widths[np.uint64(block)], starts[np.uint64(block)]
-        if width < 0 or width > bits or start < 0 or start + width * lanes > packed.size:
+        count, first = counts[np.uint64(block)], after
+        after += count
+        words = count if width == -1 else width * lanes
+        if width < -1 or width > bits or start < 0 or start > packed.size - words:
             return -1
-        first = 1024 * block
-        if first + 1024 > out.size:
+        if count < 0 or count > 1024 or first + 1024 > out.size:
             return -1
+        if width == -1:
+            for at in range(count):
+                out[np.uint64(first + at)] = packed[np.uint64(start + at)]
+            continue
         if width == 0:
             for at in range(1024):
                 out[np.uint64(first + at)] = 0
@@ -182,7 +192,8 @@ def unpack_blocks(
     whole = packed.flags.c_contiguous and out.flags.c_contiguous
     if whole and (call := unpack.ready(blocks * BLOCK)) is not None:
         starts = np.arange(blocks) * (width * lanes)
-        if call(packed.reshape(-1), starts, np.full(blocks, width), out) >= 0:
+        each = np.full(blocks, BLOCK)
+        if call(packed.reshape(-1), starts, np.full(blocks, width), each, out) >= 0:
             return out
     plan = _plan(bits, width)
     made = plan.made * lanes

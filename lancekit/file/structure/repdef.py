@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
@@ -217,24 +218,13 @@ def unravel(levels: Levels, layers: Layers, rows: int, sizes: Sequence[int] = ()
         items = layers.kinds[first:layer]
         visible = done + sum(_NUMBERS[kind] for kind in items)
         above = visible + _NUMBERS[layers.kinds[layer]]
-        places = np.flatnonzero(repetition != 0)
-        at = None if definition is None else definition[places]
-        special = None
-        shown = definition
-        if definition is not None and at is not None and largest > visible:
-            special = at > visible
-            hidden = int(np.count_nonzero(special))
-            count -= hidden
-            require(hidden, "an empty list goes on")
-            shown = None
-            if pb.NULLABLE_ITEM in items:
-                shown = definition[definition <= visible]
-                require(len(shown) == count, "an empty list goes on")
-        shapes += _items(items, sizes[first:layer], shown, count, done)
-        lists = _Starts(places, at, special, count)
-        shapes.append(lists.shape(layers.kinds[layer], visible, above + _following(layers, layer)))
-        repetition = repetition[places] - np.uint16(1)
-        definition, count, done, first = at, len(places), above, layer + 1
+        entries = _Entries(repetition, definition, largest, visible, layers.kinds[layer])
+        nullable, last = pb.NULLABLE_ITEM in items, above + _following(layers, layer)
+        found = entries.split_by_kernel(last) or entries.split(nullable, last)
+        shapes += _items(items, sizes[first:layer], found.shown, found.items, done)
+        shapes.append(found.lists)
+        repetition, definition, count = found.repetition, found.definition, len(found.repetition)
+        done, first = above, layer + 1
     require(not repetition.any(), "a repetition level that no list has")
     shapes += _items(layers.kinds[first:], sizes[first:], definition, count, done)
     require(shapes[-1].count == rows, f"levels of {shapes[-1].count} rows, not {rows}")
@@ -288,34 +278,130 @@ def _items(
 
 
 @dataclass(frozen=True, slots=True)
-class _Starts:
-    """The entries that start a list of one layer or of an outer one."""
+class _Split:
+    """A list layer without its items, and the entries of what is around it."""
 
-    places: Ints
-    definition: Words | None
-    #: those without an item: null or empty lists
-    special: NDArray[np.bool_] | None
+    lists: Lists
     items: int
+    #: the levels of the items, if any of these may be null
+    shown: Words | None
+    repetition: Words
+    definition: Words | None
 
-    def shape(self, kind: int, visible: int, shown: int) -> Lists:
-        """Return the list layer.
 
-        ``visible`` is the largest definition of an item; entries above ``shown`` stand for lists
-        further out.
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """The entries of a list layer, whose items have definitions up to ``visible``."""
+
+    repetition: Words
+    definition: Words | None
+    largest: int
+    visible: int
+    kind: int
+
+    def split(self, nullable: bool, last: int) -> _Split:
+        """Part lists from their items; entries above ``last`` stand for lists further out.
+
+        ``nullable`` tells whether items may be null.
         """
-        offsets = np.empty(len(self.places) + 1, np.int64)
-        offsets[:-1] = self.places
-        offsets[-1] = self.items
-        at = self.definition
-        if self.special is None or at is None:
-            return Lists(offsets, None)
-        offsets[1:-1] -= np.cumsum(self.special[:-1])
-        kept = at <= shown
-        if not kept.all():
-            offsets = np.append(offsets[:-1][kept], self.items)
-            at = at[kept]
+        definition, visible = self.definition, self.visible
+        places = np.flatnonzero(self.repetition != 0)
+        at = None if definition is None else definition[places]
+        special = None
+        shown = definition
+        count = len(self.repetition)
+        if definition is not None and at is not None and self.largest > visible:
+            special = at > visible
+            hidden = int(np.count_nonzero(special))
+            count -= hidden
+            require(hidden, "an empty list goes on")
+            shown = None
+            if nullable:
+                shown = definition[definition <= visible]
+                require(len(shown) == count, "an empty list goes on")
+        offsets = np.empty(len(places) + 1, np.int64)
+        offsets[:-1] = places
+        offsets[-1] = count
+        valid = None
+        if special is not None and at is not None:
+            offsets[1:-1] -= np.cumsum(special[:-1])
+            kept = at <= last
+            if not kept.all():
+                offsets = np.append(offsets[:-1][kept], count)
+            valid = at[kept] != visible + 1
+        rest = self.repetition[places] - np.uint16(1)
+        return _Split(self._lists(offsets, valid), count, shown, rest, at)
+
+    def split_by_kernel(self, last: int) -> _Split | None:
+        """Do the same; ``None`` if there is no kernel, or if something is wrong."""
+        size = len(self.repetition)
+        if self.definition is None or (call := split_entries.ready(size)) is None:
+            return None
+        definition = np.empty(0, np.uint16) if self.definition is None else self.definition
+        offsets, valid = np.empty(size + 1, np.int64), np.empty(size, bool)
+        rest = np.empty(size, np.uint16)
+        at, shown = np.empty_like(definition), np.empty_like(definition)
+        counts = np.empty(3, np.int64)
+        limits = (self.visible, last, self.largest)
+        out = (offsets, valid.view(np.uint8), rest, at, shown, counts)
+        if call(self.repetition, definition, *limits, *out) < 0:
+            return None
+        starts, lists, items = counts.tolist()
+        some = self.definition is not None
+        return _Split(
+            self._lists(offsets[: lists + 1], valid[:lists] if some else None),
+            items,
+            shown[:items] if some else None,
+            rest[:starts],
+            at[:starts] if some else None,
+        )
+
+    def _lists(self, offsets: Ints, valid: NDArray[np.bool_] | None) -> Lists:
         validity = None
-        if kind in _NULLABLE_LISTS:
-            valid = at != visible + 1
-            validity = None if valid.all() else bits.pack(valid)
+        if valid is not None and self.kind in _NULLABLE_LISTS and not valid.all():
+            validity = bits.pack(valid)
         return Lists(offsets, validity)
+
+
+@kernel("u2 u2 int int int =i8 =u1 =u2 =u2 =u2 =i8", saves=10)
+def split_entries(
+    repetition: Any,
+    definition: Any,
+    visible: int,
+    last: int,
+    largest: int,
+    offsets: Any,
+    valid: Any,
+    rest: Any,
+    at: Any,
+    shown: Any,
+    counts: Any,
+) -> int:
+    """Do what `_Entries.split` does in one pass; ``counts`` are of starts, lists and items."""
+    starts: Any = 0
+    lists: Any = 0
+    items: Any = 0
+    wrong: Any = 0
+    # a branch that is taken at random costs more than writing what the next entry writes again
+    for entry in range(repetition.size):
+        number = repetition[np.uint64(entry)]
+        level: Any = 0
+        if definition.size:
+            level = np.int64(definition[np.uint64(entry)])
+            at[np.uint64(starts)] = level
+            shown[np.uint64(items)] = level
+        start, hidden = np.int64(number != 0), np.int64(level > visible)
+        rest[np.uint64(starts)] = number - 1
+        offsets[np.uint64(lists)] = items
+        valid[np.uint64(lists)] = level != visible + 1
+        starts += start
+        lists += start & np.int64(level <= last)
+        items += 1 - hidden
+        wrong |= hidden & (1 - start)
+    if wrong:
+        return -1
+    if largest > visible and items == repetition.size:
+        return -1
+    offsets[np.uint64(lists)] = items
+    counts[0], counts[1], counts[2] = starts, lists, items
+    return 0
