@@ -40,6 +40,7 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks.files
 	@$(RUN)/python -m benchmarks.key_filters
 	@$(RUN)/python -m benchmarks.operations
+	@$(RUN)/python -m benchmarks.writers
 
 docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into site/
 	@PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet

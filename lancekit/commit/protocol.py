@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
-from lancekit.commit.put_version import is_transaction, put_version
+from lancekit.commit.put_version import StagedTransaction, is_transaction, put_version
 from lancekit.commit.rebase import RowConflict, rebase
 from lancekit.commit.rules.conflict_error import conflict_error, gap_error
 from lancekit.commit.rules.gaps import judge_gap, passes_gaps
@@ -20,11 +20,14 @@ from lancekit.commit.rules.pending import Pending
 from lancekit.commit.rules.table import judge
 from lancekit.commit.rules.verdict import Context
 from lancekit.errors import (
+    CommitUnknownError,
     DatasetExistsError,
     IncompatibleConflictError,
     InvalidArgumentError,
+    LancekitError,
     RetriesExhaustedError,
     RetryableConflictError,
+    StorageError,
     VersionNotFoundError,
 )
 from lancekit.format import flags, names
@@ -112,18 +115,24 @@ def commit(
     """
     clock = clock or Clock()
     check_writable(read)
-    base = _Base(read, storage_version, clock)
-    if detached:
-        return _commit_detached(base, pending)
-    if names.is_detached(read.version):
+    if not detached and names.is_detached(read.version):
         raise InvalidArgumentError(
             f"Version {read.version} of {read.store.uri} is detached: nothing can follow it.",
             hint="Open the newest version and do the change there.",
             version=read.version,
         )
-    if isinstance(pending.operation, ops.Overwrite) and max_retries == 0:
-        return _commit_strictly(base, pending)
-    return _commit_retrying(base, pending, max(max_retries, 1), timeout)
+    base = _Base(read, storage_version, clock, StagedTransaction(read.store))
+    try:
+        if detached:
+            return _commit_detached(base, pending)
+        if isinstance(pending.operation, ops.Overwrite) and max_retries == 0:
+            return _commit_strictly(base, pending)
+        return _commit_retrying(base, pending, max(max_retries, 1), timeout)
+    except (CommitUnknownError, StorageError):
+        raise  # it may have landed
+    except LancekitError:
+        base.staged.remove()
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,7 @@ class _Base:
     read: Snapshot
     storage_version: str | None
     clock: Clock
+    staged: StagedTransaction
 
 
 def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
@@ -308,7 +318,7 @@ def _attempt(
     if pending.mark is not None:
         pending.mark.check_first(latest.manifest.config, latest.version)
     built = _build(base, latest, rebased)
-    return put_version(latest.line, built, naming, _transaction(based_on, rebased))
+    return put_version(latest.line, built, naming, _transaction(based_on, rebased), base.staged)
 
 
 def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
@@ -317,7 +327,7 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     number = base.clock.random.getrandbits(63) | 1 << 63
     built = Built(replace(built.manifest, version=number), built.indices)
     transaction = _transaction(read.version, pending)
-    landed = put_version(read.line, built, read.naming, transaction)
+    landed = put_version(read.line, built, read.naming, transaction, base.staged)
     if landed is None:  # once in 2**63 times
         raise _lost(read, pending, 1)
     return landed
@@ -398,8 +408,10 @@ def put_first_manifest(
     DatasetExistsError
         There is one already.
     """
-    landed = put_version(line, built, naming, transaction)
+    staged = StagedTransaction(line.store)
+    landed = put_version(line, built, naming, transaction, staged)
     if landed is None:
+        staged.remove()
         raise DatasetExistsError(
             f"A dataset was created at {line.uri} at the same time.",
             hint='Open it, or write with mode="append" or mode="overwrite".',

@@ -17,10 +17,33 @@ from lancekit.format.index import encode_index_section
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
+from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 
-__all__ = ["is_transaction", "put_version"]
+__all__ = ["StagedTransaction", "is_transaction", "put_version"]
+
+
+class StagedTransaction:
+    """The file of a transaction that has not landed; several attempts may need the same one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._put: tuple[str, bytes] | None = None
+
+    def put(self, file: str, data: bytes) -> None:
+        """Write the file, in the place of an earlier one, unless it is that one."""
+        if self._put != (file, data):
+            self.remove()
+            self._store.put(f"{names.TRANSACTIONS}/{file}", data)
+            self._put = file, data
+
+    def remove(self) -> None:
+        """Remove the file as far as possible: what is left over is for cleanup to find."""
+        if self._put is not None:
+            with suppress(StorageError):
+                self._store.delete(f"{names.TRANSACTIONS}/{self._put[0]}")
+            self._put = None
 
 
 def is_transaction(snapshot: Snapshot, unique: str) -> bool:
@@ -30,9 +53,15 @@ def is_transaction(snapshot: Snapshot, unique: str) -> bool:
 
 
 def put_version(
-    line: Line, built: Built, naming: ManifestNaming, transaction: Transaction
+    line: Line,
+    built: Built,
+    naming: ManifestNaming,
+    transaction: Transaction,
+    staged: StagedTransaction,
 ) -> Snapshot | None:
     """Put a version in place, and return it; ``None`` if its number is taken.
+
+    The transaction's file stays in either case.
 
     Raises
     ------
@@ -55,7 +84,7 @@ def put_version(
     )
     # what cannot be opened has to be found out before anybody else meets it
     ready = snapshot_of(line, manifest, naming, encoded)
-    store.put(f"{names.TRANSACTIONS}/{file}", data)
+    staged.put(file, data)
     path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
     try:
         won = line.committer.put(store, path, version, encoded)
@@ -74,9 +103,6 @@ def put_version(
         else:
             # a store may answer "taken" to a request that it carried out, and whose reply was lost
             landed = _settled(line, version, naming, transaction, None)
-    if landed is None:
-        with suppress(StorageError):  # what is left over is for cleanup to find
-            store.delete(f"{names.TRANSACTIONS}/{file}")
     return landed
 
 

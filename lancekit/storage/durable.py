@@ -82,22 +82,28 @@ def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
     taken.  Creating the file in place (``O_EXCL``) would show readers a half-written one.
     """
     path = f"{root}/{name}"
-    with (
-        writing("write", path),
-        opened_for(root, name, fsync=fsync) as (folder, bare),
-        written_aside(folder, bare, data, fsync=fsync) as aside,
-    ):
-        try:
-            os.link(aside, bare, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-        except FileExistsError:
+    with writing("write", path), opened_for(root, name, fsync=fsync) as (folder, bare):
+        if _is_there(folder, bare):  # a race that is lost already costs no flush
             return False
-        except OSError as error:
-            if error.errno in NO_HARD_LINKS:
-                raise _no_hard_links(path, error) from error
-            raise
-        if fsync:
-            flush_folder(folder)
+        with written_aside(folder, bare, data, fsync=fsync) as aside:
+            try:
+                os.link(aside, bare, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                return False
+            except OSError as error:
+                if error.errno in NO_HARD_LINKS:
+                    raise _no_hard_links(path, error) from error
+                raise
+            if fsync:
+                flush_folder(folder)
+            return True
+
+
+def _is_there(folder: int, name: str) -> bool:
+    with suppress(FileNotFoundError):
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
         return True
+    return False
 
 
 def _no_hard_links(path: str, error: OSError) -> StorageError:

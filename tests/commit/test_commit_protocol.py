@@ -218,7 +218,25 @@ def test_a_lost_race_is_run_again(tmp_path) -> None:
     assert landed.version == 5
     assert len(sleeps) == 3
     assert all(0 <= pause <= 5 for pause in sleeps)
-    assert len(list(path.glob("_transactions/*"))) == 5, "those of lost races are removed"
+    assert len(list(path.glob("_transactions/*"))) == 5, "of lost races nothing is left"
+
+
+def test_a_lost_race_writes_nothing_twice(tmp_path) -> None:
+    path = table(tmp_path / "d")
+    beaten = Beaten(path, 3)
+    with injected(beaten):
+        snapshot = opened(path)
+        mine = append(snapshot)
+        protocol.commit(snapshot, mine, clock=quick())
+    written = [call.name for call in beaten.calls if mine.uuid in call.name]
+    assert written == [f"_transactions/1-{mine.uuid}.txn"]
+    with injected(Beaten(path)) as faults:
+        snapshot = opened(path)
+        mine = append(snapshot)
+        with pytest.raises(errors.RetriesExhaustedError):
+            protocol.commit(snapshot, mine, max_retries=2, clock=quick())
+    assert [call.kind for call in faults.calls if mine.uuid in call.name] == ["put", "delete"]
+    assert not list(path.glob(f"_transactions/*{mine.uuid}*"))
 
 
 def test_back_off_grows_with_the_time_of_an_attempt(tmp_path) -> None:

@@ -12,6 +12,7 @@ from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure
 from benchmarks.operations import Tables, chosen, measurements
 from benchmarks.tables import CASES, make
+from benchmarks.writers import race
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
@@ -39,6 +40,13 @@ def test_every_case_is_a_table(name: str) -> None:
     table = make(name, 0.001)
     assert table.num_rows > 10
     table.validate(full=True)
+
+
+@pytest.mark.parametrize("module", ["lancekit", "lance"])
+def test_writers_race(tmp_path: Path, module: str) -> None:
+    seconds, failed = race(module, "append 10 rows", tmp_path, writers=2, commits=2)
+    assert seconds > 0
+    assert failed == 0
 
 
 @pytest.mark.parametrize("word", ["append", "open latest", "list"])
