@@ -18,10 +18,10 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 from lancekit.display import Displayed
 from lancekit.machine import total_memory
@@ -33,6 +33,7 @@ __all__ = [
     "cache_info",
     "cache_limit",
     "clear_cache",
+    "found_or_seen",
     "is_wanted",
     "keep",
     "look_up",
@@ -40,12 +41,16 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+Wanted: TypeAlias = tuple[Hashable, int, int]
 
 #: at most, whatever the memory; and the share of the memory
 _MOST, _SHARE = 1 << 30, 10
 
 #: What an entry takes besides its value: its place in two tables, a tuple, and its key's own parts.
 _ENTRY_BYTES = 400
+
+#: Keys of what was asked for once that are held at most: some 5 MB.
+_MOST_MISSED = 1 << 14
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +115,9 @@ class _Cache:
         self._entries: OrderedDict[Hashable, tuple[str, int, Any]] = OrderedDict()
         self._uses: dict[str, list[int]] = {}  # of each kind: bytes, entries, hits, misses
         self._bytes = 0
+        #: keys of what was missed, how many bytes had been by then, and how much of it was wanted
+        self._missed: OrderedDict[Hashable, tuple[int, int]] = OrderedDict()
+        self._clock = 0
 
     def get(self, kind: str, key: Hashable) -> Any:
         """Return a value, ``None`` if it is not there."""
@@ -122,6 +130,28 @@ class _Cache:
             use[2] += 1
             self._entries.move_to_end(key)
             return found[2]
+
+    def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[Any]:
+        """Return each value; of one that is not there, whether it was wanted not long ago."""
+        found: list[Any] = []
+        with self.lock:
+            use = self._use(kind)
+            for key, uses, whole in wanted:
+                entry = self._entries.get(key)
+                if entry is not None:
+                    use[2] += 1
+                    self._entries.move_to_end(key)
+                    found.append(entry[2])
+                    continue
+                use[3] += 1
+                self._clock += size
+                when, before = self._missed.pop(key, (0, 0))
+                total = uses + (before if self._clock - when <= limit else 0)
+                self._missed[key] = self._clock, total
+                found.append(total > whole)
+            while len(self._missed) > _MOST_MISSED:
+                self._missed.popitem(last=False)
+        return found
 
     def put(self, kind: str, key: Hashable, value: Any, size: int, limit: int) -> Any:
         """Keep a value, unless one is there already; returns the one that is kept."""
@@ -146,6 +176,7 @@ class _Cache:
         with self.lock:
             self._entries.clear()
             self._uses.clear()
+            self._missed.clear()
             self._bytes = 0
 
     def info(self, limit: int) -> CacheInfo:
@@ -194,6 +225,23 @@ if hasattr(os, "register_at_fork"):
 def look_up(kind: str, key: Hashable) -> Any:
     """Return what is remembered under a key, ``None`` if nothing is."""
     return _cache.get(kind, key)
+
+
+def found_or_seen(kind: str, wanted: Sequence[Wanted], size: int) -> list[Any]:
+    """Return what is remembered under each key; if nothing, whether it was asked for before.
+
+    That is so if more of it was asked for, now and before, than there is.  What was asked for so
+    long ago that the cache would not hold all that was asked for since counts as new: a scan of
+    more than that, done again and again, drives nothing out.
+
+    Parameters
+    ----------
+    wanted
+        Keys, how much of each is asked for, and how much there is.
+    size
+        About what each of the values takes.
+    """
+    return _cache.find(kind, wanted, size, cache_limit())
 
 
 def keep(kind: str, key: Hashable, value: T, size: int) -> T:

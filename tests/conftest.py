@@ -14,7 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lancekit
+from lancekit import cache
 from lancekit.compiled import state, store
+from lancekit.storage import identity
 from tests.support import pylance4 as pylance4_process
 from tests.support.s3 import S3Server, s3_server
 
@@ -130,6 +132,29 @@ def kernels(_code: store.Code | None, monkeypatch: pytest.MonkeyPatch) -> store.
         pytest.skip("needs the extra fast")
     monkeypatch.setattr(state, "process", state.Process(code=_code))
     return _code
+
+
+@pytest.fixture(scope="session", autouse=True)
+def remembering() -> Iterator[None]:
+    """With the environment variable LANCEKIT_TEST_CACHE=eager all is remembered at the first use.
+
+    So are files as young as the clock of this machine's disk allows; with a number, that many
+    bytes are kept, so that what is there goes and comes.
+    """
+    asked = os.environ.get("LANCEKIT_TEST_CACHE")
+    with pytest.MonkeyPatch.context() as patch:
+        if asked:
+            find = cache._Cache.find
+
+            def found(self: Any, kind: str, wanted: Any, *of: int) -> list[Any]:
+                values = find(self, kind, wanted, *of)
+                return [True if value is False else value for value in values]
+
+            patch.setattr(cache._Cache, "find", found)
+            patch.setattr(identity, "SETTLED_SECONDS", 0.02)
+            if asked.isdecimal():
+                patch.setattr(cache, "cache_limit", lambda: int(asked))
+        yield
 
 
 @pytest.fixture(scope="session", autouse=True)

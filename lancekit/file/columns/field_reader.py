@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError
+from lancekit.file.columns.blocks import Blocks, Part, blocks_of
 from lancekit.file.columns.page_runs import PageGroup, runs_of
 from lancekit.file.columns.threads import Piece, divide
 from lancekit.file.container.footer import Container, StoredPage
@@ -140,39 +141,66 @@ class _Leaf:
         self._path = path
         self._decoders: dict[int, Callable[[Rows], pa.Array]] = {}
         self._encoded: dict[int, int] = {}
+        self._blocks: dict[int, Blocks | None] = {}
 
     @property
     def columns(self) -> Sequence[_Column]:
         return [self._column]
 
     def plan(self, rows: Rows) -> Plan:
-        pieces: list[Piece] = []
+        work: list[Work] = []
         small: list[PageGroup] = []
         for place, part in split(rows, self._column.firsts):
-            run = self._column.runs[place]
-            if run.encoded_bytes <= _ALONE_BYTES:
-                pieces.append(Piece(place, part, 0))
-                small.append(run)
-            else:
-                pieces += divide(run.as_page(), place, part)
-        return Plan([(p.cost, partial(self._read, p)) for p in pieces], list, small)
+            work += self._work(place, part, small)
+        return Plan(work, list, small)
 
-    def _read(self, piece: Piece) -> pa.Array:
+    def _work(self, place: int, rows: Rows, small: list[PageGroup]) -> Iterator[Work]:
+        """Yield what to do for rows of one run of pages; what is small is added to a list."""
+        run, blocks = self._column.runs[place], self._blocks_of(place)
+        is_small = run.encoded_bytes <= _ALONE_BYTES
+        for part in [Part(rows)] if blocks is None else blocks.parts(rows):
+            if blocks is not None and part.array is not None:
+                yield 0, partial(blocks.select, part)
+                continue
+            if is_small:
+                small.append(run)
+            if blocks is not None and part.fill and not blocks.whole:
+                block = blocks.range(part.block)
+                cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
+                yield (
+                    0 if is_small else cost,
+                    partial(blocks.fill, part, partial(self._read, place)),
+                )
+                continue
+            pieces = [Piece(place, part.rows, 0)]
+            for piece in pieces if is_small else divide(run.as_page(), place, part.rows):
+                read: Callable[[], pa.Array] = partial(self._read, place, piece.rows)
+                if blocks is not None and part.fill:
+                    read = partial(blocks.fill_inside, piece.rows, partial(self._read, place))
+                yield piece.cost, read
+
+    def _blocks_of(self, place: int) -> Blocks | None:
+        if place not in self._blocks:
+            run, (first, last) = self._column.runs[place], self._column.firsts[place : place + 2]
+            self._blocks[place] = blocks_of(run, int(last - first), self._path.kinds[-1])
+        return self._blocks[place]
+
+    def _read(self, place: int, rows: Rows) -> pa.Array:
         """Decode rows of one run of pages."""
         column = self._column
-        pages = column.runs[piece.page].pages
+        pages = column.runs[place].pages
         first = pages[0].page.index
         if len(pages) == 1:
-            return self._decode(piece.page, pages, piece.rows)
+            return self._decode(place, pages, rows)
         try:
-            return self._decode(piece.page, pages, piece.rows)
+            return self._decode(place, pages, rows)
         except FormatError:
             # one by one, the error names the page
             borders = starts_of(np.array([stored.page.length for stored in pages]))
             group = self._path.group
             parts = [
-                self._decode(-1 - first - place, pages[place : place + 1], part)
-                for place, part in split(piece.rows, borders // group)
+                self._decode(-1 - first - page, pages[page : page + 1], part)
+                for page, part in split(rows, borders // group)
             ]
             return pa.concat_arrays(parts)
 

@@ -16,7 +16,7 @@ from lancekit.file.container.footer import StoredPage
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
 
-__all__ = ["Piece", "ahead", "divide", "run"]
+__all__ = ["Piece", "ahead", "divide", "is_costly", "run"]
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Piece:
 
 def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
     """Yield what to decode of one page, in order: large ranges in several pieces."""
-    if not _is_costly(stored):
+    if not is_costly(stored):
         yield Piece(page, rows, 0)
         return
     size = sum(stored.page.sizes) + _ROW_BYTES * stored.page.length
@@ -66,7 +66,7 @@ def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
         yield Piece(page, part, cost * len(part) // len(rows))
 
 
-def _is_costly(stored: StoredPage) -> bool:
+def is_costly(stored: StoredPage) -> bool:
     """Return whether the time goes into few long calls of Arrow's.
 
     Unpacking bits does not: its many short steps mostly wait for the interpreter's lock.

@@ -1,0 +1,182 @@
+"""Decoded rows that are remembered: pages are cut into blocks, each kept as an array of its own.
+
+A block is kept when its rows are read for the second time, so that a long scan drives nothing out
+(`lancekit.cache.found_or_seen`).  Of rows that lie far
+apart so few may be in a block that decoding all of it would cost more than it saves; and what is
+not decoded, but seen where it lies in a mapped file, is not kept at all.
+
+An error of a block is none of a read that wants a part of it: such a read goes the usual way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.cache import found_or_seen, keep
+from lancekit.errors import LancekitError
+from lancekit.file.columns.page_runs import PageGroup
+from lancekit.file.columns.threads import is_costly
+from lancekit.file.container.prefetch import PrefetchedSource
+from lancekit.file.kernels.memory import arrow_of, owned
+from lancekit.file.kernels.row_selection import Rows
+from lancekit.format.pb import encodings_v20_pb2
+
+__all__ = ["Blocks", "Part", "blocks_of"]
+
+KIND = "values"
+
+#: Encoded bytes of a block, and its rows at most and, however large they are, at least.
+_BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
+
+#: Of so many rows of a block one at least must be wanted: most chunks are decoded for it anyhow.
+_SPARSE = 1 << 12
+
+Decode = Callable[[Rows], pa.Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows of one run of pages, and whence they come: an array, a block to fill, or the file."""
+
+    rows: Rows
+    block: int = 0
+    array: pa.Array | None = None
+    fill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The blocks of one run of pages.
+
+    `whole` asks that nothing but the wanted rows is read, in as few reads as without.
+    """
+
+    key: Hashable
+    rows: int
+    step: int
+    encoded_bytes: int
+    whole: bool
+
+    def parts(self, rows: Rows) -> Iterator[Part]:
+        """Yield all of the rows, in order, in parts with one origin each."""
+        cuts = list(self._cut(rows))
+        wanted = []
+        for block, begin, end in cuts:
+            count = len(self.range(block))
+            # rows that lie apart are a use of all of it: the next time they are others
+            uses = end - begin if isinstance(rows, range) else count
+            wanted.append(((self.key, block), uses, count))
+        found = found_or_seen(KIND, wanted, self.encoded_bytes * self.step // self.rows)
+        if self.whole and not all(isinstance(value, pa.Array) for value in found):
+            yield Part(rows, fill=any(value is True for value in found))
+            return
+        start = stop = 0  # of what is read from the file
+        for (block, begin, end), value in zip(cuts, found, strict=True):
+            part = rows[begin:end]
+            array = value if isinstance(value, pa.Array) else None
+            fill = value is True and len(part) * _SPARSE >= len(self.range(block))
+            if array is None and not fill:
+                stop = end
+                continue
+            if start < stop:
+                yield Part(rows[start:stop])
+            yield Part(part, block, array, fill)
+            start = stop = end
+        if start < stop:
+            yield Part(rows[start:stop])
+
+    def range(self, block: int) -> range:
+        """Return the rows of a block."""
+        return range(block * self.step, min((block + 1) * self.step, self.rows))
+
+    def _cut(self, rows: Rows) -> Iterator[tuple[int, int, int]]:
+        """Yield each block that holds any of the rows, and which of them these are."""
+        step = self.step
+        if isinstance(rows, range):
+            for block in range(rows.start // step, (rows.stop - 1) // step + 1):
+                begin, end = max(rows.start, block * step), min(rows.stop, (block + 1) * step)
+                yield block, begin - rows.start, end - rows.start
+            return
+        blocks, begins = np.unique(rows // step, return_index=True)
+        begins = begins.tolist()
+        yield from zip(blocks.tolist(), begins, [*begins[1:], len(rows)], strict=True)
+
+    def select(self, part: Part) -> pa.Array:
+        """Return the rows of a part that are remembered."""
+        return _select(part.array, part.rows, part.block * self.step)
+
+    def fill(self, part: Part, decode: Decode) -> pa.Array:
+        """Decode the rows of a part, and keep the block that they are in."""
+        block = self.range(part.block)
+        try:
+            array = decode(block)
+        except LancekitError:
+            return decode(part.rows)
+        array = self._keep(part.block, array)
+        return _select(array, part.rows, block.start)
+
+    def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
+        """Decode rows, and keep the blocks of which all rows are among them."""
+        array = decode(rows)
+        if isinstance(rows, range):
+            for block, begin, end in self._cut(rows):
+                if end - begin == len(self.range(block)):
+                    self._keep(block, array[begin:end])
+        return array
+
+    def _keep(self, block: int, array: pa.Array) -> pa.Array:
+        mine = owned(array)
+        return keep(KIND, (self.key, block), mine, mine.get_total_buffer_size())
+
+
+def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
+    """Return the blocks of a run of pages, ``None`` if what is decoded of it is not remembered.
+
+    Parameters
+    ----------
+    rows
+        How many the run has: of lists of fixed size, fewer than the pages say.
+    kind
+        What the rows are decoded to.
+    """
+    first, size = run.first, run.encoded_bytes
+    if first.page.key is None or not rows:
+        return None
+    remote = isinstance(first.page.source, PrefetchedSource)
+    if not (_is_worth(first.encoding, remote) or is_costly(first)):
+        return None
+    step = _LEAST_ROWS
+    while step < _MOST_ROWS and 2 * step * size <= _BLOCK_BYTES * rows:
+        step *= 2
+    key = (first.page.key, len(run.pages), _name(kind))
+    return Blocks(key, rows, step, size, whole=remote)
+
+
+def _is_worth(encoding: Any, remote: bool) -> bool:
+    """Return whether more is done to values than to look where they lie."""
+    if isinstance(encoding, encodings_v20_pb2.ArrayEncoding):
+        return remote
+    layout = encoding.WhichOneof("layout")
+    return layout == "mini_block" or (remote and layout == "full_zip")
+
+
+def _name(kind: pa.DataType) -> str | bytes:
+    """Return what tells a type from all others, the metadata of its fields included."""
+    if kind.num_fields == 0:
+        return str(kind)
+    serialised: bytes = pa.schema([pa.field("", kind)]).serialize().to_pybytes()
+    return serialised
+
+
+def _select(array: Any, rows: Rows, first: int) -> pa.Array:
+    found: pa.Array
+    if isinstance(rows, range):
+        found = array[rows.start - first : rows.stop - first]
+    else:
+        found = array.take(arrow_of(rows - first))
+    return found

@@ -1,0 +1,188 @@
+"""Decoded rows that are remembered are those that the file has, in memory of their own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.cache import _cache
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileReader
+from lancekit.file.columns import blocks
+from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
+from tests.file.lance_io import write_ours, write_reference
+from tests.file.nested import assert_same_nested, nested_table
+from tests.support.memory_file import MemoryFile
+
+ROWS = 1500
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Pages of some thousand rows have several blocks."""
+    monkeypatch.setattr(blocks, "_MOST_ROWS", 256)
+    monkeypatch.setattr(blocks, "_LEAST_ROWS", 128)
+    lk.clear_cache()
+    yield
+    lk.options.cache_bytes = None
+    lk.clear_cache()
+
+
+class Known(MemoryFile):
+    """A file that is remembered."""
+
+    def __init__(self, data: bytes, *, remote: bool) -> None:
+        super().__init__(data)
+        self.gap = 1 << 16 if remote else sys.maxsize
+        self.identity: Any = ("a file", hash(data))
+
+
+def flat_table(rows: int, nulls: str) -> pa.Table:
+    return pa.table({name: with_nulls(array, nulls) for name, array in columns(rows)})
+
+
+_RNG = np.random.default_rng(3)
+WHOLE, SOME, FEW = range(ROWS), range(200, 900), np.array([0, 5, 255, 256, 1499])
+APART = np.sort(_RNG.choice(ROWS, 500, replace=False))
+ORDERS = ([WHOLE, WHOLE, SOME, APART, FEW], [APART, APART, SOME, FEW, range(1499, 1500), WHOLE])
+
+
+def compare(data: bytes, same: Callable[[Any, Any, str], None], *, remote: bool) -> int:
+    """Read again and again, each time as one who opens the file, with the cache and without.
+
+    Returns how often a block was found.
+    """
+    for order in ORDERS:
+        lk.clear_cache()
+        for rows in order:
+            known, plain = Known(data, remote=remote), MemoryFile(data)
+            plain.gap = known.gap
+            found, expected = (
+                (reader := FileReader.open(file)).read(reader.columns, rows)
+                for file in (known, plain)
+            )
+            assert found.schema.equals(expected.schema, check_metadata=True)
+            for name in expected.column_names:
+                same(found[name], expected[name].combine_chunks(), f"{name}, {rows}")
+            if remote:
+                assert len(known.reads) <= len(plain.reads)
+    use = lk.cache_info().kinds.get("values")
+    return use.hits if use else 0
+
+
+@pytest.mark.parametrize(
+    ("version", "remote"),
+    [*((version, False) for version in VERSIONS), ("2.0", True), ("2.2", True)],
+)
+def test_nested_values_equal_those_of_the_file(tmp_path: Path, version: str, remote: bool) -> None:
+    table = nested_table(ROWS, version)
+    data = write_reference(table, tmp_path / "a.lance", version)
+    assert compare(data, assert_same_nested, remote=remote) > 0
+
+
+@pytest.mark.parametrize("remote", [False, True], ids=["local", "remote"])
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+@pytest.mark.parametrize("nulls", NULLS)
+def test_values_equal_those_of_the_file(version: str, nulls: str, remote: bool) -> None:
+    hits = compare(write_ours(flat_table(ROWS, nulls), version), assert_same, remote=remote)
+    assert hits > 0 or nulls == "all"  # which takes no decoding
+
+
+def table(rows: int = 4096) -> pa.Table:
+    return pa.table({"x": np.arange(rows) % 999, "s": [f"row {i % 77}" for i in range(rows)]})
+
+
+def read(data: bytes, rows: Any = None) -> tuple[pa.Table, Known]:
+    file = Known(data, remote=False)
+    reader = FileReader.open(file)
+    return reader.read(reader.columns, rows), file
+
+
+def kept() -> int:
+    use = lk.cache_info().kinds.get("values")
+    return use.entries if use else 0
+
+
+def test_what_is_read_once_is_not_kept() -> None:
+    data = write_ours(table())
+    for start in range(0, 4096, 100):  # blocks are read in two halves
+        read(data, range(start, min(start + 100, 4096)))
+    assert kept() == 0
+    read(data)
+    assert kept() == 32
+    _, file = read(data)
+    assert kept() == 32
+    assert not [start for start, _ in file.reads if start < 4096]
+
+
+def test_a_few_rows_do_not_decode_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_SPARSE", 100)
+    data = write_ours(table())
+    for _ in range(3):
+        read(data, np.array([3, 700, 4000]))
+    assert kept() == 0
+    for _ in range(2):
+        read(data, np.arange(0, 4096, 80))
+    assert kept() == 32
+
+
+def test_a_scan_that_does_not_fit_drives_nothing_out() -> None:
+    small, large = write_ours(table(512)), write_ours(table(1 << 15))
+    for _ in range(2):
+        read(small)
+    mine = kept()
+    assert mine == 4
+    info = lk.cache_info()
+    lk.options.cache_bytes = info.bytes + 30_000
+    for _ in range(4):
+        read(large)
+    before = lk.cache_info().kinds["values"].hits
+    read(small)
+    assert lk.cache_info().kinds["values"].hits == before + mine
+
+
+def test_what_is_kept_owns_its_memory() -> None:
+    whole = flat_table(ROWS, "some")
+    data = write_ours(whole)
+    for _ in range(3):
+        _, file = read(data)
+    held = file.read(0, file.size())
+    arrays = [value for kind, _, value in _cache._entries.values() if kind == "values"]
+    assert len(arrays) > 50
+    for array in arrays:
+        for buffer in filter(None, array.buffers()):
+            assert not held.address <= buffer.address < held.address + held.size
+        room = 64 * len(array.buffers()) + 64
+        assert array.get_total_buffer_size() <= 1.1 * array.nbytes + room
+
+
+def test_a_page_that_is_damaged_behind_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks, "_MOST_ROWS", 1 << 16)
+    data = bytearray(write_ours(pa.table({"s": [f"{i * 7919} of {i}" for i in range(20000)]})))
+    reader = FileReader.open(MemoryFile(bytes(data)))
+    (page,) = reader.container.pages(0)
+    place, size = page.page.positions[1], page.page.sizes[1]
+    data[place + size - 600 : place + size - 100] = bytes(500)
+    whole = bytes(data)
+    with pytest.raises(CorruptFileError):
+        read(whole)
+    for _ in range(4):
+        found, _ = read(whole, range(1000))
+        assert found["s"][0].as_py() == "0 of 0"
+    for _ in range(3):
+        with pytest.raises(CorruptFileError):
+            read(whole)
+
+
+def test_a_type_is_told_from_one_with_other_marks() -> None:
+    plain = pa.struct({"a": pa.int64()})
+    marked = pa.struct([pa.field("a", pa.int64(), metadata={"k": "v"})])
+    assert blocks._name(plain) != blocks._name(marked)
+    assert blocks._name(pa.timestamp("us", "UTC")) != blocks._name(pa.timestamp("us"))
