@@ -18,7 +18,7 @@ from obstore.exceptions import (
 from lancekit.errors import LancekitError, StorageError
 from lancekit.legible import without_secrets
 
-__all__ = ["reading", "redacted", "translated"]
+__all__ = ["gave_up", "reading", "redacted", "translated"]
 
 HINTS: tuple[tuple[type[Exception], str], ...] = (
     (FileNotFoundError, "Check the name of the bucket or container."),
@@ -35,12 +35,19 @@ SECRETS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 DETAIL_CHARACTERS = 300
+# in obstore's words, which it also says of a request that it did not repeat
+_REPEATED = re.compile(r"after [1-9]\d* retries")
 
 
 def redacted(text: str) -> str:
     """Return the first paragraph of a message, cut to a sentence or two, without credentials."""
     paragraph = SECRETS.sub("***", without_secrets(text.partition("\n\nDebug source:")[0]))
     return " ".join(paragraph.split())[:DETAIL_CHARACTERS]
+
+
+def gave_up(error: StorageError) -> bool:
+    """Tell whether a request was repeated in vain: another one would take as long."""
+    return _REPEATED.search(str(error)) is not None
 
 
 @contextmanager

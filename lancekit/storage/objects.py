@@ -16,7 +16,7 @@ from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, to
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.identity import object_identity
 from lancekit.storage.names import check_folder, check_name
-from lancekit.storage.object_errors import reading, translated
+from lancekit.storage.object_errors import gave_up, reading, translated
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -103,7 +103,7 @@ class ObjectReader:
             parts = self._get(spans)
         except StorageError as error:
             # A server refuses a range that starts behind the end in words of its own.
-            if self._ask_size() < max(stop for _, stop in spans):
+            if not gave_up(error) and self._ask_size() < max(stop for _, stop in spans):
                 raise self._too_short(ranges) from error
             raise
         if any(part.size != stop - start for part, (start, stop) in zip(parts, spans, strict=True)):

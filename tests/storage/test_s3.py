@@ -1,7 +1,9 @@
 import pickle
 import subprocess
 import sys
+import threading
 import uuid
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import obstore
 import pytest
@@ -141,6 +143,35 @@ def test_a_server_that_does_not_answer(s3):
         assert "s3://bucket/x/a" in caught.value.message
         assert "network" in caught.value.hint
         assert "a-secret-of-the-tests" not in str(caught.value)
+
+
+def test_a_server_that_fails_is_asked_no_more_than_its_retries(s3):
+    asked = []
+
+    class Failing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.command)
+            self.send_response(503)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = {
+            **s3.storage_options,
+            "aws_endpoint": f"http://127.0.0.1:{server.server_port}",
+            "client_max_retries": "1",
+        }
+        file = open_store("s3://bucket/x", options).open("a", 100)
+        with pytest.raises(StorageError, match="after 1 retries"):
+            file.read(0, 10)
+        server.shutdown()
+    assert asked == ["GET", "GET"]
 
 
 def test_refused_credentials_say_so():
