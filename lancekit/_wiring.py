@@ -19,6 +19,7 @@ __all__ = ["connect"]
 KERNELS = (
     "lancekit.file.kernels.bitpacking",
     "lancekit.file.kernels.fsst_decode",
+    "lancekit.file.kernels.fsst_encode",
     "lancekit.file.structure.repdef",
 )
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.file.kernels.fsst_decode import SymbolTable
-from lancekit.file.kernels.fsst_encode import SymbolEncoder, train
+from lancekit.file.kernels.fsst_encode import SymbolEncoder, step_through, train
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.kernels.values import Variable
+from tests.support.twins import Counted, agreed
 
 
 def _strings(values: list[bytes]) -> tuple[Bytes, Ints]:
@@ -65,3 +66,20 @@ def test_text_shrinks_to_half() -> None:
     values = [b"".join(row) for row in words[rng.integers(0, 6, (20_000, 9))].tolist()]
     size = sum(map(len, values))
     assert _round_trip(train(*_strings(values)), values) < size / 3
+
+
+@given(st.lists(st.text("abcé\0", max_size=40).map(str.encode), min_size=1, max_size=60))
+def test_the_kernel_writes_the_same_bytes(kernels, values: list[bytes]) -> None:
+    data, offsets = _strings(values)
+    agreed(lambda: train(data, offsets).table())
+    agreed(lambda: train(data, offsets).encode(data, offsets))
+    few = SymbolEncoder([b"a", b"ab", b"bc", b"abcabc"])
+    agreed(lambda: few.encode(data, offsets.astype(np.int32)))
+
+
+@pytest.mark.parametrize("length", [511, 512, 513, 5000])
+def test_the_kernel_keeps_to_lanes(kernels, monkeypatch, length: int) -> None:
+    data, offsets = _strings([bytes(97 + k % 7 for k in range(length)), b"", b"abcdefg" * 80])
+    counted = Counted(monkeypatch, step_through)
+    agreed(lambda: train(data, offsets).encode(data, offsets))
+    assert counted.good == counted.calls > 1

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 
 __all__ = ["SymbolEncoder", "train"]
@@ -70,6 +71,61 @@ class _Codes:
     firsts: Ints
 
 
+@kernel("u1 i8 u8 u8 u2 u2 u8 =u2 =i8 =u1 =i8", saves=20)
+def step_through(
+    padded: Any,
+    offsets: Any,
+    long: Any,
+    mask: Any,
+    long_step: Any,
+    short: Any,
+    low: Any,
+    steps: Any,
+    places: Any,
+    codes: Any,
+    borders: Any,
+) -> int:
+    """Find the codes of strings, of which ``padded`` has 8 bytes behind the last.
+
+    Where there is room in ``codes`` they are written with their literal bytes, and ``borders`` are
+    places there; else their ``steps`` and ``places`` are, and ``borders`` are their numbers.
+    """
+    written = codes.size > 0
+    size = offsets[np.uint64(offsets.size - 1)]
+    if size + 8 > padded.size or size > (codes.size // 2 if written else steps.size):
+        return -1
+    found = 0
+    for value in range(offsets.size - 1):
+        at, stop = offsets[np.uint64(value)], offsets[np.uint64(value + 1)]
+        if at < 0 or stop < at or stop > size:
+            return -1
+        borders[np.uint64(value)] = found
+        while at < stop:
+            word = np.uint64(padded[np.uint64(at)])
+            for byte in range(1, 8):
+                word |= np.uint64(padded[np.uint64(at + byte)]) << np.uint64(8 * byte)
+            left = min(8, stop - at, 512 - (at & 511))
+            word &= low[np.uint64(left)]
+            slot = (word & np.uint64(0xFFFFFF)) * np.uint64(2971215073) >> np.uint64(15)
+            slot &= np.uint64(8191)
+            if (word & mask[slot]) == long[slot]:
+                step = long_step[slot]
+            else:
+                step = short[word & np.uint64(0xFFFF)]
+            if written:
+                # what the next code writes over, unless this one is an escape
+                codes[np.uint64(found)] = step & 255
+                codes[np.uint64(found + 1)] = word & np.uint64(255)
+                found += int((step & 255) == 255)
+            else:
+                steps[np.uint64(found)] = step
+                places[np.uint64(found)] = at
+            found += 1
+            at += np.int64(step >> 8)
+    borders[np.uint64(offsets.size - 1)] = found
+    return found
+
+
 class SymbolEncoder:
     r"""Encodes strings with up to 255 symbols of 1 to 8 bytes, none of which holds a NUL.
 
@@ -121,6 +177,12 @@ class SymbolEncoder:
         -------
         The codes, and the offsets of the strings in them.
         """
+        if (call := step_through.ready(len(data))) is not None and len(data):
+            written, borders = np.empty(2 * len(data), np.uint8), np.empty(len(offsets), np.int64)
+            empty = np.empty(0, np.uint16), np.empty(0, np.int64)
+            size = call(*self._tables(data, offsets), *empty, written, borders)
+            if size >= 0:
+                return written[:size], borders
         found = self._codes(data, offsets)
         codes = found.steps.astype(np.uint8)
         filled = np.flatnonzero(offsets[1:] > offsets[:-1])
@@ -137,6 +199,24 @@ class SymbolEncoder:
         return both[keep], starts_of(counts)
 
     def _codes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
+        if (call := step_through.ready(len(data))) is None:
+            return self._codes_in_lanes(data, offsets)
+        steps, places = np.empty(len(data), np.uint16), np.empty(len(data), np.int64)
+        borders = np.empty(len(offsets), np.int64)
+        found = call(*self._tables(data, offsets), steps, places, np.empty(0, np.uint8), borders)
+        if found < 0:
+            return self._codes_in_lanes(data, offsets)
+        firsts = borders[:-1][borders[1:] > borders[:-1]]
+        return _Codes(steps[:found], places[:found], firsts)
+
+    def _tables(self, data: Bytes, offsets: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Return what the kernel reads."""
+        padded = np.zeros(len(data) + _LONGEST, np.uint8)
+        padded[: len(data)] = data
+        borders = offsets.astype(np.int64, copy=False)
+        return (padded, borders, self._long, self._mask, self._long_step, self._short, _LOW)
+
+    def _codes_in_lanes(self, data: Bytes, offsets: NDArray[Any]) -> _Codes:
         size = len(data)
         padded = np.zeros(size + _MARGIN + _LONGEST, np.uint8)
         padded[:size] = data
