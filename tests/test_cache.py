@@ -177,6 +177,58 @@ def test_files_read_together_of_which_one_is_too_young(tmp_path: Path) -> None:
     assert read(paths[0]) == cities("Bonn")
 
 
+def manifest(place: Path, version: int) -> Path:
+    name = f"_versions/{2**64 - 1 - version:020d}.manifest"
+    settle(place / name)
+    return place / name
+
+
+def test_manifests_are_remembered_by_their_files(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    for number in (1, 2):
+        lk.write_dataset({"x": [number]}, place, mode="overwrite")
+    first, second = manifest(place, 1), manifest(place, 2)
+    for _ in range(2):
+        assert lk.dataset(place, version=1).to_table()["x"].to_pylist() == [1]
+    assert lk.cache_info().kinds["manifests"].hits > 0
+    # the same file under the name of another version is no version
+    second.unlink()
+    os.link(first, second)
+    settle(second)
+    assert lk.dataset(place, version=1).version == 1
+    with pytest.raises(CorruptFileError, match="version 1, not 2"):
+        lk.dataset(place, version=2)
+    # and one in its place is another
+    other = lk.write_dataset({"y": ["of another"]}, tmp_path / "other")
+    replaced(first, manifest(tmp_path / "other", 1).read_bytes())
+    settle(first)
+    assert other.version == 1
+    for _ in range(2):
+        assert lk.dataset(place, version=1).schema.names == ["y"]
+
+
+def test_what_is_given_away_of_a_manifest_is_a_copy(tmp_path: Path) -> None:
+    lk.write_dataset({"x": [1]}, tmp_path / "t").update_config({"a": "b"})
+    manifest(tmp_path / "t", 2)
+    for _ in range(3):
+        ds = lk.dataset(tmp_path / "t")
+        assert ds.config() == {"a": "b"}
+        for given in (ds.config(), ds.metadata, ds.schema_metadata):
+            given["a"] = "changed"
+
+
+def test_manifests_in_an_object_store_are_remembered_by_their_tags() -> None:
+    lk.write_dataset({"x": [1]}, "memory://tagged")
+    lk.dataset("memory://tagged")
+    before = lk.cache_info().kinds["manifests"]
+    assert lk.dataset("memory://tagged").count_rows() == 1
+    assert lk.cache_info().kinds["manifests"].hits == before.hits + 1
+    lk.LanceDataset.drop("memory://tagged")
+    lk.write_dataset({"x": [1, 2]}, "memory://tagged")
+    for _ in range(2):
+        assert lk.dataset("memory://tagged").count_rows() == 2
+
+
 def test_errors_are_not_remembered(tmp_path: Path) -> None:
     path = put(tmp_path, cities("Bonn"))
     whole = path.read_bytes()

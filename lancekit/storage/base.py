@@ -162,6 +162,16 @@ class Store(Protocol):
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes (fewer if the object is shorter) and the whole size."""
 
+    def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
+        """Do the same as `tail`, and tell the `identity` of the object that was read."""
+
+    def identity(self, name: str, mark: str | None = None) -> Hashable | None:
+        """Return what tells the object that a name has now from all others, ever.
+
+        ``None`` if nothing does, if finding it out would cost a request, or if there is no object.
+        `mark` is that of the object, if a listing brought it.
+        """
+
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole object atomically and durably, replacing one of that name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -156,11 +156,24 @@ class LocalStore:
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size."""
+        data, size, _ = self.identified_tail(name, length)
+        return data, size
+
+    def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
+        """Return the last ``length`` bytes, the whole size, and the identity of the open file."""
         path = self._path(name)
         with reading("read", path), opened_file(path) as (descriptor, status):
             size = status.st_size
             start = max(0, size - length)
-            return pa.py_buffer(os.pread(descriptor, size - start, start)), size
+            data = pa.py_buffer(os.pread(descriptor, size - start, start))
+            return data, size, file_identity(status)
+
+    def identity(self, name: str, mark: str | None = None) -> Hashable | None:  # noqa: ARG002
+        """Return what tells the file from all others."""
+        try:
+            return file_identity(os.stat(self._path(name)))
+        except OSError:
+            return None
 
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole file aside and move it over its name."""

@@ -242,18 +242,27 @@ class ObstoreStore:
 
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         """Return the last ``length`` bytes and the whole size, in one request where possible."""
+        data, size, _ = self.identified_tail(name, length)
+        return data, size
+
+    def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
+        """Do the same, and tell what tells the object from all others: the tag of the answer."""
+        key = self._key(name)
         try:
             with reading("read", self._uri_of(name)):
-                found = obstore.get(
-                    self._client, self._key(name), options={"range": {"suffix": length}}
-                )
-                return pa.py_buffer(found.bytes()), int(found.meta["size"])
+                found = obstore.get(self._client, key, options={"range": {"suffix": length}})
+                identity = object_identity(self._number, key, None, found.meta["e_tag"])
+                return pa.py_buffer(found.bytes()), int(found.meta["size"]), identity
         except StorageError:
             # Azure has no such requests, and S3 refuses them for an empty object.
             reader = self.open(name)
             size = reader.size()
             kept = min(length, size)
-            return reader.read(size - kept, kept), size
+            return reader.read(size - kept, kept), size, None
+
+    def identity(self, name: str, mark: str | None = None) -> Hashable | None:
+        """Return what tells an object from all others, if a listing brought its tag."""
+        return object_identity(self._number, self._key(name), None, mark)
 
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole object, replacing one of that name."""

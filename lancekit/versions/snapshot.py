@@ -10,6 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyroaring import BitMap
 
+from lancekit.cache import keep, look_up
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
@@ -52,6 +53,9 @@ _BARE = re.compile(r"[^/\\\0]+")
 
 # besides twelve bytes a row, which a bitmap takes of rows far apart: an Arrow file's frame
 _DELETION_BYTES = 1 << 16
+
+#: what manifests are called among what is remembered, and what a parsed fragment of one takes
+_KIND, _FRAGMENT_BYTES = "manifests", 2000
 
 # one read of this many bytes usually covers a manifest and its other sections
 _TAIL_BYTES = 1 << 16
@@ -294,11 +298,18 @@ def _find(
         try:
             # a mark taken after the read could be that of a file put there in between
             mark = mark or store.mark(path)
-            tail, size = store.tail(path, _TAIL_BYTES)
+            known = store.identity(path, mark)
+            read = None if known is None else look_up(_KIND, (name, known))
+            if read is None:
+                tail, size, identity = store.identified_tail(path, _TAIL_BYTES)
+                read = _parse(store, name, memoryview(tail), size)
+                # of a long one the rest was read later, and may be of another file
+                if identity is not None and read.size == len(tail):
+                    keep(_KIND, (name, identity), read, read.bytes_held())
         except FileNotFoundError:
             mark = None
             continue
-        return _parse(line, name, memoryview(tail), size, naming, mark)
+        return read.snapshot(line, naming, name, mark)
     return None
 
 
@@ -315,19 +326,37 @@ def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: by
         The version could not be opened.
     """
     name = names.manifest_name(manifest.version, naming)
-    parsed = _parse(line, name, memoryview(data), len(data), naming, None)
+    parsed = _parse(line.store, name, memoryview(data), len(data)).snapshot(
+        line, naming, name, None
+    )
     return replace(parsed, manifest=replace(parsed.manifest, fragments=manifest.fragments))
 
 
-def _parse(
-    line: Line,
-    name: str,
-    tail: memoryview,
-    size: int,
-    naming: ManifestNaming,
-    mark: str | None,
-) -> Snapshot:
-    store = line.store
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a manifest's file holds, whoever reads it: nothing of the place, nor of credentials."""
+
+    manifest: Manifest
+    size: int
+    sections: memoryview | None
+
+    def bytes_held(self) -> int:
+        """Return about how much memory it takes, once all fragments have been looked at."""
+        return 4 * self.size + _FRAGMENT_BYTES * len(self.manifest.fragments)
+
+    def snapshot(self, line: Line, naming: ManifestNaming, name: str, mark: str | None) -> Snapshot:
+        return Snapshot(
+            line=line.anchored(self.manifest.branch),
+            manifest=self.manifest,
+            naming=naming,
+            manifest_size=self.size,
+            manifest_name=name,
+            sections=self.sections,
+            mark=mark,
+        )
+
+
+def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Read:
     path = f"{names.VERSIONS}/{name}"
     where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
@@ -352,13 +381,5 @@ def _parse(
             "lance.write_dataset(lance.dataset(old).scanner(), new).",
             version=manifest.version,
         )
-    return Snapshot(
-        line=line.anchored(manifest.branch),
-        manifest=manifest,
-        naming=naming,
-        manifest_size=size,
-        manifest_name=name,
-        # a copy: the manifest itself, which may be large, need not stay in memory twice
-        sections=memoryview(bytes(tail[:position])) if start == 0 else None,
-        mark=mark,
-    )
+    # a copy: the manifest itself, which may be large, need not stay in memory twice
+    return _Read(manifest, size, memoryview(bytes(tail[:position])) if start == 0 else None)

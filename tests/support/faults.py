@@ -212,6 +212,12 @@ class FaultyStore:
     def tail(self, name: str, length: int) -> tuple[pa.Buffer, int]:
         return self.faults.run("tail", name, lambda: self.inner.tail(name, length))
 
+    def identified_tail(self, name: str, length: int) -> tuple[pa.Buffer, int, Hashable | None]:
+        return self.faults.run("tail", name, lambda: self.inner.identified_tail(name, length))
+
+    def identity(self, name: str, mark: str | None = None) -> Hashable | None:
+        return self.inner.identity(name, mark)
+
     def put(self, name: str, data: Bytes) -> None:
         self.faults.run(
             "put", name, lambda: self.inner.put(name, data), lambda: self._aside(name, data)
