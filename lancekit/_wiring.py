@@ -21,6 +21,8 @@ KERNELS = (
     "lancekit.file.kernels.fsst_decode",
     "lancekit.file.kernels.fsst_encode",
     "lancekit.file.structure.repdef",
+    "lancekit.format._xxh64",
+    "lancekit.pipeline.keys.hash",
 )
 
 

@@ -28,6 +28,7 @@ from lancekit.format.key_filter import (
     merge,
     shared_keys,
 )
+from tests.support.twins import agreed
 
 INT = [pa.int64()]
 MOMENT = [pa.timestamp("us")]
@@ -87,6 +88,13 @@ def test_large_groups_of_one_length_are_xxh64(length, seed):
     # The slice moves the first value off the start of the buffers.
     hashes = hash_keys([pa.array([b"skipped", *values], pa.binary()).slice(1)])
     assert hashes.tolist() == [xxhash.xxh64_intdigest(v) for v in values]
+
+
+@given(st.lists(st.binary(max_size=100), min_size=1))
+def test_the_kernel_is_xxh64(kernels, values):
+    array = pa.array([b"before", *values], pa.binary()).slice(1)
+    found = agreed(lambda: hash_keys([array]))
+    assert found[2] == b"".join(xxhash.xxh64_intdigest(v).to_bytes(8, "little") for v in values)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=20))
