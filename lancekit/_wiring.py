@@ -21,7 +21,9 @@ KERNELS = (
     "lancekit.file.kernels.fsst_decode",
     "lancekit.file.kernels.fsst_encode",
     "lancekit.file.structure.repdef",
+    "lancekit.file.structure.repdef_build",
     "lancekit.format._xxh64",
+    "lancekit.pipeline.keys.find_values",
     "lancekit.pipeline.keys.hash",
 )
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lancekit.file.encodings.chunk_buffers import Part
-from lancekit.file.structure.repdef_build import Shredded, shred
+from lancekit.file.structure.repdef_build import Shredded, expand, shred
 from lancekit.file.structure.repdef_pack import (
     chunk_borders,
     pack_levels,
@@ -19,6 +19,7 @@ from lancekit.file.structure.repdef_pack import (
     values_that_fit,
 )
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from tests.support.twins import Counted, agreed
 
 _INT = pa.int16()
 _LIST = pa.list_(_INT)
@@ -274,3 +275,18 @@ def test_chunks_have_no_more_levels_than_fit() -> None:
     nothing[0] = 0
     made = shred(pa.ListArray.from_arrays(pa.array(nothing, pa.int32()), items), 1)
     assert values_that_fit(made, large=True) is None
+
+
+@given(data=st.data(), offset=st.integers(0, 2))
+def test_the_kernel_makes_the_same_levels(kernels: object, data: Any, offset: int) -> None:
+    kind = data.draw(_KINDS)
+    array = pa.array(data.draw(st.lists(_rows(kind), min_size=offset)), kind).slice(offset)
+    agreed(lambda: shred(array, _depth(kind)))
+
+
+def test_the_kernel_has_a_part_in_it(kernels: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [[[1, None], [], None], None, [], [[2]]]
+    counted = Counted(monkeypatch, expand)
+    made = agreed(lambda: shred(pa.array(rows, pa.list_(_LIST)), 2))
+    assert made
+    assert counted.good == counted.calls == 2

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.pipeline.keys.find_values import Lookup
+from lancekit.pipeline.keys.find_values import Lookup, probe
 from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, probe_fragment
 from lancekit.scan.fragments.source import fragment_sources
+from tests.support.twins import Counted, agreed
 
 WHOLE = [
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64()),
@@ -79,6 +80,21 @@ def test_numbers_that_fall_into_one_slot() -> None:
     known = np.array([i * inverse % 2**64 for i in range(3000)], np.uint64)
     others = np.array([i * inverse % 2**64 for i in range(2000, 9000)], np.uint64)
     check(pa.array(known), pa.array(others))
+
+
+@pytest.mark.parametrize("count", [0, 1, 40, 5000])
+def test_the_kernel_finds_the_same(kernels, monkeypatch, count: int) -> None:
+    rng = np.random.default_rng(count)
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    # half of them fall into few slots
+    numbers = rng.integers(0, 1 << 40, 20_000, np.uint64)
+    numbers[::2] = numbers[::2] % 9000 * np.uint64(inverse)
+    known = Lookup(pa.array(np.unique(rng.choice(numbers, count))))
+    values = pa.array(numbers, mask=rng.random(20_000) < 0.1)
+    counted = Counted(monkeypatch, probe)
+    agreed(lambda: known.find(values))
+    agreed(lambda: known.find(pa.chunked_array([values.slice(7, 50), values.slice(3000)])))
+    assert counted.good == counted.calls == 3
 
 
 def test_rows_that_are_deleted_are_not_found(tmp_path: Path) -> None:

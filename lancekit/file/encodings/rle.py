@@ -114,7 +114,7 @@ def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
     """
     counts = chunk_counts(len(values), chunk)
     firsts = starts_of(counts)
-    starts = np.union1d(starts, firsts[:-1])
+    starts = _union(starts, firsts[:-1])
     stops, lengths = _in_bytes(np.diff(starts, append=len(values)))
     per_chunk = np.diff(stops[np.searchsorted(starts, firsts)])
     kept: Bytes = np.repeat(values[starts], np.diff(stops)).view(np.uint8)
@@ -128,7 +128,7 @@ def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | No
     changes = np.flatnonzero(levels[1:] != levels[:-1]) + 1
     if 3 * len(changes) > at_most:
         return None
-    starts = np.union1d(changes, borders[:-1])
+    starts = _union(changes, borders[:-1])
     stops, lengths = _in_bytes(np.diff(starts, append=borders[-1]))
     if 3 * len(lengths) + 8 * (len(borders) - 1) > at_most:
         return None
@@ -136,6 +136,14 @@ def encode_blocks(levels: Bytes, borders: Ints, at_most: int) -> list[Part] | No
     runs = np.diff(stops[np.searchsorted(starts, borders)])
     head = Part((2 * runs).astype("<u8").view(np.uint8), np.full(len(runs), 8))
     return [head, Part(values, runs * 2), Part(lengths, runs)]
+
+
+def _union(some: Ints, others: Ints) -> Ints:
+    """Return what is in any of two ascending arrays; NumPy's own function hashes every number."""
+    both = np.concatenate((some, others))
+    both.sort(kind="stable")  # which merges what is sorted
+    kept: Ints = both[np.append(True, both[1:] != both[:-1])]
+    return kept
 
 
 def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancekit.compiled.kernel import kernel
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import (
     byte_width,
@@ -270,6 +271,8 @@ class _Entries:
         """Give every slot an entry for each item, or one without a slot if there are none."""
         number = self.lists_left
         self._lists_seen += 1
+        if self._expand_by_kernel(lengths, number):
+            return
         repeats = np.maximum(lengths, 1) if self.codes is not None else lengths
         if self.slots is not None:
             every = np.ones(self.count, repeats.dtype)
@@ -287,6 +290,67 @@ class _Entries:
             codes[starts[:-1]] = self.codes
             self.codes = codes
             self.slots = np.flatnonzero(codes == 0)
+
+    def _expand_by_kernel(self, lengths: NDArray[Any], number: int) -> bool:
+        """Do the same with the kernel; ``False`` if it cannot be."""
+        if (call := expand.ready(self.count)) is None or self.codes is None:
+            return False
+        slots = np.empty(0, np.int64) if self.slots is None else self.slots
+        before = np.empty(0, np.uint8) if self.repetition is None else self.repetition
+        lengths = lengths.astype(np.int64, copy=False)
+        total = int(np.maximum(lengths, 1).sum()) + self.count - len(lengths)
+        repetition, codes = np.empty(total, np.uint8), np.empty(total, np.uint8)
+        places = np.empty(total, np.int64)
+        out = (repetition, codes, places)
+        found = call(lengths, slots, self.codes, before, number, *out)
+        if found < 0:
+            return False
+        self.count, self.repetition, self.codes = total, repetition, codes
+        self.slots = places[:found]
+        return True
+
+
+@kernel("i8 i8 u1 u1 int =u1 =u1 =i8", saves=8)
+def expand(
+    lengths: Any,
+    slots: Any,
+    codes: Any,
+    before: Any,
+    number: int,
+    repetition: Any,
+    new_codes: Any,
+    places: Any,
+) -> int:
+    """Give entries those of their items, with levels; return how many of the new ones go on.
+
+    Every entry has a slot if none is named.
+    """
+    at = slot = found = 0
+    every = slots.size == 0 and lengths.size == codes.size
+    if lengths.size != slots.size and not every:
+        return -1
+    for entry in range(codes.size):
+        size = 1
+        if every or (slot < slots.size and slots[np.uint64(slot)] == entry):
+            size = max(lengths[np.uint64(slot)], 1)
+            slot += 1
+        if at + size > new_codes.size:
+            return -1
+        level: Any = number
+        if before.size:
+            level = max(level, np.int64(before[np.uint64(entry)]))
+        repetition[np.uint64(at)] = level
+        code = codes[np.uint64(entry)]
+        new_codes[np.uint64(at)] = code
+        places[np.uint64(found)] = at
+        found += int(code == 0)
+        for more in range(at + 1, at + size):
+            repetition[np.uint64(more)] = 0
+            new_codes[np.uint64(more)] = 0
+            places[np.uint64(found)] = more
+            found += 1
+        at += size
+    return found if at == new_codes.size else -1
 
 
 _ITEM_LAYERS = (pb.ALL_VALID_ITEM, pb.NULLABLE_ITEM)

@@ -7,11 +7,14 @@ block at a time, so that a million of them take two milliseconds.  All others ar
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from lancekit.compiled.kernel import kernel
 
 __all__ = ["Found", "Indices", "Lookup"]
 
@@ -117,8 +120,7 @@ class _Slots:
 
     def find(self, words: Words) -> Found:
         first, *others = self._tables
-        places, owners = _candidates(words, first)
-        found, left = self._compare(words, places, owners)
+        found, left = self._first(words, first)
         parts = [found]
         for table in others:
             owners = table.owners[table.slots(words[left])]
@@ -127,10 +129,56 @@ class _Slots:
             parts.append(found)
         return _in_order([part for part in parts if len(part[0])])
 
+    def _first(self, words: Words, table: _Table) -> tuple[Found, Indices]:
+        if (call := probe.ready(len(words))) is not None:
+            places, positions = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+            left, count = np.empty(len(words), np.int64), np.empty(1, np.int64)
+            spread, shift = np.array([table.spread]), int(table.shift)
+            out = (places, positions, left, count)
+            size = call(words, spread, shift, table.owners, self._words, *out)
+            if size >= 0:
+                return (places[:size], positions[:size]), left[: int(count[0])]
+        return self._compare(words, *_candidates(words, table))
+
     def _compare(self, words: Words, places: Indices, owners: Owners) -> tuple[Found, Indices]:
         """Return which candidates are known words, and the places of the others."""
         same = self._words[owners] == words[places]
         return (places[same], owners[same].astype(np.int64)), places[~same]
+
+
+@kernel("u8 u8 int i4 u8 =i8 =i8 =i8 =i8", saves=2)
+def probe(
+    words: Any,
+    spread: Any,
+    shift: int,
+    owners: Any,
+    known: Any,
+    places: Any,
+    positions: Any,
+    left: Any,
+    count: Any,
+) -> int:
+    """Find words in a table: those that are known, and those whose slot another has."""
+    found = others = 0
+    if shift < 1 or shift > 63 or owners.size < 1 << (64 - shift):
+        return -1
+    by = spread[0]
+    for row in range(words.size):
+        word = words[np.uint64(row)]
+        owner = owners[(word * by) >> np.uint64(shift)]
+        if owner < 0:
+            continue
+        if owner >= known.size:
+            return -1
+        if known[np.uint64(owner)] == word:
+            places[np.uint64(found)] = row
+            positions[np.uint64(found)] = owner
+            found += 1
+        else:
+            left[np.uint64(others)] = row
+            others += 1
+    count[0] = others
+    return found
 
 
 def _candidates(words: Words, table: _Table) -> tuple[Indices, Owners]:
