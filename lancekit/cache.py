@@ -28,6 +28,7 @@ from lancekit.machine import total_memory
 from lancekit.options import options, when_set
 
 __all__ = [
+    "VALUES",
     "CacheInfo",
     "CacheUse",
     "cache_info",
@@ -40,6 +41,7 @@ __all__ = [
     "remembered",
 ]
 
+_Entries: TypeAlias = "OrderedDict[Hashable, tuple[str, int, Any]]"
 T = TypeVar("T")
 Wanted: TypeAlias = tuple[Hashable, int, int]
 
@@ -48,6 +50,10 @@ _MOST, _SHARE = 1 << 30, 10
 
 #: What an entry takes besides its value: its place in two tables, a tuple, and its key's own parts.
 _ENTRY_BYTES = 400
+
+#: What decoded values are called.  They go before all else, which is small and saves as much,
+#: unless that has come to take more than its share.
+VALUES, _SMALL_SHARE = "values", 4
 
 #: Keys of what was asked for once that are held at most: some 5 MB.
 _MOST_MISSED = 1 << 14
@@ -112,7 +118,8 @@ class _Cache:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, tuple[str, int, Any]] = OrderedDict()
+        #: what is small, and then decoded values, which go first
+        self._entries: tuple[_Entries, _Entries] = (OrderedDict(), OrderedDict())
         self._uses: dict[str, list[int]] = {}  # of each kind: bytes, entries, hits, misses
         self._bytes = 0
         #: keys of what was missed, how many bytes had been by then, and how much of it was wanted
@@ -122,25 +129,26 @@ class _Cache:
     def get(self, kind: str, key: Hashable) -> Any:
         """Return a value, ``None`` if it is not there."""
         with self.lock:
-            found = self._entries.get(key)
+            entries = self._entries[kind == VALUES]
+            found = entries.get(key)
             use = self._use(kind)
             if found is None:
                 use[3] += 1
                 return None
             use[2] += 1
-            self._entries.move_to_end(key)
+            entries.move_to_end(key)
             return found[2]
 
     def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[Any]:
         """Return each value; of one that is not there, whether it was wanted not long ago."""
         found: list[Any] = []
         with self.lock:
-            use = self._use(kind)
+            use, entries = self._use(kind), self._entries[kind == VALUES]
             for key, uses, whole in wanted:
-                entry = self._entries.get(key)
+                entry = entries.get(key)
                 if entry is not None:
                     use[2] += 1
-                    self._entries.move_to_end(key)
+                    entries.move_to_end(key)
                     found.append(entry[2])
                     continue
                 use[3] += 1
@@ -157,11 +165,12 @@ class _Cache:
         """Keep a value, unless one is there already; returns the one that is kept."""
         size += _ENTRY_BYTES
         with self.lock:
-            found = self._entries.get(key)
+            entries = self._entries[kind == VALUES]
+            found = entries.get(key)
             if found is not None:
                 return found[2]
             if size <= limit:
-                self._entries[key] = (kind, size, value)
+                entries[key] = (kind, size, value)
                 self._count(kind, size, 1)
                 self._shrink(limit)
             return value
@@ -174,7 +183,8 @@ class _Cache:
     def clear(self) -> None:
         """Drop everything, and count anew."""
         with self.lock:
-            self._entries.clear()
+            for entries in self._entries:
+                entries.clear()
             self._uses.clear()
             self._missed.clear()
             self._bytes = 0
@@ -189,8 +199,11 @@ class _Cache:
         return CacheInfo(limit=limit, kinds=kinds)
 
     def _shrink(self, limit: int) -> None:
+        small, values = self._entries
         while self._bytes > limit:
-            _, (kind, size, _) = self._entries.popitem(last=False)
+            of_values = self._use(VALUES)[0]
+            take_value = values and (not small or self._bytes - of_values <= limit // _SMALL_SHARE)
+            _, (kind, size, _) = (values if take_value else small).popitem(last=False)
             self._count(kind, -size, -1)
 
     def _count(self, kind: str, size: int, entries: int) -> None:

@@ -13,6 +13,7 @@ place.
 A format of 2.1 and later is the rule; modules of 2.0 are called ``v20_*``.
 """
 
+from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.physical import FileColumn, file_columns
 from lancekit.file.file_metadata import LanceFileMetadata
 from lancekit.file.kernels.row_selection import Rows
@@ -22,6 +23,7 @@ from lancekit.file.reader import FileReader
 from lancekit.file.writer import FileSummary, FileWriter
 
 __all__ = [
+    "BlockBounds",
     "FileColumn",
     "FileReader",
     "FileSummary",

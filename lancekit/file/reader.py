@@ -8,6 +8,7 @@ from itertools import islice
 
 import pyarrow as pa
 
+from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.field_reader import FieldReader
 from lancekit.file.columns.physical import FileColumn, file_columns, settled
 from lancekit.file.columns.threads import run
@@ -170,6 +171,10 @@ class FileReader:
             ],
             schema=schema,
         )
+
+    def bounds(self, column: FileColumn, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
+        """Yield some of the rows after the other, and what is remembered of their values."""
+        return self._field(column).bounds(rows)
 
     def read_batches(
         self, columns: Sequence[FileColumn], rows: Rows | None = None, batch_size: int = 8192

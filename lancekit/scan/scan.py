@@ -32,6 +32,7 @@ from lancekit.scan.fragments.reader import (
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.fragments.trimmed import trimmed
 
 __all__ = [
     "Output",
@@ -258,6 +259,7 @@ def select_rows(
     With them come those columns to ``keep`` that the filter has read.
     """
     rows = reader.live_between(start, stop)
+    rows = trimmed(reader, predicate, rows)
     known = reader.read(sorted(predicate.columns), rows)
     mask = predicate.mask(known)
     known = known.select([name for name in known.column_names if name in keep])

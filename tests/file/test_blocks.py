@@ -154,7 +154,7 @@ def test_what_is_kept_owns_its_memory() -> None:
     for _ in range(3):
         _, file = read(data)
     held = file.read(0, file.size())
-    arrays = [value for kind, _, value in _cache._entries.values() if kind == "values"]
+    arrays = [value for kind, _, value in _cache._entries[True].values() if kind == "values"]
     assert len(arrays) > 50
     for array in arrays:
         for buffer in filter(None, array.buffers()):

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from lancekit.cache import found_or_seen, keep
+from lancekit.cache import VALUES, found_or_seen, keep, look_up
 from lancekit.errors import LancekitError
 from lancekit.file.columns.page_runs import PageGroup
 from lancekit.file.columns.threads import is_costly
@@ -26,9 +27,7 @@ from lancekit.file.kernels.memory import arrow_of, owned
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
 
-__all__ = ["Blocks", "Part", "blocks_of"]
-
-KIND = "values"
+__all__ = ["BlockBounds", "Blocks", "Part", "blocks_of"]
 
 #: Encoded bytes of a block, and its rows at most and, however large they are, at least.
 _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
@@ -36,7 +35,18 @@ _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
 #: Of so many rows of a block one at least must be wanted: most chunks are decoded for it anyhow.
 _SPARSE = 1 << 12
 
+#: What bounds are called and take; texts longer than this have none.
+_BOUNDS, _BOUNDS_BYTES, _LONGEST = "bounds", 1200, 200
+
 Decode = Callable[[Rows], pa.Array]
+
+
+class BlockBounds(NamedTuple):
+    """The least and the greatest value of a block, ``None`` if all are null, and how many are."""
+
+    least: Any
+    greatest: Any
+    nulls: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +77,11 @@ class Blocks:
         cuts = list(self._cut(rows))
         wanted = []
         for block, begin, end in cuts:
-            count = len(self.range(block))
+            count = len(self.span(block))
             # rows that lie apart are a use of all of it: the next time they are others
             uses = end - begin if isinstance(rows, range) else count
             wanted.append(((self.key, block), uses, count))
-        found = found_or_seen(KIND, wanted, self.encoded_bytes * self.step // self.rows)
+        found = found_or_seen(VALUES, wanted, self.encoded_bytes * self.step // self.rows)
         if self.whole and not all(isinstance(value, pa.Array) for value in found):
             yield Part(rows, fill=any(value is True for value in found))
             return
@@ -79,7 +89,7 @@ class Blocks:
         for (block, begin, end), value in zip(cuts, found, strict=True):
             part = rows[begin:end]
             array = value if isinstance(value, pa.Array) else None
-            fill = value is True and len(part) * _SPARSE >= len(self.range(block))
+            fill = value is True and len(part) * _SPARSE >= len(self.span(block))
             if array is None and not fill:
                 stop = end
                 continue
@@ -90,7 +100,7 @@ class Blocks:
         if start < stop:
             yield Part(rows[start:stop])
 
-    def range(self, block: int) -> range:
+    def span(self, block: int) -> range:
         """Return the rows of a block."""
         return range(block * self.step, min((block + 1) * self.step, self.rows))
 
@@ -112,7 +122,7 @@ class Blocks:
 
     def fill(self, part: Part, decode: Decode) -> pa.Array:
         """Decode the rows of a part, and keep the block that they are in."""
-        block = self.range(part.block)
+        block = self.span(part.block)
         try:
             array = decode(block)
         except LancekitError:
@@ -125,13 +135,22 @@ class Blocks:
         array = decode(rows)
         if isinstance(rows, range):
             for block, begin, end in self._cut(rows):
-                if end - begin == len(self.range(block)):
+                if end - begin == len(self.span(block)):
                     self._keep(block, array[begin:end])
         return array
 
+    def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
+        """Yield the rows of each block, and between what its values lie, if that is known."""
+        for block, begin, end in self._cut(rows):
+            found: BlockBounds | None = look_up(_BOUNDS, (_BOUNDS, self.key, block))
+            yield rows[begin:end], found
+
     def _keep(self, block: int, array: pa.Array) -> pa.Array:
         mine = owned(array)
-        return keep(KIND, (self.key, block), mine, mine.get_total_buffer_size())
+        between = _bounds(mine)
+        if between is not None:
+            keep(_BOUNDS, (_BOUNDS, self.key, block), between, _BOUNDS_BYTES)
+        return keep(VALUES, (self.key, block), mine, mine.get_total_buffer_size())
 
 
 def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
@@ -155,6 +174,25 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
         step *= 2
     key = (first.page.key, len(run.pages), _name(kind))
     return Blocks(key, rows, step, size, whole=remote)
+
+
+def _bounds(array: Any) -> BlockBounds | None:
+    """Return the least and the greatest value, where these are what comparisons go by."""
+    kind = array.type
+    of_floats = pa.types.is_float32(kind) or pa.types.is_float64(kind)
+    if not (of_floats or pa.types.is_integer(kind) or pa.types.is_string(kind)):
+        return None
+    if of_floats and pc.any(pc.is_nan(array)).as_py():
+        return None  # not a number is neither
+    found: Any = pc.min_max(array)
+    least, greatest = found["min"].as_py(), found["max"].as_py()
+    if of_floats and least == 0:  # which of the two zeros it is does not matter to all comparisons
+        least = -0.0
+    if of_floats and greatest == 0:
+        greatest = 0.0
+    if isinstance(least, str) and len(least) + len(greatest) > _LONGEST:
+        return None
+    return BlockBounds(least, greatest, array.null_count)
 
 
 def _is_worth(encoding: Any, remote: bool) -> bool:

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from lancekit.cache import remembered
 from lancekit.errors import FormatError
-from lancekit.file.columns.blocks import Blocks, Part, blocks_of
+from lancekit.file.columns.blocks import BlockBounds, Blocks, Part, blocks_of
 from lancekit.file.columns.page_runs import PageGroup, runs_of
 from lancekit.file.columns.threads import Piece, divide
 from lancekit.file.container.footer import Container, StoredPage
@@ -116,7 +117,10 @@ class _Column:
         self.page_memory = container.page_memory
         with located(self.file, self.name):
             self.stored = container.pages(column)
-            self.runs = list(runs_of(self.stored))
+            key = None if container.key is None else ("runs", container.key, column)
+            counts = remembered("columns", key, self._run_lengths, lambda found: 40 * len(found))
+            pages = iter(self.stored)
+            self.runs = [PageGroup(tuple(islice(pages, count))) for count in counts]
             borders = [0, *accumulate(run.length for run in self.runs)]
             for border in borders:
                 require(border % group == 0, "a page ends inside of a list of fixed size")
@@ -124,6 +128,10 @@ class _Column:
             if total != rows:
                 raise Damaged(f"its pages hold {total} rows, not {rows}")
             self.firsts = np.array(borders, np.int64) // group
+
+    def _run_lengths(self) -> list[int]:
+        """Return how many pages are read as one, from the first to the last."""
+        return [len(run.pages) for run in runs_of(self.stored)]
 
     @property
     def encoded_bytes(self) -> int:
@@ -165,7 +173,7 @@ class _Leaf:
             if is_small:
                 small.append(run)
             if blocks is not None and part.fill and not blocks.whole:
-                block = blocks.range(part.block)
+                block = blocks.span(part.block)
                 cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
                 yield (
                     0 if is_small else cost,
@@ -178,6 +186,14 @@ class _Leaf:
                 if blocks is not None and part.fill:
                     read = partial(blocks.fill_inside, piece.rows, partial(self._read, place))
                 yield piece.cost, read
+
+    def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
+        """Yield some of the rows after the other, and between what their values lie, if known."""
+        for place, part in split(rows, self._column.firsts):
+            blocks, first = self._blocks_of(place), int(self._column.firsts[place])
+            whole = range(int(part[0]), int(part[-1]) + 1)
+            for found, bounds in [(whole, None)] if blocks is None else blocks.bounds(whole):
+                yield range(first + found.start, first + found.stop), bounds
 
     def _blocks_of(self, place: int) -> Blocks | None:
         if place not in self._blocks:
@@ -405,6 +421,13 @@ class FieldReader:
                 return [wrap(array, self._field.type) for array in inner.finish(results)]
 
         return Plan(inner.work, finish, inner.small)
+
+    def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
+        """Yield some of the rows after the other, and between what their values lie, if known."""
+        if isinstance(self._reader, _Leaf) and not self._field.type.num_fields:
+            yield from self._reader.bounds(rows)
+        elif rows:
+            yield rows, None
 
     def units(self, rows: Rows) -> Iterator[Rows]:
         """Yield the rows in parts that take no more memory than a page of each column."""

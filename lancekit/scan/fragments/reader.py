@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileColumn, FileReader
+from lancekit.file import BlockBounds, FileColumn, FileReader
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import external_sequence
@@ -188,6 +188,16 @@ class FragmentReader:
         else:
             table = taken(reader.read(wanted, around), rows - around.start)
         return {column.field.name: table.column(column.field.name) for column in wanted}
+
+    def bounds(
+        self, name: str, rows: range
+    ) -> tuple[pa.DataType, list[tuple[range, BlockBounds | None]]]:
+        """Return the stored type of a column, and what is remembered of blocks of its rows."""
+        parts = list(self._parts(self._pruned(name, [[]])))
+        if len(parts) != 1:
+            return pa.null(), []
+        column = parts[0].column
+        return column.field.type, list(self.file(parts[0].file_index).bounds(column, rows))
 
     @cached_property
     def _columns_of_files(self) -> list[dict[int, int]]:
