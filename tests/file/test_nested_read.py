@@ -17,6 +17,11 @@ import pytest
 
 from lancekit.errors import CorruptFileError, FormatError, UnsupportedFeatureError
 from lancekit.file import FileColumn, FileReader, as_descriptors
+from lancekit.file.container.page import Page
+from lancekit.file.layouts.fullzip.decode import FullZipPage
+from lancekit.file.structure import field_tree
+from lancekit.file.structure.assemble import nest
+from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import open_ours, read_reference, write_ours, write_reference
 from tests.file.nested import (
@@ -486,3 +491,23 @@ def test_leaves_may_differ_below_null_structs(version: str, page_bytes: int) -> 
     table = pa.table({"c": pa.array(rows, kind)})
     reader = open_ours(write_ours(table, version, max_page_bytes=page_bytes))
     assert reader.read(reader.columns)["c"].to_pylist() == rows
+
+
+def test_a_constant_without_a_value_is_for_the_items_of_vectors() -> None:
+    """Releases such as 0.38.1 write vectors of nulls so; the levels say which vectors are null."""
+    nothing = pb.CompressiveEncoding(constant=pb.Constant())
+    layout = pb.FullZipLayout(
+        bits_def=1,
+        bits_per_value=0,
+        num_items=4,
+        num_visible_items=4,
+        value_compression=nothing,
+        layers=[pb.NULLABLE_ITEM],
+    )
+    levels = MemoryFile(bytes([0, 1, 0, 1]))
+    for kind, there in ((pa.list_(pa.int64(), 2), [None, None]), (pa.int64(), None)):
+        page = FullZipPage(Page(levels, 0, 4, (0,), (4,)), layout, kind)
+        for rows in (range(4), range(2, 4), np.array([0, 3])):
+            found = nest(page.leaf(rows), field_tree.Path((kind,), (1,)), len(rows))
+            found.validate(full=True)
+            assert found.to_pylist() == [[there, None, there, None][row] for row in rows]

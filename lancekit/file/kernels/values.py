@@ -92,7 +92,7 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Nulls:
-    """Nothing but nulls."""
+    """Nothing but nulls; where values are lists of a fixed size, nothing but null items."""
 
     count: int
 
@@ -187,11 +187,16 @@ def with_validity(array: pa.Array, validity: Bytes | None) -> pa.Array:
 
 def to_arrow(raw: DecodedValues, kind: pa.DataType, validity: Bytes | None = None) -> pa.Array:
     """Return an array of exactly type ``kind``; `Damaged` if the values cannot be of that type."""
-    if isinstance(raw, Nulls):
-        return nulls(raw.count, kind)
     buffer = None if validity is None else pa.py_buffer(validity)
     if validity is not None:
         require(validity.size * 8 >= raw.count, "a validity bitmap is too short")
+    if isinstance(raw, Nulls):
+        array = nulls(raw.count, kind)
+        if pa.types.is_fixed_size_list(kind):
+            # it is the items that are null: which of the lists are is said elsewhere
+            items = to_arrow(Nulls(raw.count * kind.list_size), kind.value_type)
+            array = pa.Array.from_buffers(kind, raw.count, [buffer], children=[items])
+        return array
     if isinstance(raw, Lists) and pa.types.is_fixed_size_list(kind):
         require(raw.dimension == kind.list_size, f"lists of {raw.dimension} in a column of {kind}")
         items = to_arrow(raw.items, kind.value_type, raw.validity)
