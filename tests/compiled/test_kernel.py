@@ -39,7 +39,7 @@ def test_what_is_written_is_not_copied(kernels) -> None:
     table, out = np.zeros(2048, np.uint8), np.zeros(32, np.uint8)
     offsets = np.array([0, 0], np.int32)
     with pytest.raises(TypeError, match="writes to whole arrays"):
-        call(table, offsets, table, table, out[::2], np.zeros(2, np.int32))
+        call(table, offsets, table, table, offsets, out[::2], offsets)
 
 
 def test_no_kernel_needs_what_is_not_there_when_it_is_loaded() -> None:

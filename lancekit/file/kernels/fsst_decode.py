@@ -38,6 +38,9 @@ _MANY = 1 << 18
 #: Bytes that a symbol's copy may write behind it.
 _SLACK = 8
 
+#: Codes that are decoded before their strings are told apart.
+_STRETCH = 1 << 12
+
 #: More codes than this may stand for more than 2 GiB.
 _MOST = 1 << 28
 
@@ -51,45 +54,60 @@ def most_bytes(codes: Any, lengths: Any) -> int:
     return size
 
 
-@kernel("u1 T u1 u1 =u1 =i4", over="i4 i8", saves=4)
+@kernel("u1 T u1 u1 =i4 =u1 =i4", over="i4 i8", saves=6)
 def decode_codes(
-    codes: Any, offsets: Any, lengths: Any, symbols: Any, out: Any, places: Any
+    codes: Any, offsets: Any, lengths: Any, symbols: Any, marks: Any, out: Any, places: Any
 ) -> int:
     """Decode the codes between offsets; return how many bytes that gives.
 
     A symbol is copied as 8 bytes, however many it has: ``out`` has `_SLACK` more than
     `most_bytes`.  An escape has the length 1 in ``lengths``, and codes without a symbol 0.
+
+    Strings are short: a loop over the codes of each ends at a place that the processor does not
+    foresee.  So codes are decoded in stretches, with ``marks`` of where each begins in ``out``, -1
+    for literal bytes, of which those of the strings are picked.
     """
     at = 0
-    here = np.int64(offsets[0])
-    places[0] = 0
-    for value in range(offsets.size - 1):
-        stop = np.int64(offsets[np.uint64(value + 1)])
+    value = 0
+    here, end = np.int64(offsets[0]), np.int64(offsets[np.uint64(offsets.size - 1)])
+    most = marks.size - 2
+    while here < end:
+        first = here
+        stop = min(here + most, end)
         while here < stop:
             code = codes[np.uint64(here)]
+            marks[np.uint64(here - first)] = at
             if code == 255:
                 here += 1
-                if here >= stop:
+                if here >= end:
                     return -1
+                marks[np.uint64(here - first)] = -1
                 out[np.uint64(at)] = codes[np.uint64(here)]
                 at += 1
             else:
                 length = lengths[np.uint64(code)]
                 if length == 0:
                     return -1
-                first = 8 * np.int64(code)
+                symbol = 8 * np.int64(code)
                 # all are read before any is written, so that it is one load and one store
-                b0, b1 = symbols[np.uint64(first)], symbols[np.uint64(first + 1)]
-                b2, b3 = symbols[np.uint64(first + 2)], symbols[np.uint64(first + 3)]
-                b4, b5 = symbols[np.uint64(first + 4)], symbols[np.uint64(first + 5)]
-                b6, b7 = symbols[np.uint64(first + 6)], symbols[np.uint64(first + 7)]
+                b0, b1 = symbols[np.uint64(symbol)], symbols[np.uint64(symbol + 1)]
+                b2, b3 = symbols[np.uint64(symbol + 2)], symbols[np.uint64(symbol + 3)]
+                b4, b5 = symbols[np.uint64(symbol + 4)], symbols[np.uint64(symbol + 5)]
+                b6, b7 = symbols[np.uint64(symbol + 6)], symbols[np.uint64(symbol + 7)]
                 out[np.uint64(at)], out[np.uint64(at + 1)] = b0, b1
                 out[np.uint64(at + 2)], out[np.uint64(at + 3)] = b2, b3
                 out[np.uint64(at + 4)], out[np.uint64(at + 5)] = b4, b5
                 out[np.uint64(at + 6)], out[np.uint64(at + 7)] = b6, b7
                 at += length
             here += 1
-        places[np.uint64(value + 1)] = at
+        while value < offsets.size and offsets[np.uint64(value)] < here:
+            mark = marks[np.uint64(offsets[np.uint64(value)] - first)]
+            if mark < 0:
+                return -1
+            places[np.uint64(value)] = mark
+            value += 1
+    for last in range(value, offsets.size):
+        places[np.uint64(last)] = at
     return at
 
 
@@ -176,7 +194,8 @@ class SymbolTable:
             return None
         out = scratch(most + _SLACK)
         places = np.empty(len(offsets), np.int32)
-        size = call(data, offsets, lengths, self._symbols, out, places)
+        marks = np.empty(_STRETCH + 2, np.int32)
+        size = call(data, offsets, lengths, self._symbols, marks, out, places)
         return None if size < 0 else Variable(places, out[:size])
 
     def _decoded(self, codes: Variable) -> Variable:
