@@ -35,8 +35,8 @@ _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
 #: Of so many rows of a block one at least must be wanted: most chunks are decoded for it anyhow.
 _SPARSE = 1 << 12
 
-#: What bounds are called and take; texts longer than this have none.
-_BOUNDS, _BOUNDS_BYTES, _LONGEST = "bounds", 1200, 200
+#: What bounds are called, and take.
+_BOUNDS, _BOUNDS_BYTES = "bounds", 400
 
 Decode = Callable[[Rows], pa.Array]
 
@@ -71,6 +71,7 @@ class Blocks:
     step: int
     encoded_bytes: int
     whole: bool
+    has_bounds: bool
 
     def parts(self, rows: Rows) -> Iterator[Part]:
         """Yield all of the rows, in order, in parts with one origin each."""
@@ -142,14 +143,21 @@ class Blocks:
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield the rows of each block, and between what its values lie, if that is known."""
         for block, begin, end in self._cut(rows):
-            found: BlockBounds | None = look_up(_BOUNDS, (_BOUNDS, self.key, block))
-            yield rows[begin:end], found
+            yield rows[begin:end], self._between(block) if self.has_bounds else None
+
+    def _between(self, block: int) -> BlockBounds | None:
+        """Return the bounds of a block, found out once, when they are first asked for."""
+        key = (_BOUNDS, self.key, block)
+        found: BlockBounds | None = look_up(_BOUNDS, key)
+        if found is None:
+            array = look_up(VALUES, (self.key, block))
+            if array is None:
+                return None
+            found = keep(_BOUNDS, key, _bounds(array), _BOUNDS_BYTES)
+        return None if found is _UNBOUNDED else found
 
     def _keep(self, block: int, array: pa.Array) -> pa.Array:
         mine = owned(array)
-        between = _bounds(mine)
-        if between is not None:
-            keep(_BOUNDS, (_BOUNDS, self.key, block), between, _BOUNDS_BYTES)
         return keep(VALUES, (self.key, block), mine, mine.get_total_buffer_size())
 
 
@@ -173,25 +181,29 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
     while step < _MOST_ROWS and 2 * step * size <= _BLOCK_BYTES * rows:
         step *= 2
     key = (first.page.key, len(run.pages), _name(kind))
-    return Blocks(key, rows, step, size, whole=remote)
+    return Blocks(key, rows, step, size, whole=remote, has_bounds=_has_bounds(kind))
 
 
-def _bounds(array: Any) -> BlockBounds | None:
-    """Return the least and the greatest value, where these are what comparisons go by."""
-    kind = array.type
-    of_floats = pa.types.is_float32(kind) or pa.types.is_float64(kind)
-    if not (of_floats or pa.types.is_integer(kind) or pa.types.is_string(kind)):
-        return None
+#: of a block with something that is no number, which is neither less nor greater
+_UNBOUNDED = BlockBounds(None, None, 0)
+
+
+def _has_bounds(kind: pa.DataType) -> bool:
+    """Return whether values are numbers: the least of many texts takes longer than any filter."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _bounds(array: Any) -> BlockBounds:
+    """Return the least and the greatest value, as comparisons go by them."""
+    of_floats = pa.types.is_floating(array.type)
     if of_floats and pc.any(pc.is_nan(array)).as_py():
-        return None  # not a number is neither
+        return _UNBOUNDED
     found: Any = pc.min_max(array)
     least, greatest = found["min"].as_py(), found["max"].as_py()
     if of_floats and least == 0:  # which of the two zeros it is does not matter to all comparisons
         least = -0.0
     if of_floats and greatest == 0:
         greatest = 0.0
-    if isinstance(least, str) and len(least) + len(greatest) > _LONGEST:
-        return None
     return BlockBounds(least, greatest, array.null_count)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from lancekit.errors import LancekitError
@@ -61,7 +60,7 @@ class Bound:
 
 
 @lru_cache(maxsize=64)
-def bounds_of(sql: str | pc.Expression, schema: pa.Schema) -> tuple[Bound, ...]:
+def bounds_of(sql: str, schema: pa.Schema) -> tuple[Bound, ...]:
     """Return what a filter asks of columns, nothing if it is none of those that are looked at.
 
     Examples
@@ -72,8 +71,6 @@ def bounds_of(sql: str | pc.Expression, schema: pa.Schema) -> tuple[Bound, ...]:
     >>> bounds_of("x > 5 OR y = 'a'", pa.schema({"x": pa.int8(), "y": pa.string()}))
     ()
     """
-    if not isinstance(sql, str):
-        return ()
     try:
         found = [_bound(part, schema) for part in _parts(parse(sql))]
     except LancekitError:

@@ -17,20 +17,23 @@ def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range)
 
     What is left follows each other, as it did: rows from here and there take longer to read.
     """
-    schema = predicate.schema
+    schema, text = predicate.schema, predicate.source
+    if not isinstance(text, str):
+        return rows
     for name in sorted(predicate.columns):
         # hidden columns and parts of nested ones have no bounds
         if name.isidentifier() and name in schema.names and len(rows):
             around = range(int(rows[0]), int(rows[-1]) + 1)
             kind, found = reader.bounds(name, around)
             if any(known for _, known in found) and kind == schema.field(name).type:
-                first, last = _wanted(predicate, name, kind, found)
+                first, last = _wanted(text, schema, name, kind, found)
                 rows = _between(rows, first, last)
     return rows
 
 
 def _wanted(
-    predicate: Predicate,
+    sql: str,
+    schema: pa.Schema,
     name: str,
     kind: pa.DataType,
     found: list[tuple[range, BlockBounds | None]],
@@ -43,7 +46,7 @@ def _wanted(
         pa.array([None if known is None else known[side] for _, known in found], kind)
         for side in (0, 1)
     )
-    for bound in bounds_of(predicate.source, predicate.schema):
+    for bound in bounds_of(sql, schema):
         if bound.column == name:
             may &= bound.may_hold(least, greatest)
     may |= np.array([known is None for _, known in found])
