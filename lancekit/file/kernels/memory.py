@@ -90,7 +90,9 @@ def owned(array: Any) -> pa.Array:
         return pa.DictionaryArray.from_arrays(
             owned(array.indices), owned(array.dictionary), ordered=array.type.ordered, safe=False
         )
-    return pa.concat_arrays([array, array[:0]])  # of a single array it would make no copy
+    # Of a single array it would make no copy.  The default pool takes several times as long for
+    # fresh memory of this size, and gives it back late.
+    return pa.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
 
 
 def starts_of(lengths: NDArray[Any]) -> Ints:
