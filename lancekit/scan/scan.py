@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -435,7 +436,7 @@ def _read_ahead(jobs: Sequence[_Job | _Block], request: ScanRequest) -> Generato
     running: deque[Future[list[pa.Table]]] = deque()
     try:
         for job in jobs:
-            running.append(pool.submit(_run, job, request))
+            running.append(pool.submit(copy_context().run, _run, job, request))
             if len(running) > _THREADS:
                 yield from running.popleft().result()
         while running:

@@ -14,6 +14,7 @@ import pytest
 from lancekit.errors import CorruptFileError
 from lancekit.file.columns import threads as parallel
 from lancekit.file.columns.threads import ahead
+from lancekit.options import options
 from tests.file.lance_io import open_ours, write_reference
 from tests.support.patience import HANG_SECONDS
 
@@ -122,3 +123,17 @@ def test_an_error_comes_in_its_turn() -> None:
     assert [next(results), next(results)] == [1, 2]
     with pytest.raises(ValueError, match="third"):
         next(results)
+
+
+def test_options_of_a_block_hold_in_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 2)
+    seen = []
+
+    def look() -> pa.Array:
+        seen.append((options.display_rows, threading.current_thread() is threading.main_thread()))
+        return pa.nulls(0)
+
+    with options(display_rows=77):
+        parallel.run([(parallel._THREADED_BYTES, look)] * 2)
+        list(ahead([(True, look)] * 2))
+    assert seen == [(77, False)] * 4

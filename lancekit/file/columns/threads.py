@@ -7,6 +7,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -98,7 +99,8 @@ def run(work: Sequence[tuple[int, Callable[[], pa.Array]]]) -> list[pa.Array]:
     if len(costly) < 2 or sum(costly) < _THREADED_BYTES or os.cpu_count() == 1:
         return [decode() for _, decode in work]
     pool = _pool(os.getpid())
-    futures = [pool.submit(decode) if cost else None for cost, decode in work]
+    # options of a `with` block hold in the threads too
+    futures = [pool.submit(copy_context().run, decode) if cost else None for cost, decode in work]
     try:
         return [
             decode() if future is None else future.result()
@@ -124,7 +126,7 @@ def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, No
             while len(running) >= (threads if threaded else 1):
                 yield running.popleft().result()
             if threaded and threads > 1:
-                running.append(pool.submit(do))
+                running.append(pool.submit(copy_context().run, do))
             else:
                 yield do()
         while running:
