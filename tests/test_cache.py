@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from lancekit import cache, machine
 from lancekit.errors import CorruptFileError, InvalidTypeError
 from lancekit.file import FileReader, FileWriter
 from lancekit.file.concatenated import join_files
+from lancekit.options import Options
+from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage import LocalStore, identity, open_store
 from lancekit.storage.local import MappedFile
 
@@ -397,3 +400,13 @@ def test_memory_is_what_the_container_has(tmp_path: Path) -> None:
     assert sorted(machine._limits_of_groups(mine, root)) == [700, 900, 9223372036854771712]
     assert machine._limits_of_groups(tmp_path / "none", root) == []
     assert 0 < machine.total_memory() < 1 << 50
+
+
+def test_a_worker_of_many_keeps_less() -> None:
+    try:
+        for asked, limit in ((None, 64 << 20), (0, 0), (1 << 20, 1 << 20)):
+            enter_worker(replace(Options(), cache_bytes=asked))
+            assert lk.cache_info().limit == limit
+    finally:
+        for option in fields(Options):
+            setattr(lk.options, option.name, getattr(Options(), option.name))
