@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -17,19 +16,19 @@ from lancekit.api.lazy_dict import LazyDict
 from lancekit.api.tags_and_branches import Tags
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
+from lancekit.errors import LancekitError
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
 from lancekit.legible import plural
+from lancekit.versions.at_once import at_once, takes_long
 from lancekit.versions.line import Line
 from lancekit.versions.listing import VersionListing, list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["History", "Version", "describe_version"]
 
-# so many versions are read with the first of them, in so many threads, if it takes longer (seconds)
+#: so many versions are read with the first of them, where one takes long to come
 _PAGE = 25
-_AT_ONCE = 8
-_LONG = 0.005
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -208,12 +207,13 @@ class _Loader:
         if number not in self._known:
             began = time.perf_counter()
             self._read(number)
-            if page and time.perf_counter() - began > _LONG:
-                rest = [other for other in page if other not in self._known]
-                with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-history") as pool:
-                    # one that cannot be read says so when it is looked at
-                    pool.map(self._read, rest)
+            if page and takes_long(time.perf_counter() - began):
+                at_once(self._try, [other for other in page if other not in self._known])
         return self._known[number]
+
+    def _try(self, number: int) -> None:
+        with suppress(LancekitError):  # which is raised when somebody looks at it
+            self._read(number)
 
     def _read(self, number: int) -> None:
         self._known[number] = _facts_of(load_snapshot(self._line, number, self._naming))

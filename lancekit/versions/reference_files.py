@@ -6,6 +6,7 @@ versions.  Who lists the others gets them, and a warning.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from lancekit.format.refs import (
 )
 from lancekit.legible import warn
 from lancekit.storage import Store
+from lancekit.versions.at_once import at_once, takes_long
 
 __all__ = [
     "all_branches",
@@ -161,17 +163,26 @@ def _bytes(root: Store, path: str) -> Any:
 
 
 def _read(root: Store, folder: str, kind: type[R]) -> References[R]:
-    sound: dict[str, R] = {}
-    damaged: dict[str, CorruptFileError] = {}
-    for name, path in _files(root, folder).items():
+    def read(path: str) -> R | CorruptFileError | None:
         try:
-            sound[name] = kind.from_json(_bytes(root, path), path)
+            return kind.from_json(_bytes(root, path), path)
         except FileNotFoundError:  # deleted between listing and reading
-            continue
+            return None
         except CorruptFileError as error:
             error.context["file"] = path
-            damaged[name] = error
-    return References(sound, damaged)
+            return error
+
+    files = _files(root, folder)
+    paths = list(files.values())
+    began = time.perf_counter()
+    found = [read(path) for path in paths[:1]]
+    slow = takes_long(time.perf_counter() - began)
+    found += at_once(read, paths[1:]) if slow else map(read, paths[1:])
+    named = [(name, one) for name, one in zip(files, found, strict=True) if one is not None]
+    return References(
+        sound={name: one for name, one in named if not isinstance(one, CorruptFileError)},
+        damaged={name: one for name, one in named if isinstance(one, CorruptFileError)},
+    )
 
 
 def _told(found: References[R]) -> dict[str, R]:

@@ -248,6 +248,23 @@ def test_a_history_is_read_ahead_where_a_manifest_takes_long_to_come(tmp_path) -
     assert next(iter(quick)).metadata == history[0].metadata
 
 
+def test_tags_are_read_at_the_same_time_where_one_takes_long_to_come(tmp_path) -> None:
+    ds = lk.write_dataset(ROWS, tmp_path / "d")
+    for number in range(9):
+        ds.tags.create(f"t{number}", 1)
+    (tmp_path / "d/_refs/tags/t3.json").write_bytes(b"{")
+    together = threading.Barrier(8, timeout=HANG_SECONDS)
+
+    def slow(call: Call) -> None:
+        time.sleep(0.01)
+        if call.kind == "read" and threading.current_thread() is not threading.main_thread():
+            together.wait()
+
+    with injected(Faults(before=slow)), pytest.warns(UserWarning, match="'t3' is left out"):
+        found = lk.dataset(tmp_path / "d").tags.list()
+    assert list(found) == [f"t{number}" for number in range(9) if number != 3]
+
+
 # ---- the older naming
 
 
