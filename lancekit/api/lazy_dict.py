@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import wraps
+from collections.abc import Iterable
 from typing import Any
 
 __all__ = ["LazyDict"]
@@ -38,23 +37,35 @@ class LazyDict(dict[str, Any]):
             dict.update(self, self._items())
             self._loaded = True
 
-
-def _after_loading(name: str) -> Callable[..., Any]:
-    method = getattr(dict, name)
-
-    @wraps(method)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        for one in args:
+    def __eq__(self, other: object) -> bool:
+        for one in (self, other):
             if isinstance(one, LazyDict):
                 one._load()
-        return method(*args, **kwargs)
+        return bool(dict.__eq__(self, other)) if isinstance(other, dict) else NotImplemented
 
-    return call
+    def __ne__(self, other: object) -> bool:
+        same = self.__eq__(other)
+        return same if same is NotImplemented else not same
+
+    __hash__ = None
+
+
+class _AfterLoading:
+    """A method of dictionaries, of one that is filled first; it stays the dictionary's own."""
+
+    def __init__(self, name: str) -> None:
+        self._method = getattr(dict, name)
+
+    def __get__(self, it: LazyDict | None, owner: type | None = None) -> Any:
+        if it is None:
+            return self._method
+        it._load()
+        return self._method.__get__(it, owner)
 
 
 for _name in (
-    *("__contains__", "__delitem__", "__eq__", "__getitem__", "__ior__", "__iter__", "__len__"),
-    *("__ne__", "__or__", "__reversed__", "__ror__", "__setitem__", "clear", "copy", "get"),
-    *("items", "keys", "pop", "popitem", "setdefault", "update", "values"),
+    *("__contains__", "__delitem__", "__getitem__", "__ior__", "__iter__", "__len__", "__or__"),
+    *("__reversed__", "__ror__", "__setitem__", "clear", "copy", "get", "items", "keys", "pop"),
+    *("popitem", "setdefault", "update", "values"),
 ):
-    setattr(LazyDict, _name, _after_loading(_name))
+    setattr(LazyDict, _name, _AfterLoading(_name))

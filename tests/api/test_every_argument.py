@@ -54,6 +54,7 @@ MADE_BY_OTHERS = {
     lancekit.api.delta.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,
+    lk.Version,
     lk.LanceScanner,
     lancekit.api.stats.LanceStats,
     lk.MergeInsertBuilder,
