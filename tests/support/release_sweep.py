@@ -241,7 +241,7 @@ def _reads_the_same(release: Release, folder: Path, uri: Path, name: str, case: 
 def sweep_writing(
     readers: Sequence[Release], version: str, folder: Path, which: Iterator[Case]
 ) -> dict[str, Found]:
-    """Write tables with lancekit, and have releases read them."""
+    """Write tables with lancekit, and have releases read them; the last is the newest."""
     found = {release.release: Found() for release in readers}
     for number, case in enumerate(which):
         if case.kind == "blob":  # shown as places; `compatibility` asks for the bytes
@@ -265,49 +265,69 @@ def sweep_writing(
                 one.refused[f"{case.kind}: {type(error).__name__} {str(error)[:100]}"] += 1
             continue
         for release in readers:
-            _one_read(release, version, place, case, tables, found[release.release])
+            _one_read(release, version, place, case, tables, found[release.release], readers[-1])
     return found
 
 
 def _one_read(
-    release: Release, version: str, place: Path, case: Case, tables: _Tables, found: Found
+    release: Release,
+    version: str,
+    place: Path,
+    case: Case,
+    tables: _Tables,
+    found: Found,
+    newest: Release,
 ) -> None:
     out = place / f"{release.release}.arrow"
+    wrong: dict[str, str] = {}
+    unread: dict[str, str] = {}
     try:
         release("read", uri=str(place / "d"), out=str(out))
         wrong = differences(_load_stream(out), tables.whole, "whole")
     except ReleaseError:
-        wrong = {}
         for name in tables.patterns:
             try:
                 release("read", uri=str(place / "d"), out=str(out), columns=[name])
                 wrong |= differences(_load_stream(out), tables.whole.select([name]), "alone")
             except ReleaseError as error:
-                found.unread[f"{case.kind}, {case.nulls} null: {str(error)[:150]}"] += 1
-                found.equal -= 1
-    found.equal += len(tables.patterns) - len(wrong)
-    for name, text in wrong.items():
-        note = f"{release.release} reads {version}, {case.name}, {name}: {text}"
-        if name and _reads_its_own_wrong(release, version, place, case, tables, name):
-            found.lost[f"{note}: and so its own"] += 1
+                unread[name] = str(error)
+    found.equal += len(tables.patterns) - len(wrong) - len(unread)
+    for name, text in (wrong | unread).items():
+        note = f"{release.release} reads {version}, {case.name}, {name}: {text[:150]}"
+        if name and _is_its_own(release, newest, version, place, case, tables, name):
+            found.lost[f"{note}: and so what the reference writes"] += 1
+        elif name in unread:
+            found.unread[f"{case.kind}, {case.nulls} null: {text[:150]}"] += 1
         else:
             found.wrong.append(note)
 
 
-def _reads_its_own_wrong(
-    release: Release, version: str, place: Path, case: Case, tables: _Tables, name: str
+def _is_its_own(
+    release: Release,
+    newest: Release,
+    version: str,
+    place: Path,
+    case: Case,
+    tables: _Tables,
+    name: str,
 ) -> bool:
-    """Tell whether a release gives other values for what it wrote itself, too."""
-    uri, out = str(place / f"{release.release}-{name}"), place / "own.arrow"
-    try:
-        release(
-            "write",
-            tables=[str(file) for file in tables.files],
-            uri=uri,
-            version=version,
-            rows_per_file=case.rows_per_file,
-        )
-        release("read", uri=uri, out=str(out), columns=[name])
-    except ReleaseError:
-        return False
-    return bool(differences(_load_stream(out), tables.whole.select([name]), "own"))
+    """Tell whether a release fails to read what it wrote itself, or what the newest did, too."""
+    for writer in (release, newest):
+        uri, out = str(place / f"{writer.release}-{release.release}-{name}"), place / "own.arrow"
+        try:
+            writer(
+                "write",
+                tables=[str(file) for file in tables.files],
+                uri=uri,
+                version=version,
+                rows_per_file=case.rows_per_file,
+            )
+        except ReleaseError:
+            continue
+        try:
+            release("read", uri=uri, out=str(out), columns=[name])
+        except ReleaseError:
+            return True
+        if differences(_load_stream(out), tables.whole.select([name]), "own"):
+            return True
+    return False
