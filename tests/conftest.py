@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import lancekit
-from lancekit import cache
 from lancekit.compiled import state, store
-from lancekit.storage import identity
 from tests.support import pylance4 as pylance4_process
+from tests.support.remembering import all_remembered
 from tests.support.s3 import S3Server, s3_server
 
 if TYPE_CHECKING:
@@ -136,24 +136,9 @@ def kernels(_code: store.Code | None, monkeypatch: pytest.MonkeyPatch) -> store.
 
 @pytest.fixture(scope="session", autouse=True)
 def remembering() -> Iterator[None]:
-    """With the environment variable LANCEKIT_TEST_CACHE=eager all is remembered at the first use.
-
-    So are files as young as the clock of this machine's disk allows; with a number, that many
-    bytes are kept, so that what is there goes and comes.
-    """
-    asked = os.environ.get("LANCEKIT_TEST_CACHE")
-    with pytest.MonkeyPatch.context() as patch:
-        if asked:
-            find = cache._Cache.find
-
-            def found(self: Any, kind: str, wanted: Any, *of: int) -> list[Any]:
-                values = find(self, kind, wanted, *of)
-                return [True if value is False else value for value in values]
-
-            patch.setattr(cache._Cache, "find", found)
-            patch.setattr(identity, "SETTLED_SECONDS", 0.02)
-            if asked.isdecimal():
-                patch.setattr(cache, "cache_limit", lambda: int(asked))
+    """With LANCEKIT_TEST_CACHE=eager, or a number of bytes, all is remembered at the first use."""
+    asked = os.environ.get("LANCEKIT_TEST_CACHE", "")
+    with all_remembered(int(asked) if asked.isdecimal() else None) if asked else nullcontext():
         yield
 
 

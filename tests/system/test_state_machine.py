@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from hypothesis.stateful import (
 )
 
 import lancekit as lk
+from tests.support.remembering import all_remembered
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 BASE = {"k": pa.field("k", pa.int64(), False, KEY), "v": pa.field("v", pa.string())}
@@ -371,14 +373,16 @@ class Machine(RuleBasedStateMachine):
 
 
 @pytest.mark.torture
-def test_any_order_of_operations(whole: bool) -> None:
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=400 if whole else 20,
-            stateful_step_count=40 if whole else 15,
-            deadline=None,
-            derandomize=not whole,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+@pytest.mark.parametrize("remembering", [nullcontext, all_remembered])
+def test_any_order_of_operations(whole: bool, remembering: Any) -> None:
+    with remembering():
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=200 if whole else 10,
+                stateful_step_count=40 if whole else 15,
+                deadline=None,
+                derandomize=not whole,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
