@@ -505,7 +505,9 @@ def test_a_constant_without_a_value_is_for_the_items_of_vectors() -> None:
         layers=[pb.NULLABLE_ITEM],
     )
     levels = MemoryFile(bytes([0, 1, 0, 1]))
-    for kind, there in ((pa.list_(pa.int64(), 2), [None, None]), (pa.int64(), None)):
+    vectors = pa.list_(pa.int64(), 2)
+    kinds = {vectors: [None, None], pa.list_(vectors, 3): [None] * 3, pa.int64(): None}
+    for kind, there in kinds.items():
         page = FullZipPage(Page(levels, 0, 4, (0,), (4,)), layout, kind)
         for rows in (range(4), range(2, 4), np.array([0, 3])):
             found = nest(page.leaf(rows), field_tree.Path((kind,), (1,)), len(rows))

@@ -194,7 +194,7 @@ def to_arrow(raw: DecodedValues, kind: pa.DataType, validity: Bytes | None = Non
         array = nulls(raw.count, kind)
         if pa.types.is_fixed_size_list(kind):
             # it is the items that are null: which of the lists are is said elsewhere
-            items = to_arrow(Nulls(raw.count * kind.list_size), kind.value_type)
+            items = nulls(raw.count * kind.list_size, kind.value_type)
             array = pa.Array.from_buffers(kind, raw.count, [buffer], children=[items])
         return array
     if isinstance(raw, Lists) and pa.types.is_fixed_size_list(kind):
