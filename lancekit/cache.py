@@ -83,7 +83,7 @@ class CacheInfo(Displayed):
         The same by kind of what is remembered.
     """
 
-    limit: int
+    limit: int = 0
     kinds: Mapping[str, CacheUse] = field(default_factory=dict)
 
     @property

@@ -96,6 +96,9 @@ def merge(draw: Draw, state: State, past: Past, *, of: Merge) -> Step | None:
     if any(name not in state.schema.names for name in of.on):
         return None
     data = _source(draw, state, of)
+    beside = set(data.column_names) - set(of.on)
+    if of.mode == "rewrite_columns" and beside in (set(), set(state.schema.names) - set(of.on)):
+        return None  # none or all of the columns are no part of them
     pair = pair_condition(draw, data.schema, state.schema) if of.matched == "some" else None
     where = condition(draw, state.schema) if of.by_source == "some go" else None
     matched = "update" if of.matched == "some" else of.matched

@@ -237,7 +237,7 @@ def test_an_unknown_outcome_deletes_nothing(tmp_path, monkeypatch) -> None:
     store = type(ds._line.store)
 
     def fail(*_: Any) -> bool:
-        monkeypatch.setattr(store, "tail", fail)
+        monkeypatch.setattr(store, "identified_tail", fail)
         raise errors.StorageError("the network is gone")
 
     monkeypatch.setattr(store, "put_if_absent", fail)

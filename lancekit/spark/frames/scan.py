@@ -275,7 +275,7 @@ def _where(frame: DataFrame, condition: Column) -> DataFrame:
 
     try:
         chosen = frame.where(condition)
-        _ = chosen.schema  # Connect does not look at the condition before
+        _ = frame.select(condition).schema  # Connect does not look at the condition before
     except AnalysisException as error:
         raise PredicateError(
             f"The condition does not fit the columns chosen: {first_line(error)}.",
