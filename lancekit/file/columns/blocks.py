@@ -10,7 +10,9 @@ An error of a block is none of a read that wants a part of it: such a read goes 
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -124,9 +126,11 @@ class Blocks:
     def fill(self, part: Part, decode: Decode) -> pa.Array:
         """Decode the rows of a part, and keep the block that they are in."""
         block = self.span(part.block)
-        try:
+        array = None
+        with suppress(LancekitError):
             array = decode(block)
-        except LancekitError:
+        if array is None:
+            gc.collect()  # errors stand in circles, which hold what had been decoded by then
             return decode(part.rows)
         array = self._keep(part.block, array)
         return _select(array, part.rows, block.start)
