@@ -113,13 +113,16 @@ def differences(found: pa.Table, expected: pa.Table, note: str) -> dict[str, str
         return {"": f"{note}: columns {found.column_names}"}
     wrong = {}
     for name in expected.column_names:
+        column, whole = found[name], expected[name]
         try:
-            whole = expected[name].combine_chunks()
+            whole = whole.combine_chunks()
         except pa.ArrowInvalid:  # the values of all parts are more than one dictionary has keys
-            whole = _plain(expected[name]).combine_chunks()
-            found = found.set_column(found.column_names.index(name), name, _plain(found[name]))
+            if column.type != whole.type:
+                wrong[name] = f"{note}: {column.type}, not {whole.type}"
+                continue
+            column, whole = _plain(column), _plain(whole).combine_chunks()
         try:
-            assert_same_nested(found[name], whole, note)
+            assert_same_nested(column, whole, note)
         except (AssertionError, pa.ArrowInvalid) as error:
             wrong[name] = str(error)
     return wrong
