@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lab bench docs lint fix matrix torture releases setup proto
+.PHONY: help demo check test lab bench performance docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -20,7 +20,7 @@ PYLANCE4 := .venv-pylance4
 DOCS := .venv-docs
 
 help: ## List the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
 demo: $(VENV)/.ready ## Run the notebooks on real data, and say where to look
 	@$(RUN)/python notebooks/run_demo.py
@@ -41,6 +41,9 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks.key_filters
 	@$(RUN)/python -m benchmarks.operations
 	@$(RUN)/python -m benchmarks.writers
+
+performance: $(VENV)/.ready ## Measure what users feel, and write docs/performance.md
+	@$(RUN)/python -m benchmarks.page
 
 docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into site/
 	@PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet

@@ -222,21 +222,15 @@ def measure(
     return Result(name, version, sizes, timings, memory)
 
 
-#: Run in a process of its own: reads a small file first, then lowers the peak to what it holds.
+#: Run in a process of its own: reads a small file first, so that all is loaded.
 _PEAK = """
-import re, sys
+import sys
 from pathlib import Path
-from benchmarks import files
-
-def peak():
-    return int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+from benchmarks import files, memory
 
 read = {"theirs": lambda path: files.read_theirs(path, 0), "ours": files.read_ours}[sys.argv[1]]
 read(Path(sys.argv[3]))
-Path("/proc/self/clear_refs").write_text("5")
-before = peak()
-table = read(Path(sys.argv[2]))
-print(peak() - before)
+print(memory.rise(lambda: read(Path(sys.argv[2]))))
 """
 
 

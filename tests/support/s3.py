@@ -14,17 +14,13 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 __all__ = ["S3Server", "s3_server"]
 
 
-class _Quiet(WSGIRequestHandler):
-    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        pass
-
-
 @dataclass(frozen=True)
 class S3Server:
-    """Where the server listens, and how to connect to it."""
+    """Where the server listens, how to connect to it, and what it was asked (method and path)."""
 
     endpoint: str
     bucket: str
+    log: list[tuple[str, str]]
 
     @property
     def storage_options(self) -> dict[str, str]:
@@ -56,17 +52,23 @@ def s3_server(bucket: str = "lancekit-tests") -> Iterator[S3Server]:
     """
     from moto.server import create_backend_app
 
+    log: list[tuple[str, str]] = []
+
+    class Logged(WSGIRequestHandler):
+        def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+            log.append((self.command, self.path))
+
     server = make_server(
         "127.0.0.1",
         0,
         create_backend_app("s3"),
         threaded=False,
-        request_handler=_Quiet,
+        request_handler=Logged,
     )
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
-        running = S3Server(f"http://127.0.0.1:{server.server_port}", bucket)
+        running = S3Server(f"http://127.0.0.1:{server.server_port}", bucket, log)
         # The tests' client creates objects only; a bucket is a plain PUT on its name.
         import urllib.request
 

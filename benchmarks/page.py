@@ -1,0 +1,127 @@
+"""``python -m benchmarks.page [part ...]``: measure, and write `docs/performance.md`.
+
+The parts that are named are measured, or all; what is measured goes to the saved numbers, and the
+page is written of all that are saved.  ``--only`` measures those cases of a part whose names hold a
+word, ``--write`` measures nothing.  ``--quick`` is a trial with next to no rows: it prints the page
+and keeps nothing, unless told where.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from string import Template
+from types import ModuleType
+from typing import Any
+
+from benchmarks import requests
+from benchmarks.markdown import table
+
+__all__ = ["PAGE", "PARTS", "SAVED", "document", "main"]
+
+#: Each has `measure(quick, word)`, which returns results by the names of cases, and
+#: `document(results)`, which returns Markdown.
+PARTS: dict[str, ModuleType] = {"requests": requests}
+
+_HERE = Path(__file__).parent
+_TEMPLATE = _HERE / "performance_page.md"
+SAVED = _HERE / "performance.json"
+PAGE = _HERE.parent / "docs/performance.md"
+
+_LIBRARIES = ("pylance", "duckdb", "deltalake", "pyarrow", "numpy", "numba", "pyspark")
+
+Saved = dict[str, Any]
+
+
+def _found(path: str, pattern: str) -> str:
+    try:
+        found = re.search(pattern, Path(path).read_text())
+    except OSError:
+        return "unknown"
+    return found[1].strip() if found else "unknown"
+
+
+def _version(name: str) -> str:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return f"no {name}"
+
+
+def machine() -> dict[str, str]:
+    """Return what the numbers depend on, in words: nothing that names this one machine."""
+    memory = _found("/proc/meminfo", r"MemTotal:\s+(\d+) kB")
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "processor": _found("/proc/cpuinfo", r"model name\s*:(.+)"),
+        "cores": str(os.cpu_count()),
+        "memory": f"{int(memory) / 2**20:.0f} GiB" if memory.isdigit() else memory,
+        "system": platform.system(),
+        "Python": platform.python_version(),
+        "libraries": ", ".join(_version(name) for name in ("lancekit", *_LIBRARIES)),
+    }
+
+
+def document(saved: Mapping[str, Saved]) -> str:
+    """Return the page: the template's sections whose numbers are saved."""
+    filled = {
+        part: module.document(saved[part]["found"])
+        for part, module in PARTS.items()
+        if part in saved
+    }
+    machines = [(part, saved[part]["machine"]) for part in filled]
+    facts = list(dict.fromkeys(fact for _, facts in machines for fact in facts))
+    filled["machine"] = table(
+        ["", *(part for part, _ in machines)],
+        [[fact, *(of.get(fact, "") for _, of in machines)] for fact in facts],
+    )
+    head, *sections = re.split(r"(?m)^(?=## )", _TEMPLATE.read_text())
+    kept = [s for s in sections if all(name in filled for name in Template(s).get_identifiers())]
+    return "".join(Template(section).substitute(filled) for section in (head, *kept))
+
+
+def main(arguments: list[str]) -> None:
+    """Measure what the command line asks for, save it, and write the page."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.page",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all if none is named")
+    parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--quick", action="store_true", help="next to no rows, kept nowhere")
+    parser.add_argument("--write", action="store_true", help="write the page, measure nothing")
+    parser.add_argument("--json", type=Path, help="where the numbers are saved")
+    parser.add_argument("--page", type=Path, help="where the page goes")
+    chosen = parser.parse_args(arguments)
+    if unknown := set(chosen.parts) - PARTS.keys():
+        parser.error(f"no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
+    numbers = chosen.json or (None if chosen.quick else SAVED)
+    page = chosen.page or (None if chosen.quick else PAGE)
+    saved: dict[str, Saved] = {}
+    if numbers and numbers.exists():
+        saved = json.loads(numbers.read_text())
+    for part in [] if chosen.write else chosen.parts or PARTS:
+        print(f"measuring {part}", file=sys.stderr, flush=True)
+        found = PARTS[part].measure(chosen.quick, chosen.only)
+        before = saved.get(part, {}).get("found", {}) if chosen.only else {}
+        saved[part] = {"machine": machine(), "found": {**before, **found}}
+        if numbers:
+            numbers.write_text(json.dumps(saved, indent=1) + "\n")
+    text = document(saved)
+    if page:
+        page.write_text(text)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
