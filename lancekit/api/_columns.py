@@ -15,7 +15,7 @@ from lancekit.operations.columns.add import NewColumns, add_columns, merge_rows
 from lancekit.operations.columns.alter import alter_columns, check_alterations, drop_columns
 from lancekit.operations.columns.replace import replace_columns
 from lancekit.operations.common.results import UpdateResult
-from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 
 __all__ = ["Columns"]
 
@@ -131,8 +131,8 @@ class Columns(Handle):
         reader_schema: pa.Schema | None = None,
         batch_size: int | None = None,
         *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> UpdateResult:
         """Give columns new values in all rows, and move the handle; their types stay.
 

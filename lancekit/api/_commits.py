@@ -17,6 +17,7 @@ from lancekit.api.pylance.arguments import (
     refuse,
 )
 from lancekit.checked import checked_methods
+from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
 from lancekit.format.names import ManifestNaming
 from lancekit.format.operations import Operation
@@ -28,7 +29,6 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Commits"]
 
-_TIMEOUT = timedelta(minutes=30)
 DatasetRef = str | os.PathLike[str] | Handle
 
 
@@ -46,7 +46,7 @@ class Commits(Handle):
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
-        max_retries: int = 20,
+        max_retries: int = MAX_RETRIES,
         *,
         commit_message: str | None = None,
         enable_stable_row_ids: bool | None = None,
@@ -54,7 +54,7 @@ class Commits(Handle):
         table_id: list[str] | None = None,
         namespace_client_managed_versioning: bool = False,
         base_store_params: dict[str, dict[str, str]] | None = None,
-        commit_timeout: timedelta | None = _TIMEOUT,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
         properties: Mapping[str, str] | None = None,
     ) -> Self:
         """Commit an operation, and return a handle at the new version.
@@ -134,9 +134,9 @@ class Commits(Handle):
         storage_options: dict[str, str] | None = None,
         enable_v2_manifest_paths: bool | None = None,
         detached: bool | None = False,
-        max_retries: int = 20,
+        max_retries: int = MAX_RETRIES,
         base_store_params: dict[str, dict[str, str]] | None = None,
-        commit_timeout: timedelta | None = _TIMEOUT,
+        commit_timeout: timedelta | None = COMMIT_TIMEOUT,
     ) -> dict[str, Any]:
         """Commit several appends as one version.
 

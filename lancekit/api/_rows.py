@@ -16,7 +16,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.paths import find_field
 from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.common.results import DeleteResult, UpdateResult
-from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from lancekit.operations.delete import delete_rows
 from lancekit.operations.update import check_updates, check_where, update_columns
 
@@ -31,8 +31,8 @@ class Rows(Handle):
         self,
         predicate: Any,
         *,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
     ) -> DeleteResult:
         """Delete the rows that a predicate selects, and move the handle.
 
@@ -57,8 +57,8 @@ class Rows(Handle):
         self,
         updates: dict[str, str],
         where: Any = None,
-        conflict_retries: int = 10,
-        retry_timeout: timedelta = timedelta(seconds=30),
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
         data_storage_version: str | None = None,
     ) -> UpdateResult:
         """Give columns new values in the rows that a condition selects, and move the handle.

@@ -39,10 +39,12 @@ from lancekit.versions.listing import Newest, newest_version
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Clock", "check_not_replaced", "check_writable", "commit", "create_first_version"]
-__all__ += ["put_first_manifest"]
+__all__ += ["COMMIT_TIMEOUT", "MAX_RETRIES", "put_first_manifest"]
 
-_DEFAULT_RETRIES = 20
-_DEFAULT_TIMEOUT = timedelta(minutes=30)
+#: how often the race for a version number may be lost, and how long it is run; the defaults of all
+#: public calls
+MAX_RETRIES = 20
+COMMIT_TIMEOUT = timedelta(minutes=30)
 _LONGEST_PAUSE = 5.0
 
 
@@ -72,8 +74,8 @@ def commit(
     read: Snapshot,
     pending: Pending,
     *,
-    max_retries: int = _DEFAULT_RETRIES,
-    timeout: timedelta = _DEFAULT_TIMEOUT,
+    max_retries: int = MAX_RETRIES,
+    timeout: timedelta = COMMIT_TIMEOUT,
     storage_version: str | None = None,
     detached: bool = False,
     clock: Clock | None = None,

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from lancekit.commit.manifest.build import build_manifest
-from lancekit.commit.protocol import Clock, put_first_manifest
+from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES, Clock, put_first_manifest
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 from lancekit.format import operations as ops
@@ -38,8 +38,8 @@ class CommitSettings:
     `may_have_landed` tells that the caller kept the transaction, and may have committed it before.
     """
 
-    max_retries: int = 20
-    timeout: timedelta | None = timedelta(minutes=30)
+    max_retries: int = MAX_RETRIES
+    timeout: timedelta | None = COMMIT_TIMEOUT
     detached: bool = False
     stable_row_ids: bool = False
     naming: ManifestNaming = ManifestNaming.V2

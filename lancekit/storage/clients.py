@@ -1,7 +1,8 @@
 """The connection behind an object-store URI: one obstore client per URI and set of options.
 
-obstore sends a request again by itself, as `RETRY_OPTIONS` say or else by its own defaults
-(docs/stores.md).
+obstore sends a request again by itself, as the `RETRY_OPTIONS` among the user's say.  What they
+leave out is obstore's: 10 retries, 180 seconds.  Other numbers would be passed in `_client`, as
+``retry_config`` (docs/stores.md).
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -18,6 +19,9 @@ import lancekit.api.stats
 import lancekit.file
 import lancekit.fragment
 import lancekit.vector
+from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
+from lancekit.operations.commit import CommitSettings
+from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_explaining import EXPLAINED
 from tests.support.arguments_of_files import FILES
@@ -146,6 +150,58 @@ def test_an_argument_is_not_ignored(method: str, name: str) -> None:
 def test_an_argument_is_not_ignored_on_spark(spark: Any, method: str, name: str) -> None:
     checks = ON_SPARK[method]
     assert checks.arguments[name].holds(checks, name)
+
+
+#: arguments that have one default wherever they are, and the texts that say it
+DEFAULTS: dict[str, Any] = {
+    "conflict_retries": CONFLICT_RETRIES,
+    "retry_timeout": RETRY_TIMEOUT,
+    "max_retries": MAX_RETRIES,
+    "commit_timeout": COMMIT_TIMEOUT,
+}
+SECONDS, MINUTES = int(RETRY_TIMEOUT.total_seconds()), int(COMMIT_TIMEOUT.total_seconds() / 60)
+SAID = {
+    "docs/format/operations.md": [
+        f"{CONFLICT_RETRIES} times (`conflict_retries`)",
+        f"for up to {SECONDS} seconds (`retry_timeout`)",
+    ],
+    "docs/format/table.md": [f"{MAX_RETRIES} times (`max_retries`), for up to {MINUTES} minutes"],
+    "docs/stores.md": [
+        f"| {MAX_RETRIES} times, {MINUTES} minutes | `lancekit/commit/protocol.py` |",
+        f"| {CONFLICT_RETRIES} times, {SECONDS} seconds | `lancekit/operations/common/retry.py` |",
+    ],
+    "lancekit/api/merge_builder.py": [f"{CONFLICT_RETRIES} by default", f"{SECONDS} seconds by"],
+}
+
+
+def _defaults() -> Iterator[tuple[str, str, Any]]:
+    for thing in public():
+        members = [] if isinstance(thing, FunctionType) else inspect.getmembers(thing, callable)
+        calls = [found for name, found in members if not name.startswith("_") and _is_ours(found)]
+        # what a record was not told is no setting
+        for call in calls if dataclasses.is_dataclass(thing) else [thing, *calls]:
+            for argument in inspect.signature(call).parameters.values():
+                if argument.default is not argument.empty:
+                    yield argument.name, call.__qualname__, argument.default
+
+
+def test_an_argument_has_one_default_wherever_it_is() -> None:
+    found: dict[str, dict[Any, list[str]]] = {}
+    for argument, call, default in _defaults():
+        if isinstance(default, str | int | timedelta) and not isinstance(default, bool):
+            found.setdefault(argument, {}).setdefault(default, []).append(call)
+    assert {name: list(found[name]) for name in DEFAULTS} == {n: [d] for n, d in DEFAULTS.items()}
+    # a new dataset is made, and what takes rows for one that is there adds them
+    assert [name for name, defaults in found.items() if len(defaults) > 1] == ["mode"]
+
+
+def test_the_policies_and_the_texts_have_the_same_defaults() -> None:
+    assert RetryPolicy() == RetryPolicy(CONFLICT_RETRIES, RETRY_TIMEOUT)
+    settings = CommitSettings()
+    assert (settings.max_retries, settings.timeout) == (MAX_RETRIES, COMMIT_TIMEOUT)
+    for page, texts in SAID.items():
+        text = " ".join((Path(__file__).parents[2] / page).read_text().split())
+        assert [said for said in texts if said not in text] == [], page
 
 
 RECORDS = [c for c in [*vars(lk.LanceOperation).values(), *public()] if dataclasses.is_dataclass(c)]

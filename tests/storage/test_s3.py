@@ -1,15 +1,19 @@
 import pickle
+import re
 import subprocess
 import sys
 import threading
 import uuid
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import obstore
 import pytest
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, StorageError
 from lancekit.storage import ObstoreStore, open_store
+from lancekit.storage.clients import check_options, client_for
 from lancekit.storage.object_errors import redacted, translated
 from tests.storage.contract import StoreContract
 
@@ -145,7 +149,9 @@ def test_a_server_that_does_not_answer(s3):
         assert "a-secret-of-the-tests" not in str(caught.value)
 
 
-def test_a_server_that_fails_is_asked_no_more_than_its_retries(s3):
+@contextmanager
+def failing():
+    """Yield the address of a server that cannot do anything, and the list of what it is asked."""
     asked = []
 
     class Failing(BaseHTTPRequestHandler):
@@ -162,16 +168,33 @@ def test_a_server_that_fails_is_asked_no_more_than_its_retries(s3):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Failing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        options = {
-            **s3.storage_options,
-            "aws_endpoint": f"http://127.0.0.1:{server.server_port}",
-            "client_max_retries": "1",
-        }
+        try:
+            yield f"http://127.0.0.1:{server.server_port}", asked
+        finally:
+            server.shutdown()
+
+
+def test_a_server_that_fails_is_asked_no_more_than_its_retries(s3):
+    with failing() as (address, asked):
+        options = {**s3.storage_options, "aws_endpoint": address, "client_max_retries": "1"}
         file = open_store("s3://bucket/x", options).open("a", 100)
         with pytest.raises(StorageError, match="after 1 retries"):
             file.read(0, 10)
-        server.shutdown()
     assert asked == ["GET", "GET"]
+
+
+@pytest.mark.parametrize(
+    ("given", "other"),
+    [("client_retry_timeout", "max_retries: "), ("client_max_retries", "retry_timeout: ")],
+)
+def test_what_the_options_leave_out_is_what_the_page_says(s3, given, other):
+    page = (Path(__file__).parents[2] / "docs/stores.md").read_text()
+    said = re.search(rf"(?m)^\| `client_{other[:-2]}` \|.*\| (\d+) \|$", page)
+    with failing() as (address, _):
+        options = {**s3.storage_options, "aws_endpoint": address, given: "0"}
+        client, _ = client_for("s3://bucket/x", check_options(options))
+        with pytest.raises(obstore.exceptions.BaseError, match=rf"{other}{said[1]}\D"):
+            client.get_range("a", start=0, end=10)
 
 
 def test_refused_credentials_say_so():

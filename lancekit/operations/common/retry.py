@@ -20,7 +20,11 @@ from lancekit.errors import (
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["RetryPolicy", "retried"]
+__all__ = ["CONFLICT_RETRIES", "RETRY_TIMEOUT", "RetryPolicy", "retried"]
+
+#: how often, and for how long, a change is worked out anew; the defaults of all public calls
+CONFLICT_RETRIES = 10
+RETRY_TIMEOUT = timedelta(seconds=30)
 
 T = TypeVar("T")
 
@@ -35,8 +39,8 @@ class RetryPolicy:
         The number of retries is negative, or the timeout is not a `timedelta`.
     """
 
-    conflict_retries: int = 10
-    timeout: timedelta = timedelta(seconds=30)
+    conflict_retries: int = CONFLICT_RETRIES
+    timeout: timedelta = RETRY_TIMEOUT
 
     def __post_init__(self) -> None:
         number = self.conflict_retries
