@@ -33,6 +33,7 @@ __all__ = [
     "JavaNotFoundError",
     "LancekitError",
     "MatchedRowsError",
+    "MemoryLimitError",
     "NotFoundError",
     "NotOfferedAttributeError",
     "NotOfferedError",

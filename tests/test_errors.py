@@ -154,10 +154,16 @@ def test_fault(name: str, tmp_path: Path) -> None:
     assert (str(again), again.context.keys()) == (str(raised), raised.context.keys())
 
 
+def _is_public(kind: Any) -> bool:
+    mine = isinstance(kind, type) and kind.__module__ == errors.__name__
+    return mine and not kind.__name__.startswith("_")
+
+
 def test_every_class_is_a_builtin_too() -> None:
     kinds = set()
-    for name in errors.__all__:
-        kind = getattr(errors, name)
+    public = {name: kind for name, kind in vars(errors).items() if _is_public(kind)}
+    assert sorted(public) == sorted(errors.__all__)
+    for name, kind in public.items():
         assert issubclass(kind, errors.LancekitError)
         assert kind.kind not in kinds, f"{kind.kind} names two classes"
         kinds.add(kind.kind)

@@ -123,6 +123,7 @@ def _last(fragment_id: int, theirs: Sequence[Transaction]) -> int:
 def _with_deletions(fragment: Fragment, deleted: BitMap, latest: Snapshot) -> Fragment | None:
     if len(deleted) >= fragment.physical_rows:
         return None
+    # as by the reference: merged deletions are a bitmap, however few they are
     file = write_deletions(latest.store, fragment.id, latest.version, deleted, DeletionKind.BITMAP)
     return replace(fragment, deletion_file=file)
 

@@ -17,7 +17,7 @@ from lancekit.format.row_address import MOST_ROWS
 
 __all__ = ["choose_kind", "decode_deletions", "encode_deletions", "to_bitmap", "to_offsets"]
 
-#: from this many deleted rows on the reference writes a bitmap; readers take either
+#: from this many deleted rows on a bitmap is written, as by the reference; readers take either
 BITMAP_FROM = 5000
 
 #: far more rows than anybody lists one by one

@@ -35,7 +35,7 @@ def retryable(_mine: ops.Operation, _theirs: ops.Operation, _context: Context) -
 
 
 def incompatible(_mine: ops.Operation, theirs: ops.Operation, context: Context) -> Verdict:
-    """Can never land: the table that it was worked out from is not there any more."""
+    """Can never land; the evidence says what theirs replaced."""
     if isinstance(theirs, ops.Project):
         fields = changed_fields(context.read.schema, theirs.schema)
         named = ", ".join(field_names(context.read.schema, fields)) or "no column of that version"

@@ -54,11 +54,12 @@ __all__ = ["RULES", "judge"]
 
 
 def _row(exceptions: Mapping[type, Rule]) -> Mapping[type, Rule]:
+    """Return a row of the table: mine lands as it is over each operation that it does not name."""
     return {**dict.fromkeys(ops.OPERATIONS, compatible), **exceptions}
 
 
 #: Part of many rows: what replaces the table as a whole excludes nearly everything worked out
-#: before.  A row that names one of them again, below, has a rule of its own.
+#: before.  A row without it lands over both, or names a rule of its own for them.
 _REPLACED: Mapping[type, Rule] = {ops.Overwrite: incompatible, ops.Restore: incompatible}
 _LOG_CHANGED: Mapping[type, Rule] = {ops.UpdateMemWalState: incompatible}
 

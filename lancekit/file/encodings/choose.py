@@ -160,5 +160,7 @@ def _starts_of_runs(words: NDArray[Any], most: float) -> Any:
     if np.count_nonzero(left != right) * step > 1.5 * most + _NEIGHBOURS // 64:
         return None
     starts = rle.starts_of_runs(words)
-    number = len(starts) + len(words) // rle.CHUNK_VALUES + len(words) // 255
+    # a run is cut where its chunk ends, and a long one after each 255 values
+    cuts = len(words) // rle.CHUNK_VALUES + len(words) // rle.LONGEST_RUN
+    number = len(starts) + cuts  # at most
     return starts if number < most else None

@@ -24,6 +24,7 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = [
     "CHUNK_VALUES",
+    "LONGEST_RUN",
     "decode_block",
     "decode_blocks",
     "decode_chunk",
@@ -35,10 +36,15 @@ __all__ = [
 ]
 
 #: Values that the writer puts into a chunk of runs: a power of two, as of every chunk but the
-#: last, and at most `MAX_CHUNK_VALUES`.  Levels are cut where their chunk ends.
+#: last, and at most `MAX_CHUNK_VALUES` (`request.py`).  Level streams follow the value chunks.
+#: Before 2.2 a chunk has at most 32 KiB, and the page of a larger one is halved (`ChunkOverflow`).
+#: Runs of one value each are the most: 20 KiB of 4 bytes, where 8,192 values would be 40; of 8
+#: bytes, 36 KiB, which only a page with runs elsewhere can have.  No other 4,096 of this room is
+#: meant to be the same.
 CHUNK_VALUES = 4096
 
-_LONGEST_RUN = 255
+#: the length of a run is one byte
+LONGEST_RUN = 255
 
 _WRONG_SIZE = "runs of the wrong size"
 _NO_LENGTH = "runs without a length"
@@ -110,7 +116,7 @@ def starts_of_runs(values: NDArray[Any]) -> Ints:
 def encode(values: NDArray[Any], starts: Ints, chunk: int) -> EncodedValues:
     """Encode runs: their values in one buffer, their lengths, of one byte each, in another.
 
-    Runs end with their chunk; those of more than 255 values are several.
+    Runs end with their chunk; those of more than `LONGEST_RUN` values are several.
     """
     counts = chunk_counts(len(values), chunk)
     firsts = starts_of(counts)
@@ -148,10 +154,10 @@ def _union(some: Ints, others: Ints) -> Ints:
 
 def _in_bytes(lengths: Ints) -> tuple[Ints, Bytes]:
     """Cut runs into those whose lengths are bytes: where each begins among them, and these."""
-    pieces = -(-lengths // _LONGEST_RUN)
+    pieces = -(-lengths // LONGEST_RUN)
     stops = starts_of(pieces)
-    stored: Bytes = np.full(int(stops[-1]), _LONGEST_RUN, np.uint8)
-    stored[stops[1:] - 1] = lengths - (pieces - 1) * _LONGEST_RUN
+    stored: Bytes = np.full(int(stops[-1]), LONGEST_RUN, np.uint8)
+    stored[stops[1:] - 1] = lengths - (pieces - 1) * LONGEST_RUN
     return stops, stored
 
 

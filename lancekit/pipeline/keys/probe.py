@@ -88,7 +88,9 @@ class KeyTable:
         valid = np.flatnonzero(self.codes != _NO_KEY)[::-1]
         codes = self.codes[valid]
         first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
-        first[codes] = valid  # of several rows, the one that is written last
+        first[codes] = (
+            valid  # rows go backwards: what is assigned last, and stays, is the first row
+        )
         return first
 
     def repeated(self) -> Indices:

@@ -1,8 +1,11 @@
 """How the keys of a merge's source are found in the target, chosen by size.
 
-The choice is made here and nowhere else; `spark/source.py` and `spark/merge/` follow it.  It
-changes no result: all ways find the same rows.  To
-tell what a merge will do, call `choose_match` with what is known of it, and show the answer::
+Where keys are looked up is chosen here and nowhere else; `spark/source.py` and `spark/merge/`
+follow it.  In which form keys are sent to tasks (a table, sorted, hashed) is chosen next, by their
+number and type, in `spark/merge/match_keys.py` (`_packed`).  Whether rows or columns are written is
+neither: the user says it, and `MergeJob.patches` tells.  No choice changes which rows are found
+(docs/format/operations.md, 5.2).  To tell what a merge will do, call `choose_match` with what is
+known of it, and show the answer::
 
     choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
                  target_rows=100_000_000)

@@ -74,6 +74,10 @@ def find_pairs(
 
 
 def _packed(keys: KeyTable) -> list[bytes]:
+    """Return the keys as tasks get them: sorted or hashed if they are very many, else as they are.
+
+    From how many on it pays, `sorted_keys` and `hashed_keys` know.
+    """
     ascending = sorted_keys(keys)
     hashed = hashed_keys(keys) if ascending is None else None
     columns = {f"k{at}": column for at, column in enumerate((hashed or keys).columns)}
@@ -81,10 +85,8 @@ def _packed(keys: KeyTable) -> list[bytes]:
     if ascending is not None:
         table = pa.table({"sorted": ascending.values, "rows": ascending.first_rows})
     elif hashed is not None:
-        table, seed = (
-            pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns}),
-            (hashed.seed),
-        )
+        table = pa.table({"hashes": hashed.hashes, "rows": hashed.first_rows, **columns})
+        seed = hashed.seed
     table = table.replace_schema_metadata({"seed": str(seed)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
