@@ -18,7 +18,7 @@ from lancekit.options import options
 if TYPE_CHECKING:
     from lancekit.compiled.store import Code
 
-__all__ = ["Process", "compile_nothing", "process", "wanted"]
+__all__ = ["Process", "compile_nothing", "load", "process", "wanted"]
 
 #: nanoseconds lost before kernels are looked for: what loading them takes
 LOAD = 5e7
@@ -49,6 +49,15 @@ def wanted(saved: float) -> Code | None:
         if process.lost >= process.next_look:
             _look()
     return process.code
+
+
+def load() -> None:
+    """Load the kernels without waiting for work that profits, if they are there."""
+    from lancekit.compiled import store
+
+    with process.lock:
+        if process.code is None and store.is_possible():
+            process.code = store.load()
 
 
 def compile_nothing() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lancekit.checked import checked
-from lancekit.compiled import store
+from lancekit.compiled import state, store
 from lancekit.errors import JavaNotFoundError, NotOfferedError
 from lancekit.legible import warn
 from lancekit.spark.session.class_archive import make_archive
@@ -30,7 +30,7 @@ def warm_up(
     Kernels are compiled for this processor, which takes some seconds; Spark is started in a process
     of its own, and what Java has loaded for it is written to an archive (about 160 MB), which takes
     up to a minute.  Both are kept in the user's cache folder, and later processes use them by
-    themselves.
+    themselves; this one uses the kernels from now on.
 
     Parameters
     ----------
@@ -83,6 +83,7 @@ def _is_wanted(kernels: bool | None) -> bool:
 def _kernels(*, again: bool) -> Path | None:
     try:
         store.build(wait=True, again=again)
+        state.load()
         return store.file_of_kernels()
     except store.BuildError as error:
         warn(f"kernels could not be compiled ({error}); NumPy does their work.")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import lancekit as lk
 from lancekit.compiled import homes, state, store
 from lancekit.options import options
 
@@ -28,6 +29,12 @@ def test_kernels_are_loaded_when_that_has_been_lost_without_them(process: state.
     assert state.wanted(0) is process.code
     with options(kernels=False):
         assert state.wanted(0) is None
+
+
+def test_who_warms_up_has_them_at_once(process: state.Process) -> None:
+    lk.warm_up(spark=False)
+    assert process.lost == 0
+    assert state.wanted(0) is process.code is not None
 
 
 def test_work_compiles_in_the_background_once(
