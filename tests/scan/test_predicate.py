@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.scan.expressions import predicate
+from lancekit.scan.expressions.kernels.operators import modulo
 from lancekit.scan.expressions.predicate import Predicate, compile_expression
 
 NAN = float("nan")
@@ -52,6 +53,23 @@ ROWS = pa.table(
         "dict": pa.array(["a", "b", None, "a", "c"]).dictionary_encode(),
     }
 )
+
+
+@pytest.mark.parametrize("kind", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"])
+def test_remainders_have_the_sign_of_what_is_divided(kind: str) -> None:
+    """Of all rows by one number, as of rows by rows, up to the ends of each type."""
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    edges = [None, 0, 1, most, most - 1, least, least + 1]
+    numbers = np.random.default_rng(1).integers(least, most, 200, kind, endpoint=True)
+    values = pa.array([*edges, *numbers.tolist()], pa.from_numpy_dtype(kind))
+    for part in (values, values[3:], values.drop_null(), values[:0]):
+        for divisor in (1, 2, 7, 100, most):
+            by_rows = pa.array([divisor] * len(part), part.type)
+            found = modulo(part, pa.scalar(divisor, part.type))
+            found.validate(full=True)
+            assert found.equals(modulo(part, by_rows))
+            truncated = [v and abs(v) % divisor * (1 if v > 0 else -1) for v in part.to_pylist()]
+            assert found.to_pylist() == truncated
 
 
 @pytest.fixture(scope="module")

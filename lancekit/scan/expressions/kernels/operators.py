@@ -331,6 +331,10 @@ def modulo(left: Value, right: Value) -> Value:
         return _decimal_rest(left, right)
     left, right = pc.cast(left, kind), pc.cast(right, kind)
     if pt.is_integer(kind):
+        if isinstance(left, pa.Array) and isinstance(right, pa.Scalar):
+            divisor = right.as_py()
+            if divisor is not None and divisor > 0:
+                return _rest_of_all(left, divisor)
         whole = pc.multiply(pc.divide_checked(left, right), right)
         return pc.subtract(left, whole)
     with np.errstate(invalid="ignore"):
@@ -339,6 +343,20 @@ def modulo(left: Value, right: Value) -> Value:
         return pa.scalar(rest, kind)
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
     return pc.if_else(valid, pa.array(np.atleast_1d(rest), kind), pa.scalar(None, kind))
+
+
+def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
+    """Take the remainders by one number above 0, which NumPy divides by without dividing."""
+    numbers = pc.fill_null(values, 0).to_numpy()
+    rest = np.floor_divide(numbers, divisor)
+    rest *= divisor
+    np.subtract(numbers, rest, out=rest)
+    if len(numbers) and numbers.min() < 0:  # their rest was taken from what lies below them
+        rest[(numbers < 0) & (rest > 0)] -= divisor
+    found = pa.array(rest, values.type)
+    if not values.null_count:
+        return found
+    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, values.type))
 
 
 def concat(*values: Value) -> Value:
