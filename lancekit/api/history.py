@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ from lancekit.errors import LancekitError
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
 from lancekit.legible import plural
-from lancekit.versions.at_once import at_once, takes_long
+from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.line import Line
 from lancekit.versions.listing import VersionListing, list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -28,7 +27,7 @@ from lancekit.versions.snapshot import Snapshot, load_snapshot
 __all__ = ["History", "Version", "describe_version"]
 
 #: so many versions are read with the first of them, where one takes long to come
-_PAGE = 25
+_READ_TOGETHER = 25
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,9 +204,8 @@ class _Loader:
         That is not so on a local disk.
         """
         if number not in self._known:
-            began = time.perf_counter()
-            self._read(number)
-            if page and takes_long(time.perf_counter() - began):
+            _, slow = timed(self._read, number)
+            if page and slow:
                 at_once(self._try, [other for other in page if other not in self._known])
         return self._known[number]
 
@@ -278,8 +276,8 @@ class History(Displayed, Sequence[Version]):
         return self._version(self._numbers[index])
 
     def __iter__(self) -> Iterator[Version]:
-        for start in range(0, len(self), _PAGE):
-            page = self._numbers[start : start + _PAGE]
+        for start in range(0, len(self), _READ_TOGETHER):
+            page = self._numbers[start : start + _READ_TOGETHER]
             for number in page:
                 yield self._version(number, page)
 

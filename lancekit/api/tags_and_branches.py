@@ -18,6 +18,7 @@ __all__ = ["Branches", "Tags"]
 R = TypeVar("R", Tag, Branch)
 # the classes have a method called list
 Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
+NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
 
 
 class OnLine(Protocol):
@@ -86,7 +87,7 @@ class Tags(Displayed):
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return reference_files.tag_names(self._line().root)
+        return tuple(reference_files.tag_files(self._line().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each tag's branch (``None``: main), version, times and metadata, by name."""
@@ -97,7 +98,16 @@ class Tags(Displayed):
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
-        found = reference_files.list_tags(self._line().root)
+        return self._pairs(reference_files.list_tags(self._line().root), order)
+
+    def _names_and_refs(self, most: int) -> NamesAndRefs:
+        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        root = self._line().root
+        files = reference_files.tag_files(root)
+        found = None if len(files) > most else reference_files.list_tags(root, files)
+        return tuple(files), None if found is None else self._pairs(found)
+
+    def _pairs(self, found: Mapping[str, Tag], order: str | None = None) -> Pairs:
         names = _ordered(found, order, lambda tag: tag.version)
         return [(name, _tag_dict(found[name])) for name in names]
 
@@ -164,7 +174,7 @@ class Branches(Displayed):
 
     def names(self) -> tuple[str, ...]:
         """Return the names alone, in order; unlike `list`, this reads no file."""
-        return reference_files.branch_names(self._line().root)
+        return tuple(reference_files.branch_files(self._line().root))
 
     def list(self) -> dict[str, dict[str, Any]]:
         """Return each branch's parent, fork version, time of creation and metadata, by name."""
@@ -173,7 +183,16 @@ class Branches(Displayed):
 
     def list_ordered(self, order: str | None = None) -> Pairs:
         """Return the branches by fork version, the newest first unless ``order`` is ``"asc"``."""
-        found = reference_files.list_branches(self._line().root)
+        return self._pairs(reference_files.list_branches(self._line().root), order)
+
+    def _names_and_refs(self, most: int) -> NamesAndRefs:
+        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
+        root = self._line().root
+        files = reference_files.branch_files(root)
+        found = None if len(files) > most else reference_files.list_branches(root, files)
+        return tuple(files), None if found is None else self._pairs(found)
+
+    def _pairs(self, found: Mapping[str, Branch], order: str | None = None) -> Pairs:
         names = _ordered(found, order, lambda branch: branch.parent_version)
         return [(name, _branch_dict(found[name])) for name in names]
 

@@ -37,7 +37,7 @@ from lancekit.storage import Store, leads_away
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
 from lancekit.versions.reference_files import (
-    branch_names,
+    branch_files,
     get_branch,
     get_tag,
     no_branch,
@@ -211,7 +211,7 @@ def delete_branch(line: Line, name: str) -> None:
     if not name or name == MAIN:  # its folder would be the whole dataset
         raise no_branch(line.root, name)
     target = line.on(name)
-    is_listed = name in branch_names(line.root)  # a damaged one is no file, perhaps
+    is_listed = name in branch_files(line.root)  # a damaged one is no file, perhaps
     has_folder = holds_branch(target, or_damaged=is_listed)
     if not (is_listed or has_folder):
         raise no_branch(line.root, name)
@@ -246,7 +246,7 @@ def _holds_more(root: Store, name: str) -> bool:
     folder = names.branch_folder(name)
     within = tuple(
         f"{names.branch_folder(other)}/"
-        for other in branch_names(root)
+        for other in branch_files(root)
         if other.startswith(f"{name}/")
     )
     return any(not file.name.startswith(within) for file in root.list_tree(folder))

@@ -19,6 +19,7 @@ __all__ = [
     "NAMES",
     "OPERATIONS",
     "REFS_READ",
+    "TOO_MANY_TAGS",
     "DatasetLocation",
     "checkout",
     "data_size",
@@ -34,6 +35,8 @@ __all__ = [
 
 #: more tags or branches than this are counted and not read: each is a file of its own
 REFS_READ = 200
+#: what a card says in the place of tags that it did not read
+TOO_MANY_TAGS = "more than are read for a card"
 #: names that one line lists
 NAMES = 5
 
@@ -82,10 +85,11 @@ def when_and_age(when: datetime | None, now: datetime) -> str:
 
 def tags_by_version(tags: Tags, branch: str) -> dict[int, list[str]] | None:
     """Return the tags of a branch by version, ``None`` if there are too many to read."""
-    if len(tags.names()) > REFS_READ:
+    _, pairs = tags._names_and_refs(REFS_READ)
+    if pairs is None:
         return None
     found: dict[int, list[str]] = {}
-    for name, tag in tags.list().items():
+    for name, tag in pairs:
         if (tag["branch"] or MAIN) == branch:
             found.setdefault(tag["version"], []).append(name)
     return found

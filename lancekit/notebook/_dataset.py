@@ -12,6 +12,7 @@ from lancekit.format.refs import MAIN
 from lancekit.format.schema import LanceField
 from lancekit.notebook._common import (
     NAMES,
+    TOO_MANY_TAGS,
     data_size,
     facts,
     fragments,
@@ -49,7 +50,7 @@ def dataset_card(ds: LanceDataset, now: datetime) -> Card:
                 ("place", where.uri),
                 ("committed", f"{moment(version.timestamp)} by {operation(version)}"),
                 ("message", clean(version.message or "")),
-                ("tags", "more than are read for a card" if tags is None else ""),
+                ("tags", TOO_MANY_TAGS if tags is None else ""),
                 ("key", listing((f.name for f in schema.primary_key), options.display_columns)),
                 ("fragments", fragments(version)),
                 ("indexes", _indexes(ds.index_columns)),

@@ -44,11 +44,11 @@ def _refs_card(
     columns: tuple[Column, ...],
     row: Callable[[str, Mapping[str, Any]], Row],
 ) -> Card:
-    names, most = refs.names(), options.display_rows
-    if len(names) > REFS_READ:
+    (names, pairs), most = refs._names_and_refs(REFS_READ), options.display_rows
+    if pairs is None:
         rows = tuple(Row((clean(name), *[""] * (len(columns) - 1))) for name in names[:most])
     else:
-        rows = tuple(row(name, ref) for name, ref in refs.list_ordered()[:most])
+        rows = tuple(row(name, ref) for name, ref in pairs[:most])
     more = len(names) > most
     call = f"ds.{kind.lower()}.list()"
     return Card(
@@ -57,7 +57,7 @@ def _refs_card(
         headline=(),
         tables=(
             table(
-                caption="Newest version first" if len(names) <= REFS_READ else "By name",
+                caption="By name" if pairs is None else "Newest version first",
                 columns=columns,
                 rows=rows,
                 note=f"{count(most)} of {count(len(names))}; {call} has all" if more else "",

@@ -10,6 +10,7 @@ from lancekit.api.history import History, Version
 from lancekit.notebook._common import (
     NAMES,
     OPERATIONS,
+    TOO_MANY_TAGS,
     checkout,
     data_size,
     facts,
@@ -50,7 +51,7 @@ def history_card(history: History, now: datetime) -> Card:
         kind="History",
         title=all_of if own == len(whole) else f"{count(own)} of {all_of}",
         headline=(clean(history.branch), f"oldest still there: {count(whole[0])}"),
-        facts=facts(("tags", "more than are read for a card" if tags is None else "")),
+        facts=facts(("tags", TOO_MANY_TAGS if tags is None else "")),
         tables=(
             table(
                 caption="Newest first",

@@ -1,6 +1,6 @@
 """Cards as HTML: no script, no network, no identifiers; folding by ``<details>``.
 
-Markup is built by `_tag`, which escapes every string that is not markup already.
+Markup is built by `_element`, which escapes every string that is not markup already.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Markup(str):
     __slots__ = ()
 
 
-def _tag(name: str, *children: str, **attributes: str) -> _Markup:
+def _element(name: str, *children: str, **attributes: str) -> _Markup:
     """Return an element; a trailing underscore of an attribute's name is dropped."""
     pairs = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
@@ -43,7 +43,7 @@ def _inside(*children: str) -> _Markup:
 @cache
 def _style() -> _Markup:
     css = (files("lancekit.notebook") / "style.css").read_text(encoding="utf-8")
-    return _tag("style", _Markup(" ".join(css.split())))
+    return _element("style", _Markup(" ".join(css.split())))
 
 
 def render_html(card: Card) -> str:
@@ -56,14 +56,14 @@ def render_html(card: Card) -> str:
 
 
 def _card(card: Card, most: int, hover: bool) -> _Markup:
-    return _tag(
+    return _element(
         "div",
         _style(),
-        _tag(
+        _element(
             "p",
-            _tag("span", card.kind, class_="kind"),
+            _element("span", card.kind, class_="kind"),
             " ",
-            _tag("b", card.title),
+            _element("b", card.title),
             *(f" · {part}" for part in card.headline),
             class_="head",
         ),
@@ -80,33 +80,33 @@ def _facts(facts: tuple[Fact, ...]) -> _Markup:
         return _Markup()
     pairs = (
         _inside(
-            _tag("dt", fact.label),
-            _tag("dd", _tag("code", fact.value) if fact.code else fact.value),
+            _element("dt", fact.label),
+            _element("dd", _element("code", fact.value) if fact.code else fact.value),
         )
         for fact in facts
     )
-    return _tag("dl", *pairs)
+    return _element("dl", *pairs)
 
 
 def _section(table: Table, most: int, hover: bool) -> _Markup:
-    note = _tag("p", table.note, class_="note") if table.note else _Markup()
+    note = _element("p", table.note, class_="note") if table.note else _Markup()
     if not table.rows:
-        return _inside(_tag("p", table.caption, class_="note"), note)
+        return _inside(_element("p", table.caption, class_="note"), note)
     if not table.folded:
         return _inside(_table(table, most, hover), note)
-    return _tag("details", _tag("summary", table.caption), _table(table, most, hover), note)
+    return _element("details", _element("summary", table.caption), _table(table, most, hover), note)
 
 
 def _table(table: Table, most: int, hover: bool) -> _Markup:
-    head = (_tag("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
+    head = (_element("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
     body = (_row(row, table.columns, most, hover) for row in table.rows)
-    grid = _tag(
+    grid = _element(
         "table",
-        _tag("caption", table.caption),
-        _tag("thead", _tag("tr", *head)),
-        _tag("tbody", *body),
+        _element("caption", table.caption),
+        _element("thead", _element("tr", *head)),
+        _element("tbody", *body),
     )
-    return _tag("div", grid, class_="scroll")
+    return _element("div", grid, class_="scroll")
 
 
 def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Markup:
@@ -114,12 +114,12 @@ def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Mark
         _cell(text, column, place == 0, most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
     )
-    return _tag("tr", *cells, class_="quiet" if row.quiet else "")
+    return _element("tr", *cells, class_="quiet" if row.quiet else "")
 
 
 def _cell(text: str, column: Column, first: bool, most: int, hover: bool) -> _Markup:
     shown = cut(text, most)
-    return _tag(
+    return _element(
         "th" if first else "td",
         shown,
         scope="row" if first else "",

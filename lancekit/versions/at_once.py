@@ -1,12 +1,13 @@
-"""Small files at the same time, where each takes long to come: not from a local disk."""
+"""Small files at the same time, where the first takes long to come: not from a local disk."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["at_once", "takes_long"]
+__all__ = ["at_once", "timed"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -15,9 +16,11 @@ _AT_ONCE = 8
 _LONG = 0.005
 
 
-def takes_long(seconds: float) -> bool:
-    """Tell whether a file that took so long is worth a thread of its own."""
-    return seconds > _LONG
+def timed(read: Callable[[K], V], key: K) -> tuple[V, bool]:
+    """Return what ``read`` returns, and whether more that take as long are worth `at_once`."""
+    began = time.perf_counter()
+    found = read(key)
+    return found, time.perf_counter() - began > _LONG
 
 
 def at_once(read: Callable[[K], V], keys: Iterable[K]) -> list[V]:

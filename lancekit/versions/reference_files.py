@@ -6,11 +6,10 @@ versions.  Who lists the others gets them, and a warning.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from lancekit.errors import (
@@ -30,12 +29,12 @@ from lancekit.format.refs import (
 )
 from lancekit.legible import warn
 from lancekit.storage import Store
-from lancekit.versions.at_once import at_once, takes_long
+from lancekit.versions.at_once import at_once, timed
 
 __all__ = [
     "all_branches",
     "all_tags",
-    "branch_names",
+    "branch_files",
     "get_branch",
     "get_tag",
     "list_branches",
@@ -43,11 +42,13 @@ __all__ = [
     "no_branch",
     "read_branches",
     "read_tags",
-    "tag_names",
+    "tag_files",
     "unknown_needs",
 ]
 
 R = TypeVar("R", Tag, Branch)
+#: the file of each reference by its name, in order
+Files: TypeAlias = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +59,34 @@ class References(Generic[R]):
     damaged: dict[str, CorruptFileError]
 
 
-def read_tags(root: Store) -> References[Tag]:
-    """Read every tag."""
-    return _read(root, names.TAGS, Tag)
+def tag_files(root: Store) -> Files:
+    """Return the file of each tag by its name; none is read."""
+    return _files(root, names.TAGS)
 
 
-def read_branches(root: Store) -> References[Branch]:
-    """Read every branch but main."""
-    return _read(root, names.BRANCHES, Branch)
+def branch_files(root: Store) -> Files:
+    """Return the file of each branch but main by its name; none is read."""
+    return _files(root, names.BRANCHES)
 
 
-def list_tags(root: Store) -> dict[str, Tag]:
+def read_tags(root: Store, files: Files | None = None) -> References[Tag]:
+    """Read every tag, of files that were listed already or are now."""
+    return _read(root, tag_files(root) if files is None else files, Tag)
+
+
+def read_branches(root: Store, files: Files | None = None) -> References[Branch]:
+    """Read every branch but main, of files that were listed already or are now."""
+    return _read(root, branch_files(root) if files is None else files, Branch)
+
+
+def list_tags(root: Store, files: Files | None = None) -> dict[str, Tag]:
     """Return the tags by name, with a warning for each that cannot be read."""
-    return _told(read_tags(root))
+    return _told(read_tags(root, files))
 
 
-def list_branches(root: Store) -> dict[str, Branch]:
+def list_branches(root: Store, files: Files | None = None) -> dict[str, Branch]:
     """Return the branches by name, without main, with a warning for each that cannot be read."""
-    return _told(read_branches(root))
+    return _told(read_branches(root, files))
 
 
 def all_tags(root: Store) -> dict[str, Tag]:
@@ -94,16 +105,6 @@ def all_branches(root: Store) -> dict[str, Branch]:
     return _whole(read_branches(root))
 
 
-def tag_names(root: Store) -> tuple[str, ...]:
-    """Return the names of the tags; no file is read."""
-    return tuple(_files(root, names.TAGS))
-
-
-def branch_names(root: Store) -> tuple[str, ...]:
-    """Return the names of the branches, without main; no file is read."""
-    return tuple(_files(root, names.BRANCHES))
-
-
 def get_tag(root: Store, name: str) -> Tag:
     """Return one tag; ``TagNotFoundError`` if there is none of that name."""
     path = tag_file(name)
@@ -116,7 +117,7 @@ def get_tag(root: Store, name: str) -> Tag:
     except FileNotFoundError:
         pass
     raise TagNotFoundError(
-        f"There is no tag {name!r}.", hint=_known(tag_names(root), "tags"), tag=name
+        f"There is no tag {name!r}.", hint=_known(tag_files(root), "tags"), tag=name
     )
 
 
@@ -131,7 +132,7 @@ def get_branch(root: Store, name: str) -> Branch:
 def no_branch(root: Store, name: str) -> BranchNotFoundError:
     """Return the error that there is no such branch."""
     return BranchNotFoundError(
-        f"There is no branch {name!r}.", hint=_known(branch_names(root), "branches"), branch=name
+        f"There is no branch {name!r}.", hint=_known(branch_files(root), "branches"), branch=name
     )
 
 
@@ -145,7 +146,7 @@ def unknown_needs(name: str, damage: CorruptFileError) -> CorruptFileError:
     )
 
 
-def _files(root: Store, folder: str) -> dict[str, str]:
+def _files(root: Store, folder: str) -> Files:
     files = sorted(file for file in root.list_names(folder) if file.endswith(".json"))
     return {unquote(file.removesuffix(".json")): f"{folder}/{file}" for file in files}
 
@@ -162,7 +163,7 @@ def _bytes(root: Store, path: str) -> Any:
         raise CorruptFileError(f"{path} is a link to nothing.", path=path) from None
 
 
-def _read(root: Store, folder: str, kind: type[R]) -> References[R]:
+def _read(root: Store, files: Files, kind: type[R]) -> References[R]:
     def read(path: str) -> R | CorruptFileError | None:
         try:
             return kind.from_json(_bytes(root, path), path)
@@ -172,12 +173,12 @@ def _read(root: Store, folder: str, kind: type[R]) -> References[R]:
             error.context["file"] = path
             return error
 
-    files = _files(root, folder)
-    paths = list(files.values())
-    began = time.perf_counter()
-    found = [read(path) for path in paths[:1]]
-    slow = takes_long(time.perf_counter() - began)
-    found += at_once(read, paths[1:]) if slow else map(read, paths[1:])
+    found: list[R | CorruptFileError | None] = []
+    if files:
+        first, *others = files.values()
+        slow: bool
+        came, slow = timed(read, first)
+        found = [came, *(at_once(read, others) if slow else map(read, others))]
     named = [(name, one) for name, one in zip(files, found, strict=True) if one is not None]
     return References(
         sound={name: one for name, one in named if not isinstance(one, CorruptFileError)},
@@ -197,8 +198,8 @@ def _whole(found: References[R]) -> dict[str, R]:
     return found.sound
 
 
-def _known(found: Sequence[str], what: str) -> str:
-    if not found:
+def _known(files: Files, what: str) -> str:
+    if not files:
         return f"The dataset has no {what}."
-    listed = ", ".join(found[:10]) + (", ..." if len(found) > 10 else "")
+    listed = ", ".join(list(files)[:10]) + (", ..." if len(files) > 10 else "")
     return f"The dataset's {what}: {listed}."

@@ -12,6 +12,7 @@ import lancekit as lk
 from lancekit.display import HTML, TEXT
 from lancekit.notebook import show_html, show_text
 from tests.notebook.conftest import NOW, rows
+from tests.support.faults import Faults, injected
 
 _listening = []
 
@@ -69,6 +70,23 @@ def test_the_end_of_a_cell_makes_one_card(ds, opened):
     assert opened(lambda: made.update(formatters.format(ds)[0])) == {"tags": 1}
     assert made == {TEXT: repr(ds), HTML: ds._repr_html_()}
     assert opened(lambda: formatters.format(ds.tags)) == {"tags": 1}
+
+
+@pytest.mark.parametrize("kind", ["dataset", "history", "tags", "branches"])
+def test_a_card_lists_references_once(ds, kind):
+    with injected(Faults()) as faults:
+        opened = lk.dataset(ds.uri)
+        values = {
+            "dataset": opened,
+            "history": opened.versions(),
+            "tags": opened.tags,
+            "branches": opened.branches,
+        }
+        faults.calls.clear()
+        show_text(values[kind], NOW)
+    folder = "branches" if kind == "branches" else "tags"
+    listed = [call.name for call in faults.calls if call.kind == "list_names"]
+    assert listed == [f"_refs/{folder}"]
 
 
 def test_a_large_manifest_costs_at_most_two_reads(tmp_path, opened):

@@ -88,9 +88,8 @@ class KeyTable:
         valid = np.flatnonzero(self.codes != _NO_KEY)[::-1]
         codes = self.codes[valid]
         first = np.empty(int(codes.max()) + 1 if len(codes) else 0, np.int64)
-        first[codes] = (
-            valid  # rows go backwards: what is assigned last, and stays, is the first row
-        )
+        # rows go backwards: what is assigned last, and so stays, is the first row
+        first[codes] = valid
         return first
 
     def repeated(self) -> Indices:
