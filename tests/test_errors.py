@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -169,6 +170,13 @@ def test_every_class_is_a_builtin_too() -> None:
         kinds.add(kind.kind)
         if kind is not errors.LancekitError:
             assert any(c.__module__ == "builtins" for c in kind.__mro__[1:-3]), name
+
+
+def test_what_is_said_of_repeated_keys_stands_in_one_module() -> None:
+    package = Path(lk.__file__).parent
+    made = re.compile(r"(?<!class )DuplicateKeysError\(")
+    modules = [p for p in package.rglob("*.py") if made.search(p.read_text())]
+    assert modules == [package / "pipeline/keys/repeated.py"]
 
 
 def test_messages_hold_the_facts(tmp_path) -> None:

@@ -21,7 +21,7 @@ from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation
 from lancekit.operations.merge.explain import explain_merge, explain_unknown_merge
-from lancekit.operations.merge.merge_insert import check_clauses, merge_insert, prepare_merge
+from lancekit.operations.merge.merge_insert import check_clauses, merge_rows, merge_uncommitted
 from lancekit.operations.merge.preview import MergePlan, preview_merge
 from lancekit.pipeline.engine.engine import Choice, choose_source
 from lancekit.pipeline.engine.inputs import is_spark_dataframe, owned
@@ -343,7 +343,7 @@ class MergeInsertBuilder(PartOfPylance):
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-                return merge_insert(snapshot, source, clauses, self._policy)
+                return merge_rows(snapshot, source, clauses, self._policy)
 
             return self._handle._move(run)
 
@@ -374,7 +374,7 @@ class MergeInsertBuilder(PartOfPylance):
 
             def run(snapshot: Snapshot) -> tuple[Snapshot, tuple[Transaction, dict[str, int]]]:
                 clauses = check_clauses(snapshot.manifest.schema, self._clauses)
-                return snapshot, prepare_merge(snapshot, source, clauses)
+                return snapshot, merge_uncommitted(snapshot, source, clauses)
 
             return self._handle._move(run)
 

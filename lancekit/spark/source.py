@@ -25,7 +25,7 @@ from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
 from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema
-from lancekit.spark.frames.wire_rows import gathered, pick, restore
+from lancekit.spark.frames.wire_rows import gathered, restore, subschema
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.worker import in_turn
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary, hold, survey
@@ -200,7 +200,7 @@ class SparkSource:
             if read is None:
                 self._held = hold(self.frame, self._own, names)
             else:  # Spark would only keep another copy
-                self._held = CachedSource(read(names), pick(self._own, names), read)
+                self._held = CachedSource(read(names), subschema(self._own, names), read)
         return self._held
 
     def _survey(self, plan: CastPlan, clauses: MergeClauses) -> SourceSummary:

@@ -16,7 +16,7 @@ from lancekit.errors import (
     InvalidTypeError,
 )
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.merge.merge_insert import check_clauses, merge_insert
+from lancekit.operations.merge.merge_insert import check_clauses, merge_rows
 from lancekit.operations.write import WriteSettings, write_rows
 from lancekit.options import Options, options
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
@@ -137,7 +137,7 @@ class StreamSink:
         clauses = check_clauses(
             current.manifest.schema, MergeClauses(on=self.on, matched="update", insert=True)
         )
-        merge_insert(
+        merge_rows(
             current,
             source,
             clauses,

@@ -23,7 +23,7 @@ from lancekit.pipeline.engine.inputs import as_reader, scan_of
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.scan import cut_pieces, pieces_frame, scan_ranges
 from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
-from lancekit.spark.frames.wire_rows import by_place, gathered, pick
+from lancekit.spark.frames.wire_rows import by_place, gathered, subschema
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import map_batches, run_action
 
@@ -98,7 +98,7 @@ def _scanned(session: SparkSession, scan: Scan) -> Brought | None:
     pieces = cut_pieces(scan_ranges(scan), scan.request, client_of(session).parallelism())
 
     def read(names: Sequence[str]) -> DataFrame:
-        wire = by_place("c", wire_schema(pick(schema, names), exact=True))
+        wire = by_place("c", wire_schema(subschema(schema, names), exact=True))
         request = replace(scan.request, outputs=tuple(outputs[name] for name in names))
         convert = partial(to_spark_batch, wire=wire)
         return gathered(pieces_frame(session, pieces, request, convert, wire))
@@ -151,7 +151,7 @@ def in_files(session: SparkSession, pieces: Iterable[pa.Table], schema: pa.Schem
 
     def read(names: Sequence[str]) -> DataFrame:
         places = [schema.get_field_index(name) for name in names]
-        named = by_place("c", pick(wire, names))
+        named = by_place("c", subschema(wire, names))
 
         def load(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             some = pa.ipc.IpcReadOptions(included_fields=places)

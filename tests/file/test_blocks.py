@@ -20,19 +20,15 @@ from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import assert_same_nested, nested_table
 from tests.support.memory_file import MemoryFile
+from tests.support.remembering import small_blocks
 
 ROWS = 1500
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Pages of some thousand rows have several blocks."""
-    monkeypatch.setattr(blocks, "_MOST_ROWS", 256)
-    monkeypatch.setattr(blocks, "_LEAST_ROWS", 128)
-    lk.clear_cache()
-    yield
-    lk.options.cache_bytes = None
-    lk.clear_cache()
+def _small_blocks() -> Iterator[None]:
+    with small_blocks(256):
+        yield
 
 
 class Known(MemoryFile):

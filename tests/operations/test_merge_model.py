@@ -22,7 +22,7 @@ from lancekit.errors import (
     SchemaMismatchError,
 )
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_insert
+from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
 from tests.support.merge_model import Case, cases, expected, same_rows
@@ -35,7 +35,7 @@ def merged(ds, data, clauses):
     snapshot = ds._snapshot
     with open_source(data) as source:
         checked = check_clauses(snapshot.manifest.schema, clauses)
-        landed, result = merge_insert(snapshot, source, checked, RetryPolicy())
+        landed, result = merge_rows(snapshot, source, checked, RetryPolicy())
     return result, lk.dataset(ds.uri, version=landed.version)
 
 
@@ -80,7 +80,7 @@ def test_a_dry_merge_writes_nothing(tmp_path, clauses):
     with open_source(reader) as source:
         plan = dry_merge(snapshot, source, wanted)
         assert sorted(map(str, Path(ds.uri).rglob("*"))) == files
-        _, result = merge_insert(snapshot, source, wanted, RetryPolicy())
+        _, result = merge_rows(snapshot, source, wanted, RetryPolicy())
     updates = 2 if wanted.matched == "update" else 0
     assert (plan.inserted, plan.updated, plan.deleted) == tuple(dict(result).values())
     assert plan.examples.column("_rowaddr").to_pylist() == [*[3, 4][:updates], None]

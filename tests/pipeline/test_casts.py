@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import lancekit as lk
 from lancekit.errors import SchemaMismatchError
-from lancekit.pipeline.casts.plan import CastPlan, document, normalise_new_schema, plan_cast
+from lancekit.pipeline.casts.document import document
+from lancekit.pipeline.casts.plan import CastPlan, normalise_new_schema, plan_cast
 from lancekit.pipeline.casts.rules import BLOB_STRUCT, RULES, find_rule
 
 UTC = pa.timestamp("us", "UTC")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
-from lancekit.pipeline.keys.find_values import Lookup, probe
+from lancekit.pipeline.keys.find_values import Lookup, find_words
 from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, probe_fragment
 from lancekit.scan.fragments.source import fragment_sources
 from tests.support.twins import Counted, agreed
@@ -91,7 +91,7 @@ def test_the_kernel_finds_the_same(kernels, monkeypatch, count: int) -> None:
     numbers[::2] = numbers[::2] % 9000 * np.uint64(inverse)
     known = Lookup(pa.array(np.unique(rng.choice(numbers, count))))
     values = pa.array(numbers, mask=rng.random(20_000) < 0.1)
-    counted = Counted(monkeypatch, probe)
+    counted = Counted(monkeypatch, find_words)
     agreed(lambda: known.find(values))
     agreed(lambda: known.find(pa.chunked_array([values.slice(7, 50), values.slice(3000)])))
     assert counted.good == counted.calls == 3

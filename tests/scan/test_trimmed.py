@@ -15,7 +15,6 @@ import pytest
 import lancekit as lk
 from lancekit import cache
 from lancekit.errors import PredicateError
-from lancekit.file.columns import blocks
 from lancekit.scan.expressions.bounds import bounds_of
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader
@@ -23,19 +22,16 @@ from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.fragments.trimmed import trimmed
 from lancekit.storage import identity
 from lancekit.storage.local import MappedFile
+from tests.support.remembering import small_blocks
 
 ROWS = 4000
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(blocks, "_MOST_ROWS", 128)
-    monkeypatch.setattr(blocks, "_LEAST_ROWS", 128)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(identity, "SETTLED_SECONDS", 0.02)
-    lk.clear_cache()
-    yield
-    lk.options.cache_bytes = None
-    lk.clear_cache()
+    with small_blocks(128):
+        yield
 
 
 def _table() -> pa.Table:

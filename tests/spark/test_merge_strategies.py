@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import lancekit as lk
 from lancekit.errors import DuplicateKeysError, InvalidArgumentError, MatchedRowsError
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_insert
+from lancekit.operations.merge.merge_insert import check_clauses, dry_merge, merge_rows
 from lancekit.pipeline.keys import hashed as hashed_keys
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
@@ -34,7 +34,7 @@ def on_spark(ds, data, clauses, *, dry=False):
         assert source.engine == "spark"
         if dry:
             return dry_merge(snapshot, source, checked), ds
-        landed, result = merge_insert(snapshot, source, checked, RetryPolicy())
+        landed, result = merge_rows(snapshot, source, checked, RetryPolicy())
     return result, lk.dataset(ds.uri, version=landed.version)
 
 

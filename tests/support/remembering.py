@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+import lancekit as lk
 from lancekit import cache
+from lancekit.file.columns import blocks
 from lancekit.storage import identity
 
-__all__ = ["all_remembered"]
+__all__ = ["all_remembered", "small_blocks"]
 
 
 @contextmanager
@@ -32,3 +34,21 @@ def all_remembered(most: int | None = None) -> Iterator[None]:
         if most is not None:
             patch.setattr(cache, "cache_limit", lambda: most)
         yield
+
+
+@contextmanager
+def small_blocks(most: int, least: int = 128) -> Iterator[None]:
+    """In the block, pages of some thousand rows have several blocks, and nothing is known before.
+
+    Parameters
+    ----------
+    most, least
+        Rows of a block.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(blocks, "_MOST_ROWS", most)
+        patch.setattr(blocks, "_LEAST_ROWS", least)
+        lk.clear_cache()
+        yield
+        lk.options.cache_bytes = None
+        lk.clear_cache()

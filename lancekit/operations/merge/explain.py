@@ -11,7 +11,7 @@ from lancekit.format.paths import top_of
 from lancekit.legible import shown
 from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
 from lancekit.operations.explain.stored_bytes import stored_bytes
-from lancekit.operations.merge.merge_insert import check_merge, plan_merge
+from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.pipeline.merge.condition import condition_columns
 from lancekit.pipeline.merge.plan import Matched, MergeClauses, writes_rows
@@ -45,13 +45,13 @@ def explain_unknown_merge(
     known = snapshot.manifest.schema.to_arrow() if schema is None else schema
     if not isinstance(known, pa.Schema):
         raise InvalidTypeError(f"schema is {shown(schema)}.", hint="Pass a pyarrow Schema.")
-    check_merge(snapshot.manifest.schema, known, clauses)
+    check_columns(snapshot.manifest.schema, known, clauses)
     return explained(snapshot, known, clauses, choice)
 
 
 def match_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MatchPlan:
     """Check a merge; return how its keys would be found."""
-    casts = plan_merge(snapshot, source, clauses)
+    casts = check_source(snapshot, source, clauses)
     return source.match(casts, clauses, snapshot.manifest.num_rows)
 
 

@@ -1,4 +1,9 @@
-"""Merge-insert: update matched rows, insert new ones, delete what the source lacks."""
+"""Merge-insert: update matched rows, insert new ones, delete what the source lacks.
+
+`check_clauses`, `check_columns` and `check_source` look at ever more: at what is asked for, at the
+source's columns, at its rows.  Then `merge_rows` commits, `merge_uncommitted` leaves that to the
+caller, and `dry_merge` writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +40,11 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
     "check_clauses",
-    "check_merge",
+    "check_columns",
+    "check_source",
     "dry_merge",
-    "merge_insert",
-    "plan_merge",
-    "prepare_merge",
+    "merge_rows",
+    "merge_uncommitted",
 ]
 
 
@@ -120,7 +125,7 @@ def _key_paths(
         yield from _key_paths(child, path)
 
 
-def merge_insert(
+def merge_rows(
     snapshot: Snapshot,
     source: Source,
     clauses: MergeClauses,
@@ -156,11 +161,11 @@ def merge_insert(
         A row matched, and matched rows are not allowed.
     """
     started = time.monotonic()
-    prepare = _prepare(snapshot, source, clauses)
+    work_out = _work_of(snapshot, source, clauses)
 
     def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
         task = _task(current, clauses)
-        work = prepare(current, task)
+        work = work_out(current, task)
         with removed_unless_landed(current.store, work.written, task.places):
             operation = _operation(current, work, clauses)
             pending = Pending(
@@ -200,7 +205,7 @@ def merge_insert(
     )
 
 
-def _plan(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Plan the casts to the columns that the source has; it may lack others than the key."""
     present = [f for f in target if f.name in source.names]
     for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
@@ -218,7 +223,7 @@ def _plan(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPl
     return plan_cast(source, pa.schema(present))
 
 
-def prepare_merge(
+def merge_uncommitted(
     snapshot: Snapshot, source: Source, clauses: MergeClauses
 ) -> tuple[Transaction, dict[str, int]]:
     """Work out a merge without committing it; return its transaction, and counts of rows.
@@ -226,7 +231,7 @@ def prepare_merge(
     The transaction keeps the filter of the inserted keys, so that it stays guarded against other
     merges that land before it is committed.  Its files stay, whether it is committed or not.
     """
-    work = _prepare(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
+    work = _work_of(snapshot, source, clauses)(snapshot, _task(snapshot, clauses))
     operation = _operation(snapshot, work, clauses)
     transaction = Transaction(read_version=snapshot.version, operation=operation)
     return transaction, {
@@ -241,17 +246,17 @@ def dry_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Merg
 
     The result has the numbers of rows, the rows that would go (`marked`), a few of those that
     would come (`examples`), and how the keys were found (`match`).  The source stays open, so that
-    `merge_insert` can follow with the same rows.
+    `merge_rows` can follow with the same rows.
 
     Raises
     ------
     SchemaMismatchError, DuplicateKeysError, MatchedRowsError
-        As in `merge_insert`.
+        As in `merge_rows`.
     """
-    return _prepare(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
+    return _work_of(snapshot, source, clauses, dry=True)(snapshot, _task(snapshot, clauses))
 
 
-def check_merge(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
+def check_columns(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Check a merge as far as columns tell, and return the casts of its source.
 
     Raises
@@ -259,7 +264,7 @@ def check_merge(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -
     SchemaMismatchError, InvalidArgumentError
         The columns do not fit the dataset, or the clauses.
     """
-    plan = _plan(schema.to_arrow(), source, clauses)
+    plan = _casts(schema.to_arrow(), source, clauses)
     if clauses.rewrite_columns:
         check_rewrite(schema, clauses, plan.target.names)
     # conditions are checked here, since there may be no row that they are asked of
@@ -271,7 +276,7 @@ def check_merge(schema: LanceSchema, source: pa.Schema, clauses: MergeClauses) -
     return plan
 
 
-def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
+def check_source(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> CastPlan:
     """Check a merge against a version, and return the casts of its source.
 
     Raises
@@ -282,7 +287,7 @@ def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Cas
         A key occurs more than once in the source.
     """
     schema = snapshot.manifest.schema
-    plan = check_merge(schema, source.schema, clauses)
+    plan = check_columns(schema, source.schema, clauses)
     source.check_keys(plan, clauses)
     guard = _guarded(schema, clauses, plan).guard
     key = tuple(path[0] for path in guard if len(path) == 1)
@@ -292,18 +297,18 @@ def plan_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> Cas
     return plan
 
 
-def _prepare(
+def _work_of(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, *, dry: bool = False
 ) -> Callable[[Snapshot, WriteTask], MergeWork]:
     """Check a merge against a version; return what works it out, on this version or a newer."""
     schema = snapshot.manifest.schema
-    plan = plan_merge(snapshot, source, clauses)
+    plan = check_source(snapshot, source, clauses)
 
     def work(current: Snapshot, task: WriteTask) -> MergeWork:
         check_writable(current)
         newest = current.manifest.schema
         # over a rename or a cast that landed meanwhile, the rows may not fit any more
-        casts = plan if newest == schema else _plan(newest.to_arrow(), source.schema, clauses)
+        casts = plan if newest == schema else _casts(newest.to_arrow(), source.schema, clauses)
         guarded = _guarded(newest, clauses, casts)
         target = tuple(fragment_sources(current))
         return source.merge(

@@ -20,7 +20,7 @@ from lancekit.operations.common.results import Counts, MergeResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation
 from lancekit.operations.merge.explain import explained, in_words
-from lancekit.operations.merge.merge_insert import dry_merge, merge_insert
+from lancekit.operations.merge.merge_insert import dry_merge, merge_rows
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.pipeline.merge.plan import MergeClauses, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan
@@ -155,7 +155,7 @@ class _Pending:
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
             newest = latest_snapshot(snapshot.line)
-            return merge_insert(newest, self._source, self._clauses, self._policy)
+            return merge_rows(newest, self._source, self._clauses, self._policy)
 
         result = self._land(change)
         self._over = f"applied already, as version {result.version}"
@@ -175,7 +175,7 @@ def preview_merge(
     land: Land,
     choice: Choice,
 ) -> MergePlan:
-    """Work a merge out without writing anything; errors as in `merge_insert`.
+    """Work a merge out without writing anything; errors as in `merge_rows`.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def preview_merge(
     source
         The rows, which the plan keeps.
     clauses, policy
-        As in `merge_insert`.
+        As in `merge_rows`.
     land
         How the merge is done when the plan is applied.
     choice

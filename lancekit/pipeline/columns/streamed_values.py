@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import DuplicateKeysError
+from lancekit.pipeline.keys.repeated import repeated_in_columns
 
 __all__ = ["Arriving"]
 
@@ -67,8 +67,4 @@ class Arriving:
 
     def _refuse(self, rows: pa.Table, row: int) -> None:
         value = rows.column(self._key)[row].as_py()
-        raise DuplicateKeysError(
-            f"Several of the new rows have the key {self._key} = {value!r}.",
-            hint="Leave one row for each key: rows on Spark have no order, so none is the last.",
-            keys=[(value,)],
-        )
+        raise repeated_in_columns(self._key, value)

@@ -130,7 +130,7 @@ class _Slots:
         return _in_order([part for part in parts if len(part[0])])
 
     def _first(self, words: Words, table: _Table) -> tuple[Found, Indices]:
-        if (call := probe.ready(len(words))) is not None:
+        if (call := find_words.ready(len(words))) is not None:
             places, positions = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
             left, count = np.empty(len(words), np.int64), np.empty(1, np.int64)
             spread, shift = np.array([table.spread]), int(table.shift)
@@ -147,7 +147,7 @@ class _Slots:
 
 
 @kernel("u8 u8 int i4 u8 =i8 =i8 =i8 =i8", saves=2)
-def probe(
+def find_words(
     words: Any,
     spread: Any,
     shift: int,

@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import DuplicateKeysError
 from lancekit.format.paths import parse_path, pick
 from lancekit.pipeline.keys.hash import comparable, hash_rows, known_rows
-from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values, show_keys
+from lancekit.pipeline.keys.probe import KeyTable, Matches, key_values
+from lancekit.pipeline.keys.repeated import repeated_in_source
 
-__all__ = ["Kept", "SourceKeys", "duplicate_keys", "key_columns", "key_schema"]
+__all__ = ["Kept", "SourceKeys", "key_columns", "key_schema"]
 
 Indices = npt.NDArray[np.int64]
 #: which of several rows of one key
@@ -107,7 +107,7 @@ class SourceKeys:
             return cls(given, table)
         repeated = found if suspects is None else suspects[found]
         if dedupe is None and order is None:
-            raise duplicate_keys(on, _values(on, columns, repeated), len(repeated))
+            raise repeated_in_source(on, _values(on, columns, repeated), len(repeated))
         codes = among.codes[found]
         rank = repeated if order is None else _ranks(order, repeated)
         if order is not None or dedupe == "last":
@@ -179,16 +179,3 @@ def _values(
     on: tuple[str, ...], columns: Sequence[pa.Array], rows: Indices
 ) -> list[tuple[object, ...]]:
     return key_values(pa.table(list(columns), names=list(on)), on, rows)
-
-
-def duplicate_keys(
-    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
-) -> DuplicateKeysError:
-    """Return the error for a source in which keys occur more than once."""
-    return DuplicateKeysError(
-        f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
-        hint="Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column "
-        "of which the largest value counts.",
-        keys=keys,
-        on=on,
-    )

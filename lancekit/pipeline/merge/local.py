@@ -118,10 +118,8 @@ class _NewRows:
 
     def guard(self, updates: Sequence[Matches], inserted: Indices) -> npt.NDArray[np.uint64]:
         """Return the hashes of the primary keys that may be new."""
-        keys = self.source.select(list(dict.fromkeys(top for top, *_ in self.clauses.guard)))
         keyed = [m.source_rows for m in updates] if self.clauses.guard_updates else []
-        rows = np.concatenate([*keyed, inserted])
-        return guard_hashes(keys.take(pa.array(rows)), self.clauses)
+        return guard_hashes(self.source, self.clauses, np.concatenate([*keyed, inserted]))
 
     def examples(self, updates: Sequence[Matches], inserted: Indices) -> pa.Table:
         """Return the first few new rows, with the addresses of those that they replace."""

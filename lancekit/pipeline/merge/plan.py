@@ -197,10 +197,21 @@ def writes_rows(clauses: MergeClauses) -> bool:
     return clauses.insert or clauses.matched == "update"
 
 
-def guard_hashes(rows: pa.Table | pa.RecordBatch, clauses: MergeClauses) -> Hashes:
-    """Return the hashes of the primary keys of rows; none where no filter is written."""
-    keys = [pick(rows.column(top), rest) for top, *rest in clauses.guard]
-    return hash_keys(keys) if keys else np.empty(0, np.uint64)
+def guard_hashes(
+    rows: pa.Table | pa.RecordBatch,
+    clauses: MergeClauses,
+    at: npt.NDArray[np.int64] | None = None,
+) -> Hashes:
+    """Return the hashes of the primary keys of rows, of those at some places or of all.
+
+    None where no filter is written.  The other columns are not touched.
+    """
+    if not clauses.guard:
+        return np.empty(0, np.uint64)
+    keys = rows.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
+    if at is not None:
+        keys = keys.take(pa.array(at))
+    return hash_keys([pick(keys.column(top), rest) for top, *rest in clauses.guard])
 
 
 def with_row_ids(fragments: Iterable[Fragment], ids: npt.NDArray[np.uint64]) -> list[Fragment]:

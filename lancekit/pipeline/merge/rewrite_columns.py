@@ -20,7 +20,7 @@ from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, 
 from lancekit.pipeline.keys.probe import Matches, ProbeTask, probe_fragment
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.condition import where_condition
-from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork, guard_hashes
+from lancekit.pipeline.merge.plan import MergeJob, MergeWork, guard_hashes
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask
 
@@ -77,14 +77,9 @@ def rewrite_locally(
         patched=patched,
         updated=len(rows),
         skipped=keys.skipped,
-        inserted_hashes=_hashes(source, rows, clauses) if clauses.guard else None,
+        inserted_hashes=guard_hashes(source, clauses, rows) if clauses.guard else None,
         match=match,
     )
-
-
-def _hashes(source: pa.Table, rows: np.ndarray[Any, Any], clauses: MergeClauses) -> Any:
-    keyed = source.select(list(dict.fromkeys(top for top, *_ in clauses.guard)))
-    return guard_hashes(keyed.take(pa.array(rows)), clauses)
 
 
 def _groups(matches: Sequence[Matches]) -> Iterator[Sequence[Matches]]:

@@ -29,10 +29,10 @@ __all__ = [
     "TASKS_THAT_WRITE",
     "by_place",
     "gathered",
-    "pick",
     "prepare",
     "raise_failure",
     "restore",
+    "subschema",
 ]
 
 FAILURE = "failure"
@@ -46,7 +46,7 @@ def by_place(letter: str, schema: pa.Schema) -> pa.Schema:
     return pa.schema([(f"{letter}{at}", kind) for at, kind in enumerate(schema.types)])
 
 
-def pick(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
+def subschema(schema: pa.Schema, names: Sequence[str]) -> pa.Schema:
     """Return the fields of some columns, in the order of their names."""
     return pa.schema([schema.field(name) for name in names])
 
@@ -87,7 +87,7 @@ def prepare(
     """
     read = [at for at, name in enumerate(schema.names) if name in plan.target.names]
     own = pa.schema([schema.field(at) for at in read])
-    wire = wire_schema(pick(plan.target, shipped), exact=True)
+    wire = wire_schema(subschema(plan.target, shipped), exact=True)
     keys = key_wire(key_schema(plan.target, on))
     out = pa.schema([*by_place("s", wire), *by_place("k", keys), (FAILURE, pa.binary())])
 

@@ -25,7 +25,7 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.source_keys import key_columns, key_schema
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import cast_all
-from lancekit.spark.frames.wire_rows import gathered, pick, restore
+from lancekit.spark.frames.wire_rows import gathered, restore, subschema
 from lancekit.spark.jobs.client import is_connect
 from lancekit.spark.jobs.collect import collect, map_batches, run_action
 
@@ -55,9 +55,9 @@ class CachedSource:
     def select(self, names: Sequence[str]) -> tuple[DataFrame, pa.Schema]:
         """Return some of the columns, and their schema."""
         if self.read is not None:
-            return self.read(names), pick(self.schema, names)
+            return self.read(names), subschema(self.schema, names)
         columns = [f"c{self.schema.get_field_index(name)}" for name in names]
-        return self.frame.select(*columns), pick(self.schema, names)
+        return self.frame.select(*columns), subschema(self.schema, names)
 
     def release(self) -> None:
         """Let Spark forget the rows."""
@@ -88,7 +88,7 @@ def hold(frame: DataFrame, schema: pa.Schema, names: Sequence[str]) -> CachedSou
         )
     else:
         kept = chosen.persist(level)
-    return CachedSource(kept, pick(schema, names))
+    return CachedSource(kept, subschema(schema, names))
 
 
 @dataclass
@@ -213,7 +213,7 @@ def survey(held: CachedSource, plan: CastPlan, clauses: MergeClauses) -> SourceS
         names.append(clauses.dedupe_by)
     names = list(dict.fromkeys(names))
     frame, own = held.select(names)
-    casts = CastPlan(source=plan.source, target=pick(plan.target, names))
+    casts = CastPlan(source=plan.source, target=subschema(plan.target, names))
     maker = _Maker(own, casts, clauses.on, clauses.dedupe_by)
 
     def work(batches: Iterable[pa.RecordBatch]) -> _Part:

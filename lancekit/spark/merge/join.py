@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.probe import key_values
-from lancekit.pipeline.keys.source_keys import duplicate_keys, key_schema
+from lancekit.pipeline.keys.repeated import repeated_in_source
+from lancekit.pipeline.keys.source_keys import key_schema
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import ScanRequest, plan_columns
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys, unpack_keys
@@ -46,7 +47,7 @@ def check_by_grouping(held: CachedSource, plan: CastPlan, on: tuple[str, ...]) -
         total = run_action(session, found.selectExpr("sum(`count`) as n").toArrow)
         repeated = unpack_keys(sample.select(keys), schema)
         shown = key_values(repeated, on, np.arange(repeated.num_rows))
-        raise duplicate_keys(on, shown, total.column("n")[0].as_py())
+        raise repeated_in_source(on, shown, total.column("n")[0].as_py())
 
 
 def join_frame(

@@ -16,12 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.errors import DuplicateKeysError, LancekitError
+from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.probe import Matches, key_values
+from lancekit.pipeline.keys.repeated import repeated_since_checked
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import (
     EXAMPLES,
@@ -38,7 +39,7 @@ from lancekit.pipeline.rows.write import WriteTask, delete_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.spark.frames.runner import SparkRunner
-from lancekit.spark.frames.wire_rows import pick
+from lancekit.spark.frames.wire_rows import subschema
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.merge.cached_source import CachedSource, SourceSummary
 from lancekit.spark.merge.join import join_frame
@@ -140,12 +141,7 @@ def _refusal(
         keys = [key for part in parts for key in part.keys]
         return matched_rows(clauses.on, keys, len(matches))
     if len(np.unique(matches)) < len(matches):
-        return DuplicateKeysError(
-            "The source held each key once when it was checked, and one of them twice when it was "
-            "merged: a part that Spark had cached was lost, and came out different.",
-            hint="Write the source to a table first, and merge that.",
-            on=clauses.on,
-        )
+        return repeated_since_checked(clauses.on)
     return None
 
 
@@ -155,8 +151,8 @@ def _work(job: MergeJob) -> MergeTask:
     needed = [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]
     names = [n for n in source.names if writes_rows(clauses) or n in needed]
     return MergeTask(
-        source=pick(source, names),
-        lent=pick(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=job.dry)),
+        source=subschema(source, names),
+        lent=subschema(task.schema.to_arrow(), lent_columns(source, clauses, task, dry=job.dry)),
         clauses=clauses,
         task=task,
         dry=job.dry,

@@ -36,6 +36,15 @@ class MatchedRows(NamedTuple):
     lent: pa.RecordBatch | None
     address: pa.Array
 
+    def updates(self, condition: str | None) -> npt.NDArray[np.int64]:
+        """Return the rows that have a match, and for which a condition holds if there is one."""
+        pairs = np.flatnonzero(self.address.is_valid().to_numpy(zero_copy_only=False))
+        if condition is None or not len(pairs):
+            return pairs
+        rows = pa.array(pairs)
+        lent = _take(self.lent, rows) if self.lent is not None and self.lent.num_columns else None
+        return pairs[condition_holds(condition, _take(self.source, rows), lent)]
+
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
@@ -114,7 +123,8 @@ class MergeTask:
     ) -> Iterator[tuple[pa.RecordBatch, pa.Array]]:
         """Yield new rows, and the addresses of those that they replace."""
         clauses = self.clauses
-        for source, lent, address in rows:
+        for joined in rows:
+            source, lent, address = joined
             matched = address.is_valid().to_numpy(zero_copy_only=False)
             pairs, alone = np.flatnonzero(matched), np.flatnonzero(~matched)
             addresses = address.fill_null(0).to_numpy()
@@ -124,27 +134,16 @@ class MergeTask:
                 named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))
                 tally.keys = key_values(named, clauses.on, pairs)
             if clauses.matched == "update" and len(pairs):
-                pairs = self._changed(source, lent, pairs)
+                pairs = joined.updates(clauses.condition)
                 if clauses.guard_updates:
-                    tally.hashes.append(guard_hashes(source.take(pa.array(pairs)), clauses))
+                    tally.hashes.append(guard_hashes(source, clauses, pairs))
                 yield from self._rows(source, lent, pairs, address)
             if clauses.matched in {"update", "delete"}:
                 tally.gone.append(addresses[pairs])
             if clauses.insert:
                 tally.inserted += len(alone)
-                tally.hashes.append(guard_hashes(source.take(pa.array(alone)), clauses))
+                tally.hashes.append(guard_hashes(source, clauses, alone))
                 yield from self._rows(source, None, alone, address)
-
-    def _changed(
-        self, source: pa.RecordBatch, lent: pa.RecordBatch | None, pairs: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Return the pairs for which the condition holds."""
-        condition = self.clauses.condition
-        if condition is None:
-            return pairs
-        rows = pa.array(pairs)
-        target = _take(lent, rows) if lent is not None and len(lent.schema) else None
-        return pairs[condition_holds(condition, _take(source, rows), target)]
 
     def _rows(
         self,

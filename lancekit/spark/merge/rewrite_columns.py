@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.errors import DuplicateKeysError, LancekitError
+from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.pipeline.columns.column_patch import (
     Patch,
@@ -24,7 +24,7 @@ from lancekit.pipeline.columns.column_patch import (
     all_patched,
     try_patch,
 )
-from lancekit.pipeline.merge.condition import condition_holds
+from lancekit.pipeline.keys.repeated import repeated_since_checked
 from lancekit.pipeline.merge.plan import MergeWork, guard_hashes
 from lancekit.pipeline.merge.rewrite_columns import patch_task, rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
@@ -117,7 +117,8 @@ class _LayOut:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             for joined in self.read(batches):
-                source, address = self._updates(joined)
+                rows = pa.array(joined.updates(self.work.clauses.condition))
+                source, address = joined.source.take(rows), joined.address.take(rows)
                 place = np.searchsorted(self.ids, row_address.fragment_ids(address.to_numpy()))
                 columns = [
                     *to_spark_batch(source, self.wire).columns,
@@ -130,20 +131,6 @@ class _LayOut:
             blanks = [pa.nulls(1, kind) for kind in self.out.types[:-2]]
             failure = [pa.array([0], pa.int32()), pa.array([pickle.dumps(error)], pa.binary())]
             yield pa.RecordBatch.from_arrays([*blanks, *failure], schema=self.out)
-
-    def _updates(self, joined: MatchedRows) -> tuple[pa.RecordBatch, pa.Array]:
-        source, lent, address = joined
-        pairs = np.flatnonzero(address.is_valid().to_numpy(zero_copy_only=False))
-        condition = self.work.clauses.condition
-        if condition is not None and len(pairs):
-            rows = pa.array(pairs)
-            old = None
-            if lent is not None and len(lent.schema):
-                old = pa.Table.from_batches([lent]).take(rows)
-            new = pa.Table.from_batches([source]).take(rows)
-            pairs = pairs[condition_holds(condition, new, old)]
-        at = pa.array(pairs)
-        return source.take(at), address.take(at)
 
 
 @dataclass(frozen=True)
@@ -163,7 +150,7 @@ class _Rewrite:
         for piece, id_, offsets, values in self._by_fragment(batches):
             by_id = by_id or pickle.loads(self.packed[piece])  # noqa: S301  # made by the driver
             if (np.diff(offsets) == 0).any():
-                found.append(_twice(clauses.on))
+                found.append(repeated_since_checked(clauses.on))
                 break
             hashes.append(guard_hashes(values, clauses))
             patch = Patch(
@@ -198,12 +185,3 @@ class _Rewrite:
                 offsets.append(row_address.offsets(addresses[start:stop]))
         if held:
             yield piece, last, np.concatenate(offsets), pa.Table.from_batches(held)
-
-
-def _twice(on: Sequence[str]) -> LancekitError:
-    return DuplicateKeysError(
-        "The source held each key once when it was checked, and one of them twice when it was "
-        "merged: a part that Spark had cached was lost, and came out different.",
-        hint="Write the source to a table first, and merge that.",
-        on=tuple(on),
-    )
