@@ -1,9 +1,9 @@
 """``python -m benchmarks.page [part ...]``: measure, and write `docs/performance.md`.
 
 The parts that are named are measured, or all; what is measured goes to the saved numbers, and the
-page is written of all that are saved.  ``--only`` measures those cases of a part whose names hold a
-word, ``--write`` measures nothing.  ``--quick`` is a trial with next to no rows: it prints the page
-and keeps nothing, unless told where.
+page is written of all that are saved.  ``--only`` measures those cases of a part whose names hold
+a word, ``--write`` measures nothing.  ``--quick`` is a trial with next to no rows: it prints the
+page and keeps nothing, unless told where.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
-from benchmarks import requests
+from benchmarks import felt, growth, requests, spark_jobs, writers
 from benchmarks.markdown import table
+from benchmarks.plan import Plan
 
 __all__ = ["PAGE", "PARTS", "SAVED", "document", "main"]
 
-#: Each has `measure(quick, word)`, which returns results by the names of cases, and
-#: `document(results)`, which returns Markdown.
-PARTS: dict[str, ModuleType] = {"requests": requests}
+#: Each has `measure(plan)`, which returns results by the names of cases, and
+#: `document(results)`, which returns the tables that the template names.
+PARTS: dict[str, ModuleType] = {
+    "felt": felt,
+    "writers": writers,
+    "growth": growth,
+    "requests": requests,
+    "spark": spark_jobs,
+}
 
 _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "performance_page.md"
@@ -70,19 +77,23 @@ def machine() -> dict[str, str]:
     }
 
 
+def _machines(parts: list[tuple[str, dict[str, str]]]) -> str:
+    """Return a table with a column for all parts that were measured with the same."""
+    distinct = [
+        of for number, (_, of) in enumerate(parts) if of not in [p[1] for p in parts[:number]]
+    ]
+    names = [", ".join(part for part, its in parts if its == of) for of in distinct]
+    facts = dict.fromkeys(fact for of in distinct for fact in of)
+    return table(["", *names], [[fact, *(of.get(fact, "") for of in distinct)] for fact in facts])
+
+
 def document(saved: Mapping[str, Saved]) -> str:
     """Return the page: the template's sections whose numbers are saved."""
-    filled = {
-        part: module.document(saved[part]["found"])
-        for part, module in PARTS.items()
-        if part in saved
-    }
-    machines = [(part, saved[part]["machine"]) for part in filled]
-    facts = list(dict.fromkeys(fact for _, facts in machines for fact in facts))
-    filled["machine"] = table(
-        ["", *(part for part, _ in machines)],
-        [[fact, *(of.get(fact, "") for _, of in machines)] for fact in facts],
-    )
+    parts = [part for part in PARTS if part in saved]
+    filled: dict[str, str] = {}
+    for part in parts:
+        filled |= PARTS[part].document(saved[part]["found"])
+    filled["machine"] = _machines([(part, saved[part]["machine"]) for part in parts])
     head, *sections = re.split(r"(?m)^(?=## )", _TEMPLATE.read_text())
     kept = [s for s in sections if all(name in filled for name in Template(s).get_identifiers())]
     return "".join(Template(section).substitute(filled) for section in (head, *kept))
@@ -96,8 +107,9 @@ def main(arguments: list[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all if none is named")
-    parser.add_argument("--only", default="", help="cases whose names hold this")
+    parser.add_argument("--only", action="append", default=[], help="cases with this word")
     parser.add_argument("--quick", action="store_true", help="next to no rows, kept nowhere")
+    parser.add_argument("--large", action="store_true", help="growth up to 100M rows")
     parser.add_argument("--write", action="store_true", help="write the page, measure nothing")
     parser.add_argument("--json", type=Path, help="where the numbers are saved")
     parser.add_argument("--page", type=Path, help="where the page goes")
@@ -109,9 +121,10 @@ def main(arguments: list[str]) -> None:
     saved: dict[str, Saved] = {}
     if numbers and numbers.exists():
         saved = json.loads(numbers.read_text())
+    plan = Plan(chosen.quick, chosen.large, tuple(chosen.only))
     for part in [] if chosen.write else chosen.parts or PARTS:
         print(f"measuring {part}", file=sys.stderr, flush=True)
-        found = PARTS[part].measure(chosen.quick, chosen.only)
+        found = PARTS[part].measure(plan)
         before = saved.get(part, {}).get("found", {}) if chosen.only else {}
         saved[part] = {"machine": machine(), "found": {**before, **found}}
         if numbers:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 import lancekit as lk
 from benchmarks.markdown import table
+from benchmarks.plan import Plan
 from benchmarks.rows import rows
 from tests.support.s3 import S3Server, s3_server
 
@@ -138,9 +139,9 @@ def _counted(case: Case, module: Any, bucket: _Bucket, server: S3Server) -> list
     return counts
 
 
-def measure(quick: bool, word: str = "") -> Found:
-    """Count the requests of lancekit and of pylance, for the cases whose names hold a word."""
-    count = 4_000 if quick else 200_000
+def measure(plan: Plan) -> Found:
+    """Count the requests of lancekit and of pylance."""
+    count = 4_000 if plan.quick else 200_000
     with tempfile.TemporaryDirectory() as folder, s3_server("requests") as server:
         bucket = _Bucket(server, Path(folder), count)
         return {
@@ -149,7 +150,7 @@ def measure(quick: bool, word: str = "") -> Found:
                 for side, module in (("lancekit", lk), ("pylance", lance))
             }
             for case in _cases(count)
-            if word in case.name
+            if plan.wants(case.name)
         }
 
 
@@ -160,7 +161,7 @@ def _shown(counts: dict[str, int], limit: float = math.inf) -> str:
     return f"{shown} ({', '.join(parts)})"
 
 
-def document(found: Found) -> str:
+def document(found: Found) -> dict[str, str]:
     """Return a table; what takes more requests than pylance is bold."""
     lines = []
     for name, sides in found.items():
@@ -168,4 +169,4 @@ def document(found: Found) -> str:
         limit = sum(reference.values())
         seconds = _shown(again[0], limit) if again else ""
         lines.append([name, _shown(first, limit), seconds, _shown(reference)])
-    return table(["", "lancekit", "again, on a new handle", "pylance"], lines)
+    return {"requests": table(["", "lancekit", "again, on a new handle", "pylance"], lines)}

@@ -1,12 +1,16 @@
-"""Spark reading and merging a dataset, against the same with Parquet files, by hand."""
+"""Spark reading, merging and summing up a dataset, against the same with Parquet files, by hand."""
 
 from __future__ import annotations
 
 import math
+import statistics
+import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lance
@@ -14,12 +18,15 @@ import numpy as np
 import pyarrow.parquet as pq
 
 import lancekit as lk
+from benchmarks.markdown import ms, ratios, table
+from benchmarks.plan import Plan
+from benchmarks.rows import rows
 from benchmarks.timing import Comparison, compare
 
 if TYPE_CHECKING:
     from benchmarks.operations import Tables
 
-__all__ = ["spark_measurements"]
+__all__ = ["document", "measure", "spark_measurements"]
 
 ROWS = 10_000_000
 MERGED = 100_000
@@ -125,3 +132,68 @@ def spark_measurements(tables: Tables) -> Iterator[tuple[str, Callable[[], Compa
     yield pair(
         "spark: merge 100,000 into 10M, vs. rewrite", _merge, jobs.rewrite, jobs.prepare_merge
     )
+
+
+# ---- the page
+
+
+_MEAN = "avg(amount) AS mean"
+#: how an aggregate is asked for, and what it may take of the time with Parquet
+_WAYS: dict[str, tuple[Callable[[Path], Any], float]] = {
+    "Parquet": (lambda at: _means(_session().read.parquet(str(at / "parquet"))), 1.0),
+    "to_spark(columns=)": (
+        lambda at: _means(lk.dataset(at / "lance").to_spark(columns=["code", "amount"])),
+        1.5,
+    ),
+    "ds.sql(...).build().to_spark()": (
+        lambda at: (
+            lk.dataset(at / "lance")
+            .sql(f"SELECT code, {_MEAN} FROM dataset GROUP BY code")
+            .build()
+            .to_spark()
+        ),
+        2.0,
+    ),
+    'format("lance")': (
+        lambda at: _means(_session().read.format("lance").load(str(at / "lance"))),
+        math.inf,
+    ),
+}
+
+
+def _means(frame: Any) -> Any:
+    return frame.groupBy("code").agg({"amount": "avg"})
+
+
+def measure(plan: Plan) -> dict[str, list[float]]:
+    """Return the milliseconds of each round, by how the aggregate is asked for."""
+    rounds, step = (2, 2_000) if plan.quick else (6, 500_000)
+    found: dict[str, list[float]] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        at = Path(folder)
+        (at / "parquet").mkdir()
+        for number in range(4):
+            part = rows(range(number * step, (number + 1) * step))
+            lk.write_dataset(part, at / "lance", mode="append" if number else "create")
+            pq.write_table(part, at / f"parquet/{number}.parquet")
+        for number in range(rounds):
+            for way, (ask, _) in _WAYS.items():
+                started = time.perf_counter()
+                _consume(ask(at))
+                if number:
+                    found.setdefault(way, []).append((time.perf_counter() - started) * 1e3)
+    lk.stop_spark()
+    return found
+
+
+def document(found: dict[str, list[float]]) -> dict[str, str]:
+    """Return a table of what each way takes of the time with Parquet."""
+    medians = {way: statistics.median(taken) for way, taken in found.items()}
+    lines = []
+    for way, median in medians.items():
+        goal = _WAYS[way][1]
+        shown = "" if math.isinf(goal) else f"{goal:g}"
+        lines.append(
+            [f"`{way}`", shown, *ratios([median], [medians["Parquet"]], [goal]), ms([median])]
+        )
+    return {"spark": table(["", "goal", "ratio", "ms"], lines)}

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.children import Child, Job
+from benchmarks.markdown import ms, ratios
 from benchmarks.page import PAGE, SAVED, document, main
 
 
@@ -48,3 +50,33 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         main(["speed"])
     assert "no part speed" in capsys.readouterr().err
+
+
+def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = tmp_path / "numbers.json"
+    words = [f"--only={word}" for word in ("scan all", "merge 10 rows", "compact")]
+    main(["felt", "--quick", *words, "--json", str(numbers)])
+    page = capsys.readouterr().out
+    assert {"What is felt", "With fsync", "Memory"} <= set(well_formed(page))
+    found = json.loads(numbers.read_text())["felt"]["found"]
+    assert found.keys() == {"scan all", "merge 10 rows"}
+    assert {"lancekit", "pylance", "NumPy", "its files"} <= found["scan all"].keys()
+    assert "fsync" in found["merge 10 rows"]
+    for case in found.values():
+        for taken in case.values():
+            assert min(taken["wall"]) > 0
+            assert min(taken["cpu"]) > 0
+
+
+def test_a_case_that_fails_says_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    child = Child("lancekit")
+    with pytest.raises(RuntimeError, match="'scan'"):
+        child.run(Job("scan", 1, [str(tmp_path / "nothing")]))
+    assert "DatasetNotFoundError" in capfd.readouterr().err
+    child.close()
+
+
+def test_what_misses_its_goal_is_bold() -> None:
+    assert ratios([1.0, 3.0], [2.0, 2.0], (0.5, 1.4)) == ["0.50", "**1.50**"]
+    assert ratios([1.0, 3.0], [2.0, 2.0]) == ["0.50", "1.50"]
+    assert ms([0.1234, 12.34, 1234.5]) == "0.123, 12.3, 1,234"

