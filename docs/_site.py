@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any
 
@@ -41,6 +42,9 @@ class PublicNames(griffe.Extension):
                 owner.members.update({part: _meant(own) for part, own in owner.members.items()})
             else:
                 pkg.members[name] = _meant(member)
+        for function in _functions(pkg):
+            for parameter in function.parameters:
+                parameter.default = _value(parameter.default, pkg)
 
     def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
         """Show the default of a field that a function of our own declares, not the call."""
@@ -58,6 +62,24 @@ class PublicNames(griffe.Extension):
             told = [griffe.ExprKeyword("default", "...")]
         required = [griffe.ExprKeyword("init", "True")]
         attr.value = griffe.ExprCall(griffe.ExprName(FIELD), told or required)
+
+
+def _functions(owner: Any) -> Iterator[griffe.Function]:
+    for member in owner.members.values():
+        if member.is_alias:
+            continue
+        if member.is_function:
+            yield member
+        elif member.is_module or member.is_class:
+            yield from _functions(member)
+
+
+def _value(default: Any, pkg: griffe.Module) -> Any:
+    """Return what a default is where it is a constant of our own, which users do not know."""
+    if not isinstance(default, griffe.ExprName) or not default.name.isupper():
+        return default
+    path = default.canonical_path
+    return pkg.modules_collection[path].value if path.startswith(f"{PACKAGE}.") else default
 
 
 def _defined(member: Any) -> Any:
