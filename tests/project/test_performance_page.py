@@ -54,7 +54,7 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
-    words = [f"--only={word}" for word in ("scan all", "merge 10 rows", "compact")]
+    words = [f"--only={word}" for word in ("scan all", "merge 10 rows")]
     main(["felt", "--quick", *words, "--json", str(numbers)])
     page = capsys.readouterr().out
     assert {"What is felt", "With fsync", "Memory"} <= set(well_formed(page))
