@@ -33,6 +33,8 @@ __all__ = ["FELT", "RESTED", "Disk", "document", "measure"]
 
 VERSIONS = 1000
 ROUNDS = 5
+#: of DuckDB and delta-rs, which only stand beside
+OTHER_ROUNDS = 3
 #: lancekit's cache remembers no file that is younger
 RESTED = 2.1
 
@@ -56,11 +58,6 @@ class Felt:
     writes: bool = False
     #: a dataset for each call
     anew: bool = False
-
-    @property
-    def calls(self) -> int:
-        """How often it is called in a row: what is read is remembered at its second use."""
-        return 2 if self.writes else 3
 
 
 FELT = (
@@ -96,10 +93,18 @@ class Variant:
     files: str
     options: dict[str, Any]
     wants: Callable[[Felt], bool] = lambda _: True
+    rounds: int = ROUNDS
+
+    def calls(self, felt: Felt) -> int:
+        """How often a case is called in a row: what is read is remembered at its second use."""
+        return 2 if felt.writes or self.module in OTHERS else 3
 
 
-def _has(module: str) -> Callable[[Felt], bool]:
-    return lambda felt: felt.case in OTHERS[module] and felt.dataset not in {"nested", "versions"}
+def _beside(module: str) -> Variant:
+    def has(felt: Felt) -> bool:
+        return felt.case in OTHERS[module] and felt.dataset not in {"nested", "versions"}
+
+    return Variant(module, module, {}, has, OTHER_ROUNDS)
 
 
 _SCANS = {"scan", "two columns", "filter", "neighbours", "count", "take"}
@@ -119,8 +124,8 @@ VARIANTS = {
         {**_QUICK, "cache_bytes": 0},
         lambda felt: felt.case in {"scan", "merge"},
     ),
-    "DuckDB": Variant("duckdb", "duckdb", {}, _has("duckdb")),
-    "delta-rs": Variant("deltalake", "deltalake", {}, _has("deltalake")),
+    "DuckDB": _beside("duckdb"),
+    "delta-rs": _beside("deltalake"),
 }
 
 
@@ -170,10 +175,11 @@ class Disk:
 
     def places(self, felt: Felt, variant: Variant) -> list[str]:
         """Return the dataset of each call: the same for all, but for some that change it."""
+        calls = variant.calls(felt)
         if not felt.writes:
-            return [str(self.dataset(variant.files, felt.dataset))] * felt.calls
-        made = [self._copy(felt, variant) for _ in range(felt.calls if felt.anew else 1)]
-        return made if felt.anew else made * felt.calls
+            return [str(self.dataset(variant.files, felt.dataset))] * calls
+        made = [self._copy(felt, variant) for _ in range(calls if felt.anew else 1)]
+        return made if felt.anew else made * calls
 
     def _copy(self, felt: Felt, variant: Variant) -> str:
         target = self._folder / f"copy-{next(self._numbers)}"
@@ -186,10 +192,10 @@ class Disk:
 
     def tidy(self, places: list[str]) -> None:
         """Remove what was written to copies, and not what they share: its times would change."""
-        for place in set(places):
-            for path in Path(place).rglob("*"):
-                if place.startswith(str(self._folder / "copy-")) and path.is_file():
-                    path.unlink() if path.stat().st_nlink == 1 else None
+        for place in map(Path, set(places)):
+            for path in place.rglob("*") if place.name.startswith("copy-") else ():
+                if path.is_file() and path.stat().st_nlink == 1:
+                    path.unlink()
 
 
 def measure(plan: Plan) -> Found:
@@ -199,24 +205,26 @@ def measure(plan: Plan) -> Found:
     lancekit.warm_up(spark=False)
     variants = {name: v for name, v in VARIANTS.items() if find_spec(v.module)}
     felts = [felt for felt in FELT if plan.wants(felt.name)]
-    rounds = 1 if plan.quick else ROUNDS
     found: Found = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         child = children(stack)
         disk = Disk(Path(folder), child, 0.005 if plan.quick else 1.0)
 
         def job(felt: Felt, variant: Variant) -> Job:
-            sources = [
-                disk.source(felt.source, turn) for turn in range(felt.calls if felt.source else 0)
-            ]
-            if felt.anew:
-                sources = sources[:1] * felt.calls
+            calls = range(variant.calls(felt) if felt.source else 0)
+            sources = [disk.source(felt.source, 0 if felt.anew else turn) for turn in calls]
             places = disk.places(felt, variant)
             return Job(felt.case, disk.rows(felt.dataset), places, sources, variant.options)
 
+        def jobs_of(felt: Felt, variant: Variant) -> list[Job | None]:
+            rounds = 1 if plan.quick else variant.rounds
+            # DuckDB's one file is copied for each, when it is needed
+            late = variant.module == "duckdb"
+            return [None if late else job(felt, variant) for _ in range(rounds)]
+
         # copies of one case share files, so that all of them are made before any is read
-        jobs: dict[tuple[Felt, str], list[Job | None]] = {
-            (felt, name): [None if name == "DuckDB" else job(felt, v) for _ in range(rounds)]
+        jobs = {
+            (felt, name): jobs_of(felt, v)
             for felt in felts
             for name, v in variants.items()
             if v.wants(felt)
@@ -224,10 +232,10 @@ def measure(plan: Plan) -> Found:
         time.sleep(RESTED)
         for felt in felts:
             taken: dict[str, list[list[Taken]]] = {}
-            for number in range(rounds):
+            for number in range(ROUNDS):
                 for name, variant in variants.items():
-                    if (felt, name) in jobs:
-                        one = jobs[felt, name][number] or job(felt, variant)
+                    if number < len(of := jobs.get((felt, name), [])):
+                        one = of[number] or job(felt, variant)
                         taken.setdefault(name, []).append(child(variant.module).run(one))
                         disk.tidy(one.places)
             found[felt.name] = {name: medians(runs) for name, runs in taken.items()}

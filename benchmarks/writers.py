@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from benchmarks.plan import Plan
 __all__ = ["document", "measure", "race"]
 
 _MODULES = ("lancekit", "lance")
-_WRITERS = 4
 
 #: by kind of commit and library: median seconds, commits in a second, how many failed
 Found = dict[str, dict[str, dict[str, float]]]
@@ -51,12 +51,9 @@ _KINDS = {"append 10 rows": _append, "merge 10 rows": _merge}
 
 def _work(module_name: str, kind: str, path: str, writer: int, commits: int, fsync: bool) -> None:
     """Do one writer's part; a line on standard input is the signal to begin."""
-    import lance
-
-    import lancekit
-
-    lancekit.options.fsync = fsync
-    module = {"lancekit": lancekit, "lance": lance}[module_name]
+    module = import_module(module_name)
+    if module_name == "lancekit":
+        module.options.fsync = fsync
     module.dataset(path).count_rows()
     _KINDS[kind](module, path, writer, 0)
     print("ready", flush=True)
@@ -113,7 +110,7 @@ _GOALS = {"fsync off": 1.0, "fsync on": 0.5}
 
 def measure(plan: Plan) -> Found:
     """Let the writers race, with lancekit and pylance in turn."""
-    commits, rounds = (2, 1) if plan.quick else (25, 3)
+    writers, commits, rounds = (2, 2, 1) if plan.quick else (4, 25, 3)
     found: Found = {}
     for kind in _KINDS:
         for sync in _GOALS if plan.wants(kind) else ():
@@ -125,7 +122,7 @@ def measure(plan: Plan) -> Found:
                             module,
                             kind,
                             Path(folder),
-                            writers=_WRITERS,
+                            writers=writers,
                             commits=commits,
                             fsync=sync == "fsync on",
                         )
@@ -133,7 +130,7 @@ def measure(plan: Plan) -> Found:
             found[f"{kind}, {sync}"] = {
                 module: {
                     "seconds": round(statistics.median(seconds for seconds, _ in runs), 3),
-                    "rate": _WRITERS * commits / statistics.median(seconds for seconds, _ in runs),
+                    "rate": writers * commits / statistics.median(seconds for seconds, _ in runs),
                     "failed": sum(failed for _, failed in runs),
                 }
                 for module, runs in taken.items()
