@@ -140,13 +140,13 @@ def measure(plan: Plan) -> Found:
             if not plan.wants(name):
                 continue
             for size in curve.few if plan.quick else curve.sizes + curve.large * plan.large:
-                cases = _of_size(curve, size, child, 1 if plan.quick else ROUNDS)
+                cases = _of_size(curve, size, child, plan.quick)
                 found.setdefault(name, {})[str(size)] = cases
     return found
 
 
 def _of_size(
-    curve: Curve, size: int, child: Callable[..., Any], rounds: int
+    curve: Curve, size: int, child: Callable[..., Any], quick: bool
 ) -> dict[str, dict[str, Medians]]:
     found = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -163,11 +163,11 @@ def _of_size(
                     )
                     for side, options in _OPTIONS.items()
                 }
-                for _ in range(rounds)
+                for _ in range(1 if quick else ROUNDS)
             ]
             for case in curve.cases
         }
-        time.sleep(RESTED)
+        time.sleep(0 if quick else RESTED)
         for case, each in jobs.items():
             taken = [
                 {side: child(_MODULES[side]).run(job) for side, job in one.items()} for one in each

@@ -14,6 +14,7 @@ import os
 import platform
 import re
 import sys
+import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -123,8 +124,10 @@ def main(arguments: list[str]) -> None:
         saved = json.loads(numbers.read_text())
     plan = Plan(chosen.quick, chosen.large, tuple(chosen.only))
     for part in [] if chosen.write else chosen.parts or PARTS:
-        print(f"measuring {part}", file=sys.stderr, flush=True)
+        print(f"measuring {part}", end="", file=sys.stderr, flush=True)
+        started = time.monotonic()
         found = PARTS[part].measure(plan)
+        print(f", {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
         before = saved.get(part, {}).get("found", {}) if chosen.only else {}
         saved[part] = {"machine": machine(), "found": {**before, **found}}
         if numbers:

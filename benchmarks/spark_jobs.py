@@ -167,7 +167,7 @@ def _means(frame: Any) -> Any:
 
 def measure(plan: Plan) -> dict[str, list[float]]:
     """Return the milliseconds of each round, by how the aggregate is asked for."""
-    rounds, step = (2, 2_000) if plan.quick else (6, 500_000)
+    warmup, rounds, step = (0, 1, 2_000) if plan.quick else (1, 5, 500_000)
     found: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         at = Path(folder)
@@ -176,11 +176,11 @@ def measure(plan: Plan) -> dict[str, list[float]]:
             part = rows(range(number * step, (number + 1) * step))
             lk.write_dataset(part, at / "lance", mode="append" if number else "create")
             pq.write_table(part, at / f"parquet/{number}.parquet")
-        for number in range(rounds):
+        for number in range(warmup + rounds):
             for way, (ask, _) in _WAYS.items():
                 started = time.perf_counter()
                 _consume(ask(at))
-                if number:
+                if number >= warmup:
                     found.setdefault(way, []).append((time.perf_counter() - started) * 1e3)
     lk.stop_spark()
     return found
