@@ -208,6 +208,8 @@ def measure(plan: Plan) -> Found:
     found: Found = {}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         child = children(stack)
+        for variant in variants.values():
+            child(variant.module)  # all of them import while rows are made
         disk = Disk(Path(folder), child, 0.005 if plan.quick else 1.0)
 
         def job(felt: Felt, variant: Variant) -> Job:

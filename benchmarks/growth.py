@@ -24,7 +24,7 @@ from benchmarks.felt import RESTED
 from benchmarks.markdown import ms, ratios, table
 from benchmarks.plan import Plan
 
-__all__ = ["CURVES", "document", "measure"]
+__all__ = ["CURVES", "document", "draw", "measure"]
 
 ROUNDS = 3
 #: what may take at most so many times what pylance takes
@@ -210,3 +210,43 @@ def _curve_table(name: str, sizes: dict[str, dict[str, dict[str, Medians]]]) -> 
 def document(found: Found) -> dict[str, str]:
     """Return a table for each curve, by its name."""
     return {f"of_{name}": _curve_table(name, sizes) for name, sizes in found.items()}
+
+
+_GREY = "#7d8590"  # can be read on white and on black, as can the others
+_COLOURS = ("#3a7ca5", "#d1603d", "#4c9f70", "#a5668b")
+
+
+def _short(size: int) -> str:
+    return (
+        f"{size // 10**6}M" if size >= 10**6 else f"{size // 1000}k" if size >= 1000 else str(size)
+    )
+
+
+def draw(found: Found, path: Path) -> None:
+    """Draw the first calls: lancekit's times as lines, pylance's as dashes."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9.6, 2.2 * math.ceil(len(found) / 2) + 0.6), layout="constrained")
+    figure.patch.set_alpha(0)
+    for number, (name, sizes) in enumerate(found.items()):
+        axes = figure.add_subplot(math.ceil(len(found) / 2), 2, number + 1)
+        axes.patch.set_alpha(0)
+        for case, colour in zip(CURVES[name].cases, _COLOURS, strict=False):
+            for side, style in zip(_MODULES, ("-", "--"), strict=True):
+                taken = [of[case][side]["wall"][0] for of in sizes.values()]
+                label = case if side == "lancekit" else None
+                axes.plot([int(size) for size in sizes], taken, style, color=colour, label=label)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.minorticks_off()
+        axes.set_xticks([int(size) for size in sizes], [_short(int(size)) for size in sizes])
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.set_xlabel(name, color=_GREY)
+        axes.set_ylabel("ms", color=_GREY)
+        axes.tick_params(which="both", colors=_GREY)
+        for spine in axes.spines.values():
+            spine.set_color(_GREY)
+        axes.legend(frameon=False, labelcolor=_GREY, fontsize="small")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "growth"}):
+        figure.savefig(path, transparent=True, metadata={"Date": None})

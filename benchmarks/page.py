@@ -43,6 +43,7 @@ _HERE = Path(__file__).parent
 _TEMPLATE = _HERE / "performance_page.md"
 SAVED = _HERE / "performance.json"
 PAGE = _HERE.parent / "docs/performance.md"
+_PICTURE = "images/growth.svg"
 
 _LIBRARIES = ("pylance", "duckdb", "deltalake", "pyarrow", "numpy", "numba", "pyspark")
 
@@ -135,6 +136,10 @@ def main(arguments: list[str]) -> None:
     text = document(saved)
     if page:
         page.write_text(text)
+        if "growth" in saved:
+            picture = page.parent / _PICTURE
+            picture.parent.mkdir(exist_ok=True)
+            growth.draw(saved["growth"]["found"], picture)
     else:
         print(text, end="")
 

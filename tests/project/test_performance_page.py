@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import growth
 from benchmarks.children import Child, Job
 from benchmarks.markdown import ms, ratios
 from benchmarks.page import PAGE, SAVED, document, main
@@ -66,6 +67,39 @@ def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[
         for taken in case.values():
             assert min(taken["wall"]) > 0
             assert min(taken["cpu"]) > 0
+
+
+def test_growth_is_measured_and_drawn(tmp_path: Path) -> None:
+    numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
+    main(["growth", "--quick", "--only=rows", "--json", str(numbers), "--page", str(page)])
+    curves = json.loads(numbers.read_text())["growth"]["found"]
+    assert [*curves["rows"]] == ["10000", "30000"]
+    assert "What it was measured with" in well_formed(page.read_text())
+    picture = (tmp_path / "images/growth.svg").read_text()
+    assert "30k" in picture
+    assert len(picture) < 60_000
+    tables = growth.document(curves)["of_rows"]
+    assert len(tables.splitlines()) == 5
+
+
+def test_growth_beyond_linear_is_bold() -> None:
+    def of(milliseconds: float) -> dict[str, dict[str, dict[str, list[float]]]]:
+        taken = {"wall": [milliseconds, milliseconds]}
+        return {case: {"lancekit": taken, "pylance": taken} for case in ("open", "count", "take")}
+
+    *_, last = growth.document({"rows": {"10": of(1), "100": of(100)}})["of_rows"].splitlines()
+    assert last.startswith("| power | **2.00** |")
+    *_, last = growth.document({"rows": {"10": of(1), "100": of(10)}})["of_rows"].splitlines()
+    assert last.startswith("| power | 1.00 |")
+
+
+def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = tmp_path / "numbers.json"
+    main(["writers", "--quick", "--only=append", "--json", str(numbers)])
+    assert "Four writers" in well_formed(capsys.readouterr().out)
+    found = json.loads(numbers.read_text())["writers"]["found"]
+    assert found.keys() == {"append 10 rows, fsync off", "append 10 rows, fsync on"}
+    assert all(side["rate"] > 0 for sides in found.values() for side in sides.values())
 
 
 def test_a_case_that_fails_says_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
