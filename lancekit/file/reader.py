@@ -162,7 +162,7 @@ class FileReader:
             return _no_columns(len(selection))
         with self._ahead(self._metadata_of(columns)):
             plans = [self._field(column).plan(selection) for column in columns]
-        with self._ahead(place for plan in plans for small in plan.small for place in small.places):
+        with self._ahead(place for plan in plans for place in plan.ahead):
             results = iter(run([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [

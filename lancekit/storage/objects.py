@@ -33,6 +33,9 @@ PAGE_NAMES = 1000
 MERGED_GAP_BYTES = 1 << 20
 """Ranges this close are fetched in one request: reading the gap costs less than a round trip."""
 
+MERGED_BYTES = 8 << 20
+"""How much ranges have together, once they share a request: two requests are answered sooner."""
+
 Span: TypeAlias = tuple[int, int]
 
 
@@ -45,8 +48,10 @@ def merged(ranges: Sequence[tuple[int, int]]) -> list[Span]:
     for start, length in sorted(ranges):
         if not length:
             continue
-        if spans and start - spans[-1][1] <= MERGED_GAP_BYTES:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], start + length))
+        begin, end = spans[-1] if spans else (0, -1)
+        near = start - end <= MERGED_GAP_BYTES and end - begin < MERGED_BYTES
+        if spans and (near or start + length <= end):
+            spans[-1] = (begin, max(end, start + length))
         else:
             spans.append((start, start + length))
     return spans
@@ -208,6 +213,8 @@ class ObstoreStore:
         # The one store in memory holds all names; every other client is rooted at its URI.
         root = unquote(parts.netloc + parts.path) if parts.scheme == "memory" else ""
         self._prefix = "".join(f"{part}/" for part in (root.strip("/"), folder) if part)
+        #: what was written last, and the tag that the server gave it
+        self._written: tuple[str, str | None] = ("", None)
 
     @property
     def uri(self) -> str:
@@ -266,17 +273,21 @@ class ObstoreStore:
 
     def put(self, name: str, data: Bytes) -> None:
         """Write a whole object, replacing one of that name."""
+        key = self._key(name)
         with translated("write", self._uri_of(name)):
-            obstore.put(self._client, self._key(name), octets(data), use_multipart=False)
+            answer = obstore.put(self._client, key, octets(data), use_multipart=False)
+        self._written = key, answer["e_tag"]
 
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole object only if the name is free, by a conditional request."""
+        key = self._key(name)
         with translated("write", self._uri_of(name)):
             try:
-                obstore.put(self._client, self._key(name), octets(data), mode="create")
+                answer = obstore.put(self._client, key, octets(data), mode="create")
             except (AlreadyExistsError, PreconditionError):
                 return False
-            return True
+        self._written = key, answer["e_tag"]
+        return True
 
     def put_hint(self, name: str, data: Bytes) -> None:
         """Do nothing: object stores list names in order."""
@@ -311,6 +322,11 @@ class ObstoreStore:
 
     def mark(self, name: str) -> None:
         """Return ``None``: asking for an object's tag is a request."""
+
+    def mark_of_put(self, name: str) -> str | None:
+        """Return the tag that the server gave the object, if this store wrote it last."""
+        key, tag = self._written
+        return tag if key == self._key(name) else None
 
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         """Return every object at or below ``folder``."""

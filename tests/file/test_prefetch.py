@@ -107,3 +107,43 @@ def test_what_is_held_ends_with_the_block() -> None:
         assert file.requests == 4
     shelf.read(10, 5)
     assert file.requests == 5
+
+
+def _tall(rows: int = 60_000) -> pa.Table:
+    rng = np.random.default_rng(7)
+    return pa.table({name: pa.array(rng.random(rows)) for name in "abc"})
+
+
+def test_a_file_that_one_read_brings_whole_is_not_asked_again(version: str) -> None:
+    table = _tall(500)
+    file = Requests(write_ours(table, version))
+    reader = FileReader.open(file)
+    assert file.requests == 1
+    assert reader.read(reader.columns) == table
+    assert reader.read(reader.columns, np.array([3, 400])) == table.take(pa.array([3, 400]))
+    assert file.requests == 1
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_pages_are_asked_for_once_if_most_of_them_are_wanted(version: str) -> None:
+    table = _tall()
+    wanted = np.arange(7, len(table), 31)
+    for rows, requests in ((None, 1), (range(10, 20), 1), (wanted, 1), (range(0), 0)):
+        file = Requests(write_ours(table, version))
+        reader = FileReader.open(file)
+        opened = file.requests
+        found = reader.read(reader.columns, rows)
+        chosen = range(len(table)) if rows is None else rows
+        assert found == table.take(pa.array(chosen, pa.int64()))
+        assert file.requests - opened == requests, rows
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_of_pages_of_which_little_is_wanted_little_is_fetched(version: str) -> None:
+    table = _tall()
+    file = Requests(write_ours(table, version))
+    reader = FileReader.open(file)
+    for rows in (np.array([5, 40_000]), range(30_000, 31_000), range(50)):
+        file.reads.clear()
+        assert reader.read(reader.columns, rows) == table.take(pa.array(rows))
+        assert sum(length for _, length in file.reads) < 3 * 50_000

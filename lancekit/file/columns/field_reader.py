@@ -8,7 +8,7 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
@@ -55,6 +55,18 @@ _LEVELS_BYTES = 8
 #: Encoded bytes that are decoded sooner than a thread has been told to.
 _ALONE_BYTES = 1 << 14
 
+# Where the rows of a page lie is asked of its first buffer: a request before the one for the rows,
+# and often more time than bytes that nobody wants.
+
+#: Encoded bytes that are fetched at once, few as the rows may be that are wanted.
+_WHOLE_BYTES = 1 << 17
+#: Encoded bytes that are fetched at once if most of them are wanted.
+_MOST_BYTES = 4 << 20
+#: Encoded bytes that are fetched for the first rows.
+_FIRST_BYTES = 1 << 15
+#: About what is read for a row that lies apart: a chunk.
+_CHUNK_BYTES = 1 << 13
+
 Work = tuple[int, Callable[[], pa.Array]]
 
 
@@ -64,8 +76,8 @@ class Plan:
 
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
-    #: what is small and will be read, whichever rows of it are wanted
-    small: Sequence[PageGroup] = ()
+    #: positions and sizes of what had better be fetched together, before the work begins
+    ahead: Sequence[tuple[int, int]] = ()
 
 
 class _Reader(Protocol):
@@ -157,21 +169,20 @@ class _Leaf:
 
     def plan(self, rows: Rows) -> Plan:
         work: list[Work] = []
-        small: list[PageGroup] = []
+        ahead: list[tuple[int, int]] = []
         for place, part in split(rows, self._column.firsts):
-            work += self._work(place, part, small)
-        return Plan(work, list, small)
+            work += self._work(place, part, ahead)
+        return Plan(work, list, ahead)
 
-    def _work(self, place: int, rows: Rows, small: list[PageGroup]) -> Iterator[Work]:
-        """Yield what to do for rows of one run of pages; what is small is added to a list."""
+    def _work(self, place: int, rows: Rows, ahead: list[tuple[int, int]]) -> Iterator[Work]:
+        """Yield what to do for rows of one run of pages; what to fetch is added to a list."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
         is_small = run.encoded_bytes <= _ALONE_BYTES
         for part in [Part(rows)] if blocks is None else blocks.parts(rows):
             if blocks is not None and part.array is not None:
                 yield 0, partial(blocks.select, part)
                 continue
-            if is_small:
-                small.append(run)
+            ahead += _ahead(run, part.rows)
             if blocks is not None and part.fill and not blocks.whole:
                 block = blocks.span(part.block)
                 cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
@@ -333,8 +344,26 @@ class _Lists:
         return Plan(
             below.work,
             lambda results: lists_over(self._node.kind, size, null, below.finish(results)),
-            below.small,
+            below.ahead,
         )
+
+
+def _ahead(run: PageGroup, rows: Rows) -> Iterable[tuple[int, int]]:
+    """Return what to fetch of pages before some of their rows are read."""
+    size = run.encoded_bytes
+    if size <= _WHOLE_BYTES:
+        return run.places
+    if len(rows) == 0:
+        return ()
+    first, stop = int(rows[0]), int(rows[-1]) + 1
+    wanted = min(len(rows) * _CHUNK_BYTES, size * (stop - first) // run.length)
+    if 2 * wanted > size and size <= _MOST_BYTES:
+        return run.places
+    if 2 * size * stop // run.length <= _FIRST_BYTES:
+        places = list(run.places)
+        start = places[0][0]
+        return [(start, min(_FIRST_BYTES, max(map(sum, places)) - start))]
+    return ()
 
 
 def _first_items(header: _Column, node: Node) -> Ints:
@@ -357,7 +386,7 @@ def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa
     return Plan(
         [piece for plan in plans for piece in plan.work],
         finish,
-        [run for plan in plans for run in plan.small],
+        [place for plan in plans for place in plan.ahead],
     )
 
 
@@ -420,7 +449,7 @@ class FieldReader:
             with located(self._file, self._field.name):
                 return [wrap(array, self._field.type) for array in inner.finish(results)]
 
-        return Plan(inner.work, finish, inner.small)
+        return Plan(inner.work, finish, inner.ahead)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield some of the rows after the other, and between what their values lie, if known."""

@@ -18,6 +18,7 @@ from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.container.checksums import Checksums
 from lancekit.file.container.page import Page
+from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.format.pb import encodings_v20_pb2, encodings_v21_pb2, file2_pb2, schema_pb2
 from lancekit.format.unknown_fields import parse
@@ -272,6 +273,8 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
     size = source.size()
     start = max(0, size - _TAIL)
     tail = _Tail(source, start, source.read(start, size - start))
+    if start == 0 and isinstance(source, PrefetchedSource):
+        source.keep(tail.data)
     if tail.data.size < FOOTER.size:
         raise _not_lance(source, f"it has only {size} bytes")
     footer = FOOTER.unpack(tail.read(size - FOOTER.size, FOOTER.size))

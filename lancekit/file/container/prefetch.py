@@ -31,6 +31,11 @@ class PrefetchedSource(SourceWrapper):
     def __init__(self, source: RandomAccess) -> None:
         super().__init__(source)
         self._held: tuple[list[int], list[pa.Buffer]] = ([], [])
+        self._whole: pa.Buffer | None = None
+
+    def keep(self, whole: pa.Buffer) -> None:
+        """Read from the bytes of the file from now on, all of which one read has brought."""
+        self._whole = whole
 
     def read(self, start: int, length: int) -> pa.Buffer:
         """Return a range that is held, or read it."""
@@ -46,7 +51,7 @@ class PrefetchedSource(SourceWrapper):
     @contextmanager
     def prefetch(self, ranges: Iterable[tuple[int, int]]) -> Iterator[None]:
         """Fetch ranges and hold them while the block runs."""
-        spans = _merged(ranges)
+        spans = _merged(ranges) if self._whole is None else []
         if spans:
             buffers = self._source.read_many([(start, stop - start) for start, stop in spans])
             self._held = ([start for start, _ in spans], buffers)
@@ -56,6 +61,8 @@ class PrefetchedSource(SourceWrapper):
             self._held = ([], [])
 
     def _find(self, start: int, length: int) -> pa.Buffer | None:
+        if self._whole is not None and start + length <= self._whole.size:
+            return self._whole.slice(start, length)
         starts, buffers = self._held
         at = bisect_right(starts, start) - 1
         if at < 0 or start + length > starts[at] + buffers[at].size:
