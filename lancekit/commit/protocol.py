@@ -234,9 +234,8 @@ def check_not_replaced(read: Snapshot) -> None:
 
 def _check_same_dataset(read: Snapshot, newest: Newest) -> None:
     """Refuse to commit to a dataset that was removed and made anew since it was read."""
-    listed = newest.mark if newest.version == read.version else None
     name = names.manifest_name(read.version, read.naming)
-    mark = listed or read.store.mark(f"{names.VERSIONS}/{name}")
+    mark = newest.marks.get(name) or read.store.mark(f"{names.VERSIONS}/{name}")
     if mark is not None and mark == read.mark:
         return
     try:
@@ -265,9 +264,8 @@ def _name(pending: Pending) -> str:
 
 def _load_theirs(read: Snapshot, version: int, newest: Newest, pending: Pending) -> Snapshot | None:
     """Load a version that landed since; ``None`` if it is gone and need not be known."""
-    mark = newest.mark if version == newest.version else None
     try:
-        return load_snapshot(read.line, version, newest.naming, mark)
+        return load_snapshot(read.line, version, newest.naming, newest.mark_of(version))
     except VersionNotFoundError:
         # what follows goes on top of the newest version, which has to be there
         if version < newest.version and passes_gaps(pending):

@@ -19,7 +19,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
 from lancekit.storage import Store
 from lancekit.versions.line import Line
-from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
+from lancekit.versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
 
 __all__ = ["StagedTransaction", "is_transaction", "put_version"]
 
@@ -96,7 +96,9 @@ def put_version(
                 # for readers of stores that list without order; the reference writes it too
                 hint = f'{{"version":{version}}}'.encode()
                 store.put_hint(f"{names.VERSIONS}/{names.HINT}", hint)
-            return replace(ready, mark=store.mark(path))
+            landed = replace(ready, mark=store.mark_of_put(path))
+            remember_put(landed)
+            return landed
         if won:
             store.delete(path)
             landed = None

@@ -223,6 +223,12 @@ class Store(Protocol):
         ``None`` if that would cost a request, or if there is no such object.
         """
 
+    def mark_of_put(self, name: str) -> str | None:
+        """Return the mark that the object had when this store put it, just now.
+
+        ``None`` if nobody said.  Somebody else may have put another one since.
+        """
+
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         """Return every object at or below ``folder``, files left aside by a crash included.
 

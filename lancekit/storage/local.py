@@ -224,6 +224,10 @@ class LocalStore:
             return None
         return f"{status.st_ino}-{status.st_size}-{status.st_mtime_ns}"
 
+    def mark_of_put(self, name: str) -> str | None:
+        """Return the same."""
+        return self.mark(name)
+
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         """Return every file at or below ``folder``, links as what they are."""
         path = self._folder(folder)

@@ -9,8 +9,8 @@ history.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lancekit.errors import DatasetNotFoundError, VersionNotFoundError
@@ -52,13 +52,17 @@ class Newest:
     """The newest version of a folder.
 
     `mixed` tells whether manifests of both namings were met: a migration was interrupted, or goes
-    on right now.  `mark` is that of the manifest, where the listing brought it.
+    on right now.  `marks` are those of manifests by their names, where the listing brought them.
     """
 
     version: int
     naming: ManifestNaming
     mixed: bool = False
-    mark: str | None = None
+    marks: Mapping[str, str | None] = field(default_factory=dict, compare=False)
+
+    def mark_of(self, version: int) -> str | None:
+        """Return the mark of a version's manifest, ``None`` if it is not known."""
+        return self.marks.get(names.manifest_name(version, self.naming))
 
 
 # what a folder's newest version was, as long as the folder's stamp is the same
@@ -110,7 +114,7 @@ def _listed(store: Store) -> Newest | None:
         newest = _newest(store.list_names(names.VERSIONS))
     if newest is None:
         return None
-    return replace(newest, mark=page.marks.get(names.manifest_name(newest.version, newest.naming)))
+    return replace(newest, marks=page.marks)
 
 
 def _newest(found: Collection[str]) -> Newest | None:
@@ -153,7 +157,7 @@ def latest_snapshot(line: Line) -> Snapshot:
     newest = newest_version(line)
     if newest is None:
         raise _no_dataset(line)
-    return load_snapshot(line, newest.version, newest.naming, newest.mark)
+    return load_snapshot(line, newest.version, newest.naming, newest.mark_of(newest.version))
 
 
 def _no_dataset(line: Line) -> DatasetNotFoundError:

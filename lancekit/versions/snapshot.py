@@ -313,6 +313,15 @@ def _find(
     return None
 
 
+def remember_put(snapshot: Snapshot) -> None:
+    """Remember a version that was put in place just now, for who opens it next."""
+    name = snapshot.manifest_name
+    known = snapshot.store.identity(f"{names.VERSIONS}/{name}", snapshot.mark)
+    if known is not None:
+        read = _Read(snapshot.manifest, snapshot.manifest_size, snapshot.sections)
+        keep(_KIND, (name, known), read, read.bytes_held())
+
+
 def snapshot_of(line: Line, manifest: Manifest, naming: ManifestNaming, data: bytes) -> Snapshot:
     """Return the version that ``data`` is the file of; nothing is read.
 

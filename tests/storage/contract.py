@@ -204,6 +204,17 @@ class StoreContract:
             store.delete("_versions/1.manifest")
         assert len(seen) == 2
 
+    @pytest.mark.parametrize("absent", [False, True])
+    def test_who_puts_an_object_knows_its_mark(self, store: Store, absent: bool) -> None:
+        name = "_versions/1.manifest"
+        assert store.mark_of_put(name) is None
+        assert store.put_if_absent(name, b"one") if absent else store.put(name, b"one") is None
+        listed = store.first_names("_versions").marks.get("1.manifest")
+        assert store.mark_of_put(name) == (listed or store.mark(name)) is not None
+        if absent:
+            assert not store.put_if_absent(name, b"other")
+            assert store.mark_of_put(name) == (listed or store.mark(name))
+
     def test_a_stamp_changes_with_the_names(self, store: Store) -> None:
         """There is none, or every name that is added or removed changes it."""
         store.put("_versions/1", b"")

@@ -265,6 +265,9 @@ class FaultyStore:
     def mark(self, name: str) -> str | None:
         return self.inner.mark(name)
 
+    def mark_of_put(self, name: str) -> str | None:
+        return self.inner.mark_of_put(name)
+
     def list_tree(self, folder: str = "") -> list[ObjectInfo]:
         return self.faults.run("list_tree", folder, lambda: self.inner.list_tree(folder))
 
