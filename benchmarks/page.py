@@ -23,7 +23,7 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
-from benchmarks import felt, growth, requests, spark_jobs, writers
+from benchmarks import felt, growth, imports, requests, spark_jobs, writers
 from benchmarks.markdown import table
 from benchmarks.plan import Plan
 
@@ -32,6 +32,7 @@ __all__ = ["PAGE", "PARTS", "SAVED", "document", "main"]
 #: Each has `measure(plan)`, which returns results by the names of cases, and
 #: `document(results)`, which returns the tables that the template names.
 PARTS: dict[str, ModuleType] = {
+    "imports": imports,
     "felt": felt,
     "writers": writers,
     "growth": growth,

@@ -93,6 +93,15 @@ def test_growth_beyond_linear_is_bold() -> None:
     assert last.startswith("| power | 1.00 |")
 
 
+def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    numbers = tmp_path / "numbers.json"
+    main(["imports", "--quick", "--only=lancekit", "--json", str(numbers)])
+    assert "Imports" in well_formed(capsys.readouterr().out)
+    found = json.loads(numbers.read_text())["imports"]["found"]
+    assert [*found] == ["lancekit", "lancekit, up to `lk.dataset`"]
+    assert min(found.values()) > 0
+
+
 def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
     main(["writers", "--quick", "--only=append", "--json", str(numbers)])
