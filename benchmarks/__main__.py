@@ -16,24 +16,10 @@ import pyarrow as pa
 
 import lancekit as lk
 from benchmarks.commits import commit_measurements
+from benchmarks.operations import customers
 from benchmarks.timing import Comparison, compare
 
 ROWS = 1_000_000
-
-
-def rows(count: int, first: int = 0, seed: int = 0) -> pa.Table:
-    """Return rows of an id, numbers, a vector-free mix of text and times."""
-    rng = np.random.default_rng(seed)
-    ids = np.arange(first, first + count)
-    return pa.table(
-        {
-            "id": pa.array(ids),
-            "amount": rng.random(count),
-            "code": pa.array(rng.integers(0, 500, count), pa.int32()),
-            "name": pa.array(np.char.add("customer-", (ids % 5000).astype(str))),
-            "at": pa.array(ids * 1_000_000, pa.timestamp("us")),
-        }
-    )
 
 
 def keyed(table: pa.Table) -> pa.Table:
@@ -49,13 +35,14 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.count = itertools.count()
-        self.million = rows(ROWS)
+        self.million = customers(range(ROWS))
         self.template = folder / "template"
         lance.write_dataset(keyed(self.million), self.template)
         self.versions = folder / "versions"
-        lance.write_dataset(rows(100), self.versions)
+        lance.write_dataset(customers(range(100)), self.versions)
         for number in range(200):
-            lance.write_dataset(rows(10, number), self.versions, mode="append")
+            more = customers(range(number, number + 10))
+            lance.write_dataset(more, self.versions, mode="append")
 
     def fresh(self, _side: str) -> Path:
         """Return a path at which nothing is."""
@@ -69,8 +56,8 @@ class Bench:
 
     def measurements(self) -> Iterator[tuple[str, Callable[[], Comparison]]]:
         """Yield each measurement's name and how to run it."""
-        million, small = self.million, rows(10_000, ROWS)
-        merge = keyed(rows(1000, ROWS - 500, seed=1))
+        million, small = self.million, customers(range(ROWS, ROWS + 10_000))
+        merge = keyed(customers(range(ROWS - 500, ROWS + 500)))
         frame = merge.to_pandas()
         template, versions = str(self.template), str(self.versions)
 
