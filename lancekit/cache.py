@@ -152,7 +152,7 @@ class _Cache:
                     found.append(entry[2])
                     continue
                 use[3] += 1
-                self._clock += size
+                self._clock += size * uses // max(whole, 1)
                 when, before = self._missed.pop(key, (0, 0))
                 total = uses + (before if self._clock - when <= limit else 0)
                 self._missed[key] = self._clock, total

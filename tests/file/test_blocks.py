@@ -133,14 +133,17 @@ def test_what_is_read_once_is_not_kept() -> None:
     assert not [start for start, _ in file.reads if start < 4096]
 
 
-def test_a_few_rows_do_not_decode_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "_SPARSE", 100)
+def test_rows_apart_decode_their_blocks_once_they_have_taken_as_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(blocks, "_APART", 16)
     data = write_ours(table())
-    for _ in range(3):
-        read(data, np.array([3, 700, 4000]))
+    for _ in range(4):
+        read(data, np.arange(0, 4096, 64))  # four of each block
     assert kept() == 0
-    for _ in range(2):
-        read(data, np.arange(0, 4096, 80))
+    read(data, np.array([3, 700]))
+    assert kept() == 4  # two of each column
+    read(data, np.arange(0, 4096, 64))
     assert kept() == 32
 
 

@@ -34,8 +34,8 @@ __all__ = ["BlockBounds", "Blocks", "Part", "blocks_of"]
 #: Encoded bytes of a block, and its rows at most and, however large they are, at least.
 _BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
 
-#: Of so many rows of a block one at least must be wanted: most chunks are decoded for it anyhow.
-_SPARSE = 1 << 12
+#: So many rows of a block are decoded in the time that one takes which lies apart.
+_APART = 64
 
 #: What bounds are called, and take.
 _BOUNDS, _BOUNDS_BYTES = "bounds", 400
@@ -81,8 +81,9 @@ class Blocks:
         wanted = []
         for block, begin, end in cuts:
             count = len(self.span(block))
-            # rows that lie apart are a use of all of it: the next time they are others
-            uses = end - begin if isinstance(rows, range) else count
+            uses = end - begin
+            if not isinstance(rows, range):
+                uses = min(count, uses * _APART)
             wanted.append(((self.key, block), uses, count))
         found = found_or_seen(VALUES, wanted, self.encoded_bytes * self.step // self.rows)
         if self.whole and not all(isinstance(value, pa.Array) for value in found):
@@ -92,7 +93,7 @@ class Blocks:
         for (block, begin, end), value in zip(cuts, found, strict=True):
             part = rows[begin:end]
             array = value if isinstance(value, pa.Array) else None
-            fill = value is True and len(part) * _SPARSE >= len(self.span(block))
+            fill = value is True
             if array is None and not fill:
                 stop = end
                 continue
