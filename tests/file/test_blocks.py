@@ -80,8 +80,11 @@ def compare(data: bytes, same: Callable[[Any, Any, str], None], *, remote: bool)
                 for file in (known, plain)
             )
             assert found.schema.equals(expected.schema, check_metadata=True)
-            for name in expected.column_names:
-                same(found[name], expected[name].combine_chunks(), f"{name}, {rows}")
+            for name, mine, other in zip(
+                expected.column_names, found.columns, expected.columns, strict=True
+            ):
+                if not mine.equals(other):  # as NaN is not
+                    same(mine, other.combine_chunks(), f"{name}, {rows}")
             if remote:
                 assert known.requests <= plain.requests
     use = lk.cache_info().kinds.get("values")
