@@ -16,6 +16,7 @@ from lancekit.cache import _cache
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
 from lancekit.file.columns import blocks
+from lancekit.file.kernels.memory import arrow_of, owned, scratch, set_aside
 from lancekit.storage.objects import MERGED_GAP_BYTES, merged
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
@@ -203,3 +204,19 @@ def test_a_type_is_told_from_one_with_other_marks() -> None:
     marked = pa.struct([pa.field("a", pa.int64(), metadata={"k": "v"})])
     assert blocks._name(plain) != blocks._name(marked)
     assert blocks._name(pa.timestamp("us", "UTC")) != blocks._name(pa.timestamp("us"))
+
+
+def test_memory_that_was_set_aside_for_rows_is_kept_as_it_is() -> None:
+    with set_aside() as rooms:
+        fits, wide = scratch(8000).view(np.int64), scratch(16_000).view(np.int64)
+    elsewhere = scratch(8000).view(np.int64)
+    for values, copied in ((fits, False), (wide[:1000], True), (elsewhere, True)):
+        values[:] = 7
+        array = arrow_of(values)
+        mine = owned(array, rooms)
+        assert mine == array
+        assert (mine.buffers()[1].address != array.buffers()[1].address) is copied
+        keyed = pa.DictionaryArray.from_arrays(array, pa.array(list("abcdefgh")))
+        mine = owned(keyed, rooms)
+        assert mine == keyed
+        assert (mine.indices.buffers()[1].address != array.buffers()[1].address) is copied

@@ -11,7 +11,7 @@ An error of a block is none of a read that wants a part of it: such a read goes 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ from lancekit.errors import LancekitError
 from lancekit.file.columns.page_runs import PageGroup
 from lancekit.file.columns.threads import is_costly
 from lancekit.file.container.prefetch import PrefetchedSource
-from lancekit.file.kernels.memory import arrow_of, owned
+from lancekit.file.kernels.memory import Room, arrow_of, owned, set_aside
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
 
@@ -128,12 +128,12 @@ class Blocks:
         """Decode the rows of a part, and keep the block that they are in."""
         block = self.span(part.block)
         array = None
-        with suppress(LancekitError):
+        with set_aside() as rooms, suppress(LancekitError):
             array = decode(block)
         if array is None:
             gc.collect()  # errors stand in circles, which hold what had been decoded by then
             return decode(part.rows)
-        array = self._keep(part.block, array)
+        array = self._keep(part.block, array, rooms)
         return _select(array, part.rows, block.start)
 
     def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
@@ -161,8 +161,8 @@ class Blocks:
             found = keep(_BOUNDS, key, _bounds(array), _BOUNDS_BYTES)
         return None if found is _UNBOUNDED else found
 
-    def _keep(self, block: int, array: pa.Array) -> pa.Array:
-        mine = owned(array)
+    def _keep(self, block: int, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+        mine = owned(array, rooms)
         return keep(VALUES, (self.key, block), mine, mine.get_total_buffer_size())
 
 

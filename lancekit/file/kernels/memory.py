@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +17,7 @@ from lancekit.storage.base import RandomAccess
 __all__ = [
     "Bytes",
     "Ints",
+    "Room",
     "arrow_of",
     "as_bytes",
     "fetch",
@@ -21,6 +25,7 @@ __all__ = [
     "numbers_of",
     "owned",
     "scratch",
+    "set_aside",
     "starts_of",
     "view",
 ]
@@ -33,6 +38,11 @@ _POOLED = 1 << 20
 
 _OUTSIDE = "a chunk reaches outside of its page"
 
+#: the address and the size of memory
+Room: TypeAlias = tuple[int, int]
+
+_noted: ContextVar[list[Room] | None] = ContextVar("set_aside", default=None)
+
 
 def scratch(size: int) -> Bytes:
     """Return uninitialised memory that starts on a multiple of 64 bytes.
@@ -42,8 +52,22 @@ def scratch(size: int) -> Bytes:
     memory than they need.
     """
     pool = pa.system_memory_pool() if size > _POOLED else None
-    out: Bytes = np.frombuffer(pa.allocate_buffer(size, memory_pool=pool), np.uint8)
+    buffer = pa.allocate_buffer(size, memory_pool=pool)
+    if (noted := _noted.get()) is not None:
+        noted.append((buffer.address, size))
+    out: Bytes = np.frombuffer(buffer, np.uint8)
     return out
+
+
+@contextmanager
+def set_aside() -> Iterator[list[Room]]:
+    """Note what `scratch` returns while the block runs, in this thread."""
+    rooms: list[Room] = []
+    token = _noted.set(rooms)
+    try:
+        yield rooms
+    finally:
+        _noted.reset(token)
 
 
 def as_bytes(data: Any) -> Bytes:
@@ -84,15 +108,33 @@ def view(data: Bytes, dtype: Any) -> NDArray[Any]:
     return data[: data.size // size * size].view(dtype)
 
 
-def owned(array: Any) -> pa.Array:
-    """Return an array in memory of its own: no view of a file, or of a larger block."""
+def owned(array: Any, rooms: Sequence[Room] = ()) -> pa.Array:
+    """Return an array in memory of its own: no view of a file, or of a larger block.
+
+    It is copied, unless it fills ``rooms`` that were set aside for it.
+    """
     if pa.types.is_dictionary(array.type):
         return pa.DictionaryArray.from_arrays(
-            owned(array.indices), owned(array.dictionary), ordered=array.type.ordered, safe=False
+            owned(array.indices, rooms),
+            owned(array.dictionary, rooms),
+            ordered=array.type.ordered,
+            safe=False,
         )
+    if all(_fills(buffer, rooms) for buffer in array.buffers() if buffer is not None):
+        mine: pa.Array = array
+        return mine
     # Of a single array it would make no copy.  The default pool takes several times as long for
     # fresh memory of this size, and gives it back late.
     return pa.concat_arrays([array, array[:0]], memory_pool=pa.system_memory_pool())
+
+
+def _fills(buffer: pa.Buffer, rooms: Sequence[Room]) -> bool:
+    """Return whether a buffer lies in memory that is hardly larger."""
+    begin, size = buffer.address, buffer.size
+    return any(
+        start <= begin and begin + size <= start + room <= start + size + size // 16
+        for start, room in rooms
+    )
 
 
 def starts_of(lengths: NDArray[Any]) -> Ints:
