@@ -45,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in this hook, too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         # `make torture` selects by the mark: a long form without it would never be run

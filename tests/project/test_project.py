@@ -100,6 +100,14 @@ def test_make_lists_its_targets():
     assert {"demo", "test", "lab", "bench", "docs", "lint", "matrix", "torture"} <= listed
 
 
+def test_workers_run_the_tests_that_share_a_session_together(request):
+    """Else each worker starts Spark, and executes the notebooks again."""
+    if not request.config.getoption("loadgroup", default=False):
+        pytest.skip("only among several workers")
+    shared = [item for item in request.session.items if "spark" in item.fixturenames]
+    assert not [item.nodeid for item in shared if not item.nodeid.endswith("@spark")]
+
+
 def test_the_matrix_has_every_extra_and_version():
     extras = PROJECT["optional-dependencies"].keys() - {"dev", "docs"}
     assert BROUGHT.keys() == extras
