@@ -8,6 +8,7 @@ import pickle
 import re
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -39,6 +40,36 @@ def test_a_function_is_told(monkeypatch) -> None:
         *((n, 4, False) for n in (1, 2, 3, 4)),
         (4, 4, True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "patience", "here"), [(9, 3600.0, 4), (9, -1.0, 0), (10**9, 3600.0, 0)]
+)
+def test_quick_tasks_on_few_rows_are_not_handed_over(monkeypatch, rows, patience, here) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(runner, "_PATIENCE", patience)
+    monkeypatch.setattr(runner, "_QUICK", 0.0)
+    told: list[Progress] = []
+    with lk.options(progress=told.append):
+        done = LocalRunner(rows=rows).map(lambda task: (task, threading.get_ident()), range(4))
+    assert [task for task, _ in done] == [0, 1, 2, 3]
+    assert sum(thread == threading.get_ident() for _, thread in done) == here
+    assert [p.done for p in told] == [1, 2, 3, 4, 4]
+
+
+def test_the_rest_of_slow_tasks_is_handed_over(monkeypatch) -> None:
+    """The first one ends when its time is over; it is not done again."""
+    monkeypatch.setattr(runner, "_PATIENCE", 0.001)
+    here = threading.get_ident()
+
+    def work(task: int) -> tuple[int, bool]:
+        until = time.perf_counter() + 0.1
+        while task == 0 and time.perf_counter() < until:
+            pass
+        return task, threading.get_ident() == here
+
+    done = LocalRunner(rows=9).map(work, range(4))
+    assert done == [(0, True), (1, False), (2, False), (3, False)]
 
 
 def test_the_inner_of_two_says_nothing() -> None:

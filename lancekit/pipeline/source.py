@@ -159,7 +159,7 @@ class LocalSource:
         rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
         match = self.match(job.casts, job.clauses, job.target_rows)
         work = rewrite_locally if job.patches else merge_locally
-        return work(rows, keys, job, LocalRunner().map, match)
+        return work(rows, keys, job, LocalRunner(rows=job.target_rows).map, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str

@@ -8,6 +8,7 @@ make its runner.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
@@ -34,6 +35,10 @@ __all__ = [
 #: in this process, or on Spark
 EngineName = Literal["local", "spark"]
 
+#: on how many rows in all tasks are begun where they are asked for, and how many seconds they may
+#: take there, in all and each
+_FEW_ROWS, _PATIENCE, _QUICK = 50_000, 0.01, 0.002
+
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
@@ -52,23 +57,45 @@ class Runner(Protocol):
 class LocalRunner:
     """Threads of this process: decoding and Arrow kernels release the interpreter lock.
 
-    With one thread at most, tasks run one after the other where `map` is called.
+    With one thread at most, tasks run one after the other where `map` is called.  So do those on
+    few ``rows`` in all, until they turn out to take long, as they do on an object store: to hand
+    a task over and back takes longer than to look through a thousand rows.
     """
 
     name: EngineName = "local"
 
-    def __init__(self, threads: int = 8) -> None:
+    def __init__(self, threads: int = 8, *, rows: int | None = None) -> None:
         self._threads = threads
+        self._few = rows is not None and rows <= _FEW_ROWS
 
     def map(self, work: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Return the results in the order of the tasks; the first failure is raised."""
         if len(tasks) <= 1 or self._threads == 1:
             return [work(task) for task in tasks]
+        with tracking(what_is(work), len(tasks)) as tracker:
+            done = self._done_here(work, tasks, tracker) if self._few else []
+            rest = tasks[len(done) :]
+            return done + self._in_threads(work, rest, tracker) if rest else done
+
+    def _done_here(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], tracker: Tracker
+    ) -> list[Result]:
+        """Do tasks as long as they are quick."""
+        done: list[Result] = []
+        began = time.perf_counter()
+        for task in tasks:
+            if time.perf_counter() - began > _PATIENCE + _QUICK * len(done):
+                break
+            done.append(work(task))
+            tracker.advance()
+            tracker.draw()
+        return done
+
+    def _in_threads(
+        self, work: Callable[[Task], Result], tasks: Sequence[Task], tracker: Tracker
+    ) -> list[Result]:
         threads = min(len(tasks), os.cpu_count() or 1, self._threads)
-        with (
-            tracking(what_is(work), len(tasks)) as tracker,
-            ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool,
-        ):
+        with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
             context = copy_context()  # options of a `with` block hold in the threads too
             running = [pool.submit(context.copy().run, work, task) for task in tasks]
             try:
