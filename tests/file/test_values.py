@@ -25,7 +25,7 @@ from tests.file.lance_io import open_ours, read_reference, write_ours
 _WORDS = st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64])
 
 
-def _decode(values: EncodedValues) -> bytes:
+def _decode(values: EncodedValues, rows: Any = None) -> bytes:
     pieces = []
     for (part,) in values.buffers:
         data = part.data
@@ -35,7 +35,7 @@ def _decode(values: EncodedValues) -> bytes:
         for begin, end, place in zip(starts, starts[1:], aligned, strict=False):
             out[place : place + end - begin] = data[begin:end]
         pieces.append(ChunkBuffers(out, aligned[:-1], part.lengths))
-    raw = decode_chunks(values.encoding, pieces, values.counts)
+    raw = decode_chunks(values.encoding, pieces, values.counts, rows)
     assert isinstance(raw, Fixed)
     return raw.data[: raw.count * raw.width].tobytes()
 
@@ -60,6 +60,26 @@ def test_one_outlier_costs_its_block_only() -> None:
 def test_runs(values: Any, kind: Any) -> None:
     values = np.repeat(values.astype(kind), 3)
     assert _decode(rle.encode(values, rle.starts_of_runs(values), 1024)) == values.tobytes()
+
+
+@given(st.data(), st.integers(1, 3000), _WORDS, st.integers(0, 2**32))
+def test_some_rows_of_runs(data: Any, rows: int, kind: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    values = np.repeat(rng.integers(0, 3, rows).astype(kind), rng.integers(1, 400, rows))[:rows]
+    stored = rle.encode(values, rle.starts_of_runs(values), 1024)
+    wanted = np.sort(rng.choice(rows, data.draw(st.integers(1, rows)), replace=False))
+    assert _decode(stored, wanted) == values[wanted].tobytes()
+
+
+def test_runs_without_values_and_beyond_their_chunk() -> None:
+    lengths = np.array([3, 0, 40, 0, 21, 200], np.uint8)  # 8 more than the chunk has
+    words = np.arange(6, dtype=np.uint32)
+    pieces = [ChunkBuffers.of(words.view(np.uint8)), ChunkBuffers.of(lengths)]
+    counts = np.array([256])
+    every = decode_chunks(rle.message(32), pieces, counts)
+    for row in (0, 2, 3, 42, 43, 63, 64, 255):
+        some = decode_chunks(rle.message(32), pieces, counts, np.array([row]))
+        assert some.data.tobytes() == every.data[4 * row : 4 * row + 4].tobytes()
 
 
 def test_a_long_run_is_several() -> None:

@@ -9,12 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancekit.file.encodings import flat
-from lancekit.file.encodings.buffers import (
-    ChunkBuffers,
-    cut,
-    narrowed,
-    require_flat,
-)
+from lancekit.file.encodings.buffers import ChunkBuffers, cut, located, narrowed, require_flat
 from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.faults import Unsupported, require
@@ -45,6 +40,9 @@ CHUNK_VALUES = 4096
 
 #: the length of a run is one byte
 LONGEST_RUN = 255
+
+#: The run of a row is found as fast as so many values are written.
+_LOOK_UP = 8
 
 _WRONG_SIZE = "runs of the wrong size"
 _NO_LENGTH = "runs without a length"
@@ -87,7 +85,7 @@ def decode_chunks(
 ) -> DecodedValues:
     """Return values of all chunks, which have run values and lengths in two buffers."""
     values, runs = _two(buffers)
-    return narrowed(_expanded(encoding, values, runs, counts, clip=True), rows)
+    return _expanded(encoding, values, runs, counts, rows, clip=True)
 
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
@@ -171,10 +169,11 @@ def _expanded(
     values: ChunkBuffers,
     runs: ChunkBuffers,
     counts: Ints,
+    rows: Ints | None = None,
     *,
     clip: bool = False,
 ) -> DecodedValues:
-    """Repeat run values; the runs of every chunk must add up to its count.
+    """Repeat run values, and return ``rows``; the runs of every chunk must add up to its count.
 
     With ``clip`` they may reach beyond it: releases up to 8 end a chunk at a power of two, but
     its runs where the last of them ends, and begin the next chunk with the same values again.
@@ -187,12 +186,17 @@ def _expanded(
     borders = starts[starts_of(per_chunk)]
     beyond = np.diff(borders) - counts
     require((beyond >= 0 if clip else beyond == 0).all(), _WRONG_SUM)
+    stored = values.head(per_chunk * width).view(dtype)
+    total = int(counts.sum())
+    if rows is not None and _LOOK_UP * len(rows) <= total:
+        chunk, place = located(counts, rows)
+        run = np.searchsorted(starts, borders[chunk] + place, "right") - 1
+        return Fixed(width, stored[run].view(np.uint8), len(rows))
     if beyond.any():
         left = np.repeat(borders[:-1] + counts, per_chunk) - starts[:-1]
         lengths = np.minimum(lengths, left.clip(min=0))
-    total = int(counts.sum())
-    repeated = np.repeat(values.head(per_chunk * width).view(dtype), lengths)
-    return Fixed(width, repeated.view(np.uint8), total)
+    repeated = np.repeat(stored, lengths)
+    return narrowed(Fixed(width, repeated.view(np.uint8), total), rows)
 
 
 def _expanded_one(
