@@ -84,6 +84,19 @@ def test_the_kernel_decodes_the_same(kernels, monkeypatch, known: int, escapes: 
     assert (counted.calls, counted.good) == (1, 1)
 
 
+def test_a_guess_that_is_too_small_is_made_good(kernels, monkeypatch) -> None:
+    every = 16  # the codes that are looked at stand for 1 byte, those between them for 8
+    codes = np.full(every * fsst._SAMPLE, 7, np.uint8)
+    codes[::every] = 0
+    table = SymbolTable(_table(SYMBOLS))
+    value = Variable(np.array([0, codes.size], np.int32), codes)
+    decoded = agreed(lambda: table.decode(value))
+    assert len(decoded[1][2]) == fsst._SAMPLE * (1 + 8 * (every - 1))
+    counted = Counted(monkeypatch, fsst.decode_codes)
+    table.decode(value)
+    assert (counted.calls, counted.good) == (2, 1)
+
+
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 255), st.booleans())
 def test_the_kernel_is_as_strict(kernels, values: list[bytes], known: int, wide: bool) -> None:
     offsets = np.cumsum([0, *map(len, values)], dtype=np.int64 if wide else np.int32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -35,11 +35,15 @@ _BLOCK = 1 << 19
 _MANY = 1 << 18
 
 
-#: Bytes that a symbol's copy may write behind it.
-_SLACK = 8
-
 #: Codes that are decoded before their strings are told apart.
 _STRETCH = 1 << 12
+
+#: Bytes behind what codes stand for: as if all of a stretch stood for 8, and what the copy of the
+#: last may write behind it.
+_SLACK = 8 * _STRETCH + 8
+
+#: Codes of which it is guessed how many bytes all of them stand for, and how far off that may be.
+_SAMPLE, _MARGIN = 1 << 12, 1.1
 
 #: More codes than this may stand for more than 2 GiB.
 _MOST = 1 << 28
@@ -60,8 +64,9 @@ def decode_codes(
 ) -> int:
     """Decode the codes between offsets; return how many bytes that gives.
 
-    A symbol is copied as 8 bytes, however many it has: ``out`` has `_SLACK` more than
-    `most_bytes`.  An escape has the length 1 in ``lengths``, and codes without a symbol 0.
+    A symbol is copied as 8 bytes, however many it has, so ``out`` has `_SLACK` more than they
+    need; if it has not, that is said as if they were damaged.  An escape has the length 1 in
+    ``lengths``, and codes without a symbol 0.
 
     Strings are short: a loop over the codes of each ends at a place that the processor does not
     foresee.  So codes are decoded in stretches, with ``marks`` of where each begins in ``out``, -1
@@ -74,6 +79,8 @@ def decode_codes(
     while here < end:
         first = here
         stop = min(here + most, end)
+        if at + 8 * (stop - here) + 8 > out.size:
+            return -1
         while here < stop:
             code = codes[np.uint64(here)]
             marks[np.uint64(here - first)] = at
@@ -188,15 +195,16 @@ class SymbolTable:
         offsets = codes.offsets - begin if begin else codes.offsets
         lengths = self._lengths[:256].copy()
         lengths[_ESCAPE] = 1
-        bound = most_bytes.ready(0)
-        most = bound(data, lengths) if bound else 8 * data.size
-        if most > allowed():
-            return None
-        out = scratch(most + _SLACK)
         places = np.empty(len(offsets), np.int32)
         marks = np.empty(_STRETCH + 2, np.int32)
-        size = call(data, offsets, lengths, self._symbols, marks, out, places)
-        return None if size < 0 else Variable(places, out[:size])
+        for most in _most_bytes(data, lengths):
+            if most + _SLACK > allowed():
+                return None
+            out = scratch(most + _SLACK)
+            size = call(data, offsets, lengths, self._symbols, marks, out, places)
+            if size >= 0:
+                return Variable(places, out[:size])
+        return None
 
     def _decoded(self, codes: Variable) -> Variable:
         begin, end = int(codes.offsets[0]), int(codes.offsets[-1])
@@ -257,6 +265,15 @@ class SymbolTable:
         literal = (pairs >> 16 > second) & (offsets < size)
         require(not ((before == _NEVER) | literal).any(), _CROSSES)
         return part, borders.take(pair) + before
+
+
+def _most_bytes(codes: Bytes, lengths: NDArray[np.uint8]) -> Iterator[int]:
+    """Yield what codes may stand for: by some of them, and, if that was too little, by all."""
+    sample = codes[:: max(1, codes.size // _SAMPLE)]
+    if sample.size:
+        yield int(_MARGIN * codes.size * lengths[sample].mean())
+    bound = most_bytes.ready(0)
+    yield bound(codes, lengths) if bound else 8 * codes.size
 
 
 def decode_by_page(codes: Variable, tables: Sequence[bytes], counts: Ints) -> Variable:
