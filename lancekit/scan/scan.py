@@ -31,7 +31,7 @@ from lancekit.scan.fragments.reader import (
     column_field,
     rows_without_columns,
 )
-from lancekit.scan.fragments.rebatch import combined, cut_at
+from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.trimmed import trimmed
 
@@ -351,7 +351,7 @@ class Scan:
         schema = self.request.schema
         parts = list(self.tables())
         if not parts:
-            return schema.empty_table()
+            return no_rows(schema)
         if not schema.names:
             return rows_without_columns(sum(part.num_rows for part in parts))
         return pa.concat_tables(parts).replace_schema_metadata(schema.metadata)

@@ -18,7 +18,7 @@ from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS
 from lancekit.scan.fragments.joint_reader import open_together, together
 from lancekit.scan.fragments.reader import rows_without_columns
-from lancekit.scan.fragments.rebatch import taken
+from lancekit.scan.fragments.rebatch import no_rows, taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored
 from lancekit.scan.scan import Output, column_names, plan_columns, project
@@ -150,7 +150,7 @@ def _take(
         mine = wanted[(wanted >= group[0].first_row) & (wanted < last)]
         parts.append(_read(group, outputs, mine))
     if not parts:
-        return schema.empty_table()
+        return no_rows(schema)
     found = pa.concat_tables(parts)
     if np.array_equal(inverse, np.arange(len(wanted))):
         return found

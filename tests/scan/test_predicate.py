@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lancekit as lk
 from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.scan.expressions import predicate
 from lancekit.scan.expressions.kernels.operators import modulo
@@ -374,6 +375,39 @@ def test_importing_loads_neither_pandas_nor_sqlglot():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+FILTERED = """
+import sys
+import lancekit as lk
+ds = lk.dataset(sys.argv[1])
+for condition in sys.argv[2:]:
+    ds.to_table(filter=condition)
+    ds.count_rows(filter=condition)
+ds.take([0, 2])
+sys.exit("pandas" in sys.modules)
+"""
+USUAL = (
+    "i = 2",
+    "i <> 2 AND f > 0.5",
+    "NOT (i = 2 OR f < 1)",
+    "i BETWEEN 1 AND 2",
+    "i IN (1, 2)",
+    "s = 'b'",
+    "s IN ('a', 'b')",
+    "s LIKE 'a%'",
+    "s LIKE '%a_%'",
+    "i IS NULL",
+    "b AND i + 1 > 3",
+)
+
+
+def test_usual_filters_do_not_import_pandas(tmp_path):
+    rows = pa.table(
+        {"i": [1, 2, 3], "f": [0.5, 1.5, 2.5], "s": ["a", "b", "ab"], "b": [True, False, True]}
+    )
+    lk.write_dataset(rows, tmp_path / "ds")
+    subprocess.run([sys.executable, "-c", FILTERED, str(tmp_path / "ds"), *USUAL], check=True)
 
 
 # ---- random conditions on random rows

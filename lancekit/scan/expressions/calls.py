@@ -17,6 +17,7 @@ from lancekit.scan.expressions.kernels.casts import arrow_type, cast, try_cast
 from lancekit.scan.expressions.kernels.function import Function
 from lancekit.scan.expressions.kernels.functions import FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import CLOCK
 from lancekit.scan.expressions.literals import natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
@@ -29,7 +30,7 @@ def array(tree: exp.Array, scope: Scope) -> Node:
     items = [scope.compile(item) for item in tree.expressions]
     if not all(item.literal for item in items):
         raise scope.fail(tree, "a list may hold only literals.")
-    return constant(pa.scalar([natural(i.literal[0]).as_py() for i in items]))
+    return constant(scalar_of([natural(i.literal[0]).as_py() for i in items]))
 
 
 def one_type(scope: Scope, label: str, nodes: Sequence[Node]) -> list[Node]:

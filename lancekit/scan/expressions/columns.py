@@ -34,7 +34,7 @@ def _match(tree: Any, scope: Scope, name: str, names: Sequence[str], what: str) 
 
 def _field(tree: Any, scope: Scope, name: str) -> Node:
     found = _match(tree, scope, name, list(scope.fields), "column")
-    example = plain(pa.array([], scope.fields[found]))
+    example = plain(pa.nulls(0, scope.fields[found]))
     return Node(
         run=lambda rows: plain(rows(found)),
         example=example,

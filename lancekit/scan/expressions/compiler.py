@@ -36,6 +36,7 @@ from lancekit.scan.expressions.kernels.operators import (
     multiply,
     subtract,
 )
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.sizes import joined
 from lancekit.scan.expressions.kernels.text import like
 from lancekit.scan.expressions.literals import moment, moments, natural, naturals, number
@@ -68,7 +69,7 @@ def _hex(tree: exp.HexString, scope: Scope) -> Node:
         value = bytes.fromhex(tree.this)
     except ValueError as error:
         raise scope.fail(tree, f"X'{tree.this}' is not a sequence of bytes in hex.") from error
-    return constant(pa.scalar(value), value)
+    return constant(scalar_of(value), value)
 
 
 def _negate(tree: exp.Neg, scope: Scope) -> Node:
@@ -152,7 +153,7 @@ def _read(tree: Any, text: str, kind: pa.DataType, scope: Scope) -> pa.Scalar:
     """Read the text of a literal such as DATE '2020-01-31'."""
     try:
         if family(kind) != "moment":
-            return cast(pa.scalar(text), kind)
+            return cast(scalar_of(text), kind)
         return moment(
             text, pa.timestamp(unit_and_zone(kind)[0], "UTC") if _has_offset(text, kind) else kind
         )
@@ -379,8 +380,8 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
     **COLUMN_RULES,
     exp.Literal: _literal,
     exp.HexString: _hex,
-    exp.Boolean: lambda tree, _scope: constant(pa.scalar(tree.this), tree.this),
-    exp.Null: lambda _tree, _scope: constant(pa.scalar(None), None),
+    exp.Boolean: lambda tree, _scope: constant(scalar_of(tree.this), tree.this),
+    exp.Null: lambda _tree, _scope: constant(scalar_of(None), None),
     exp.Array: array,
     exp.Paren: lambda tree, scope: scope.compile(tree.this),
     exp.Neg: _negate,

@@ -16,6 +16,7 @@ from lancekit.errors import PredicateError
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.operators import family
+from lancekit.scan.expressions.kernels.scalars import array_of, scalar_of
 
 __all__ = ["as_type", "at_once", "loosely", "moment", "moments", "natural", "naturals", "number"]
 
@@ -38,14 +39,14 @@ def natural(value: Any) -> pa.Scalar:
     """Return a literal that stands beside no column: the type is its own."""
     match value:
         case Decimal():
-            return pa.scalar(_double(value))
+            return scalar_of(_double(value))
         case bool() | None | str() | bytes():
-            return pa.scalar(value)
+            return scalar_of(value)
         case _ if -(1 << 63) <= value <= _INT64_MAX:
-            return pa.scalar(value, pa.int64())
+            return scalar_of(value, pa.int64())
         case _ if 0 < value < 1 << 64:
-            return pa.scalar(value, pa.uint64())
-    return pa.scalar(_double(value))
+            return scalar_of(value, pa.uint64())
+    return scalar_of(_double(value))
 
 
 def naturals(values: Sequence[Any]) -> pa.Array:
@@ -67,15 +68,15 @@ def moment(text: str, kind: pa.DataType) -> pa.Scalar:
     With an offset it is an instant; without, it is the local time of the column's zone.
     """
     if pt.is_date(kind):
-        return pc.cast(pa.scalar(text[:10]) if _is_midnight(text[10:]) else pa.scalar(text), kind)
+        return pc.cast(scalar_of(text[:10]) if _is_midnight(text[10:]) else scalar_of(text), kind)
     unit, zone = unit_and_zone(kind)
     if finer := re.search(r"(\.\d{3,9})", text):
         # more digits than the unit has are cut off
         text = text.replace(finer[1], finer[1][: 1 + _DIGITS[unit]].rstrip("."))
     try:
-        naive = pc.cast(pa.scalar(text), pa.timestamp(unit))
+        naive = pc.cast(scalar_of(text), pa.timestamp(unit))
     except pa.ArrowInvalid:
-        instant = pc.cast(pa.scalar(text), pa.timestamp(unit, "UTC"))
+        instant = pc.cast(scalar_of(text), pa.timestamp(unit, "UTC"))
         return pc.cast(instant, pa.timestamp(unit, zone or "UTC"))
     if zone:
         return pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent="earliest")
@@ -87,7 +88,7 @@ _DAY, _TIME = r"^\d{4}-\d\d-\d\d", r"([ T]\d\d:\d\d:\d\d%s)?"
 
 def moments(texts: Sequence[str], kind: pa.DataType) -> pa.Array | None:
     """Parse texts as ``moment`` does, if all are written as most are."""
-    array = pa.array(texts, pa.string())
+    array = array_of(texts, pa.string())
     unit, zone, rest = "", None, ""
     if not pt.is_date(kind):
         unit, zone = unit_and_zone(kind)
@@ -106,27 +107,27 @@ def _is_midnight(rest: str) -> bool:
 
 
 def _integer(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(value, kind)
+    return scalar_of(value, kind)
 
 
 def _floating(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(_double(value), pa.float64()).cast(kind)
+    return scalar_of(_double(value), pa.float64()).cast(kind)
 
 
 def _decimal(value: Any, kind: pa.DataType) -> pa.Scalar:
     """Keep a decimal's own scale, so that 1.105 is not cut to fit a column of two places."""
-    exact = pa.scalar(Decimal(value))
+    exact = scalar_of(Decimal(value))
     if decimal_size(exact.type)[1] <= decimal_size(kind)[1] and not pt.is_decimal256(kind):
         return exact.cast(kind)
     return exact
 
 
 def _verbatim(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(value, kind)
+    return scalar_of(value, kind)
 
 
 def _text_as(value: str, kind: pa.DataType) -> pa.Scalar:
-    return cast(pa.scalar(value), kind)
+    return cast(scalar_of(value), kind)
 
 
 # (Python type of the literal) -> {family of the column: how it takes that type}
@@ -140,11 +141,11 @@ _RULES: Mapping[type, Mapping[str, Callable[[Any, pa.DataType], pa.Scalar]]] = {
 
 
 def _day(value: Any, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(value, pa.int32()).cast(kind)
+    return scalar_of(value, pa.int32()).cast(kind)
 
 
 def _text_as_bytes(value: str, kind: pa.DataType) -> pa.Scalar:
-    return pa.scalar(value.encode(), kind)
+    return scalar_of(value.encode(), kind)
 
 
 # (Python type of the literal, family beside it): how it is read where the types need not be equal
@@ -172,7 +173,7 @@ def loosely(value: Any, kind: pa.DataType, beside: str) -> pa.Scalar:
         Text that cannot be read as such a value.
     """
     if value is None:
-        return pa.scalar(None, kind)
+        return scalar_of(None, kind)
     take = _LOOSE.get((type(value), "day" if pt.is_date32(kind) else _taker(kind)))
     if take is None:
         return natural(value)
@@ -214,7 +215,7 @@ def as_type(value: Any, kind: pa.DataType, column: str) -> pa.Scalar:
         The column's type cannot hold it: another kind of value, or out of range.
     """
     if value is None:
-        return pa.scalar(None, kind)
+        return scalar_of(None, kind)
     take = _RULES[type(value)].get(_taker(kind))
     try:
         if take is not None:
@@ -259,7 +260,7 @@ def _sort(kind: pa.DataType) -> str:
 
 
 def _as_given(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    return pa.array(values, kind)
+    return array_of(values, kind)
 
 
 def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -267,7 +268,7 @@ def _as_doubles(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def _as_bigint(values: Sequence[Any], _kind: pa.DataType) -> pa.Array:
-    return pa.array(values, pa.int64())
+    return array_of(values, pa.int64())
 
 
 def _as_decimals(values: Sequence[Any], kind: pa.DataType) -> pa.Array | None:

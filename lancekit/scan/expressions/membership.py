@@ -12,8 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types as pt
 
+from lancekit.file.kernels.bits import pack
+from lancekit.file.kernels.memory import numbers_of
 from lancekit.format.arrow_parts import decimal_size
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, align, as_array
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
 
@@ -66,14 +69,13 @@ def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool)
         sets += _sets(scope, node, members.values, members.places, plain=plain)
     for some in sets:
         scope.same_family("=", [node, constant(some[0])])
-    missing = pa.scalar(None if members.has_null else False, pa.bool_())
+    missing = scalar_of(None if members.has_null else False, pa.bool_())
 
     def run(value: Value) -> Value:
-        none: Value = pa.scalar(False)
+        none: Value = scalar_of(False)
         found = reduce(pc.or_, [_is_in(value, some) for some in sets], none)
-        return pc.if_else(
-            pc.is_valid(value), pc.if_else(found, True, missing), pa.scalar(None, pa.bool_())
-        )
+        told = pc.if_else(found, scalar_of(True), missing)
+        return pc.if_else(pc.is_valid(value), told, scalar_of(None, pa.bool_()))
 
     return scope.call("IN", run, [node], tree)
 
@@ -88,7 +90,7 @@ def _sets(
     by_type: dict[pa.DataType, list[Value]] = {}
     for value, place in zip(values, places, strict=True):
         if value is not None:
-            literal = Node(run=_never, example=pa.scalar(None), literal=(value,), position=place)
+            literal = Node(run=_never, example=scalar_of(None), literal=(value,), position=place)
             given = scope.beside(literal, node, plain=plain).example
             by_type.setdefault(given.type, []).append(given)
     return [pa.array(scalars, kind) for kind, scalars in by_type.items()]
@@ -112,7 +114,9 @@ def _is_in(value: Value, some: pa.Array) -> Value:
     if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
         return pc.is_in(left, value_set=right)
     # NumPy looks whole numbers up in a table; what it finds for nulls does not matter
-    return pa.array(np.isin(pc.fill_null(left, 0).to_numpy(), right.to_numpy()))
+    known = left.fill_null(scalar_of(0, left.type))
+    found = np.isin(numbers_of(known), numbers_of(right))
+    return pa.BooleanArray.from_buffers(pa.bool_(), len(left), [None, pa.py_buffer(pack(found))])
 
 
 def _alike(left: Value, right: pa.Array) -> tuple[Value, pa.Array]:

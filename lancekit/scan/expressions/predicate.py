@@ -21,6 +21,7 @@ from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.format.schema import RESERVED_NAMES
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
 
@@ -202,7 +203,7 @@ class Expr:
         """
         run = _compiled(self.sql, self.schema, self.now).run
         parts = [_evaluate(run, batch) for batch in _batches(data)]
-        return parts[0] if len(parts) == 1 else _joined(parts or [pa.array([], self.type)])
+        return parts[0] if len(parts) == 1 else _joined(parts or [pa.nulls(0, self.type)])
 
 
 def compile_expression(sql: str, schema: pa.Schema) -> Expr:
@@ -326,7 +327,7 @@ class Predicate:
         if isinstance(self.source, str):
             run = _compiled(self.source, self.schema, self.now).run
             parts = [_evaluate(run, batch) for batch in _batches(data)]
-            found = pa.concat_arrays(parts or [pa.array([], pa.bool_())])
+            found = pa.concat_arrays(parts or [pa.nulls(0, pa.bool_())])
         else:
             table = data if isinstance(data, pa.Table) else pa.Table.from_batches([data])
             try:
@@ -334,4 +335,4 @@ class Predicate:
             except pa.ArrowException as error:
                 reason = str(error).splitlines()[0].rstrip(".")
                 raise PredicateError(f"{self.source} cannot be computed: {reason}.") from error
-        return cast(pa.BooleanArray, found.fill_null(False))
+        return cast(pa.BooleanArray, found.fill_null(scalar_of(False)))

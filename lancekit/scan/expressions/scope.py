@@ -16,6 +16,7 @@ from lancekit.scan.expressions.alike import Slot
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.function import Refused, TooLarge
 from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import as_type, at_once, loosely, natural
 from lancekit.scan.expressions.parser import start_of
 
@@ -171,7 +172,7 @@ class Scope:
         """Compile a condition."""
         node = self.compile(tree)
         if pt.is_null(node.type):
-            return constant(pa.scalar(None, pa.bool_()))
+            return constant(scalar_of(None, pa.bool_()))
         if not pt.is_boolean(node.type):
             raise self.fail(tree, f"{label} needs conditions, but {tree.sql()!r} is {node.type}.")
         return node

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["combined", "cut_at", "exact_batches", "small_batches", "taken"]
+from lancekit.file.kernels.memory import arrow_of
+
+__all__ = ["combined", "cut_at", "exact_batches", "no_rows", "small_batches", "taken"]
 
 
 def exact_batches(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
@@ -73,17 +75,22 @@ def combined(table: pa.Table) -> pa.Table:
         return table
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; ``empty_table`` would import pandas."""
+    return pa.Table.from_arrays([pa.nulls(0, kind) for kind in schema.types], schema=schema)
+
+
 def taken(table: pa.Table, rows: npt.NDArray[np.int64]) -> pa.Table:
     """Return rows of a table, in any order, repeated ones repeated."""
     try:
-        return table.take(pa.array(rows))
+        return table.take(arrow_of(rows))
     except pa.ArrowInvalid:
         batches = table.to_batches()
         borders = np.cumsum([0, *(batch.num_rows for batch in batches)])
         owners = np.searchsorted(borders, rows, "right") - 1
         cuts = [0, *(np.flatnonzero(np.diff(owners)) + 1).tolist(), len(rows)]
         parts = [
-            batches[owners[start]].take(pa.array(rows[start:stop] - borders[owners[start]]))
+            batches[owners[start]].take(arrow_of(rows[start:stop] - borders[owners[start]]))
             for start, stop in pairwise(cuts)
         ]
         return pa.Table.from_batches(parts, table.schema)

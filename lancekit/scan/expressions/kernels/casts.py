@@ -12,6 +12,7 @@ from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import decimal_size, flattened, item_field, unit_and_zone, unit_of
 from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["DIGITS", "arrow_type", "cast", "decimal", "try_cast"]
 
@@ -77,7 +78,7 @@ def _list_text(value: Value) -> Value:
     offsets = np.concatenate(([0], np.cumsum(pc.fill_null(pc.list_value_length(value), 0))))
     texts = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)
     joined = pc.binary_join_element_wise("[", pc.binary_join(texts, ", "), "]", "")
-    return pc.if_else(pc.is_valid(value), joined, pa.scalar(None, pa.string()))
+    return pc.if_else(pc.is_valid(value), joined, scalar_of(None, pa.string()))
 
 
 def _text(value: Value) -> Value:
@@ -103,7 +104,7 @@ def _truth(value: Value) -> Value:
     words = pc.utf8_lower(pc.utf8_trim_whitespace(value))
     true, false = (pc.is_in(words, value_set=pa.array(v, words.type)) for v in (_TRUE, _FALSE))
     known = pc.and_(pc.is_valid(words), pc.or_(true, false))
-    return pc.if_else(known, true, pa.scalar(None, pa.bool_()))
+    return pc.if_else(known, true, scalar_of(None, pa.bool_()))
 
 
 def _check_nulls(before: Value, after: Value, kind: pa.DataType) -> None:
@@ -141,7 +142,7 @@ def _with_items(value: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _lists(value: Value, kind: pa.DataType) -> Value:
     if pt.is_null(value.type):
-        return pa.scalar(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
+        return scalar_of(None, kind) if isinstance(value, pa.Scalar) else pa.nulls(len(value), kind)
     item = item_field(kind).type
     if _is_list(value.type) and item_field(value.type).type != item:
         if isinstance(value, pa.Scalar):
@@ -197,13 +198,13 @@ def try_cast(value: Value, kind: pa.DataType) -> Value:
         return cast(value, kind)
     except pa.ArrowInvalid:
         if isinstance(value, pa.Scalar):
-            return pa.scalar(None, kind)
+            return scalar_of(None, kind)
     source = value.type
     if family(source) == "text" and pt.is_boolean(kind):
         return _truth(value)
     if family(source) == "text" and pt.is_integer(kind):
         numbers = pc.match_substring_regex(value, _WHOLE_NUMBER)
-        value = pc.if_else(numbers, value, pa.scalar(None, source))
+        value = pc.if_else(numbers, value, scalar_of(None, source))
     distinct = pc.unique(value)
     results = pa.concat_arrays([pa.nulls(0, kind), *_halves(distinct, kind)])
     return results.take(pc.index_in(value, value_set=distinct))

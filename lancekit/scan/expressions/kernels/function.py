@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancekit.scan.expressions.kernels.operators import Value
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = [
     "ANY_NUMBER",
@@ -88,7 +89,7 @@ def with_constant(kernel: Callable[..., Value]) -> Callable[..., Value]:
     def call(value: Value, pattern: Value, **options: Any) -> Value:
         text = constant_of(pattern)
         if text is None:
-            return pc.and_(pc.is_null(value), pa.scalar(None, pa.bool_()))
+            return pc.and_(pc.is_null(value), scalar_of(None, pa.bool_()))
         return kernel(value, str(text), **options)
 
     return call
@@ -124,7 +125,7 @@ def per_value(function: Callable[..., Any], kind: pa.DataType) -> Callable[..., 
     def call(*args: Value) -> Value:
         columns = [arg for arg in args if isinstance(arg, pa.Array)]
         if not columns:
-            return pa.scalar(_call(function, [constant_of(arg) for arg in args]), kind)
+            return scalar_of(_call(function, [constant_of(arg) for arg in args]), kind)
         first, each = _groups(columns)
         results = [_call(function, values) for values in _sets(args, first)]
         return pa.array(results, kind).take(pa.array(each))

@@ -14,6 +14,7 @@ from lancekit.scan.expressions.kernels.function import ANY_NUMBER, Function
 from lancekit.scan.expressions.kernels.lists import LIST_FUNCTIONS
 from lancekit.scan.expressions.kernels.numeric import NUMBER_FUNCTIONS
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.temporal import TIME_FUNCTIONS
 from lancekit.scan.expressions.kernels.text import TEXT_FUNCTIONS
 
@@ -43,7 +44,7 @@ def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Functi
 
 def _nullif(value: Value, other: Value) -> Value:
     same = pc.fill_null(COMPARISONS["="](value, other), False)
-    return pc.if_else(same, pa.scalar(None, value.type), value)
+    return pc.if_else(same, scalar_of(None, value.type), value)
 
 
 def _nvl2(value: Value, given: Value, missing: Value) -> Value:

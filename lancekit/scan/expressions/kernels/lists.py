@@ -13,6 +13,7 @@ from pyarrow import types as pt
 from lancekit.scan.expressions.kernels.casts import cast
 from lancekit.scan.expressions.kernels.function import Function, constant_of, unary
 from lancekit.scan.expressions.kernels.operators import COMPARISONS, Value, as_array
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["LIST_FUNCTIONS", "array_element"]
 
@@ -25,14 +26,14 @@ def _equal(items: pa.Array, wanted: Value) -> pa.Array:
 def _array_has(lists: pa.Array, item: Value) -> Value:
     """Tell for each list whether it holds the item: look at all elements, then per list."""
     if isinstance(item, pa.Scalar) and not item.is_valid:
-        return pa.scalar(None, pa.bool_())
+        return scalar_of(None, pa.bool_())
     parents = pc.list_parent_indices(lists)
     wanted = item if isinstance(item, pa.Scalar) else item.take(parents)
     hits = _equal(pc.list_flatten(lists), wanted)
     found = np.zeros(len(lists), bool)
     found[parents.filter(hits).to_numpy()] = True
     known = pc.and_(pc.is_valid(lists), pc.is_valid(item))
-    return pc.if_else(known, pa.array(found), pa.scalar(None, pa.bool_()))
+    return pc.if_else(known, pa.array(found), scalar_of(None, pa.bool_()))
 
 
 def _array_has_any(lists: pa.Array, items: Value) -> Value:
@@ -46,7 +47,7 @@ def _array_has_all(lists: pa.Array, items: Value) -> Value:
 
 
 def _where_valid(lists: pa.Array, value: bool) -> Value:
-    return pc.if_else(pc.is_valid(lists), value, pa.scalar(None, pa.bool_()))
+    return pc.if_else(pc.is_valid(lists), value, scalar_of(None, pa.bool_()))
 
 
 def _items(items: Value) -> list[pa.Scalar]:
@@ -109,7 +110,7 @@ def _array_to_string(lists: pa.Array, separator: Value, missing: Value | None = 
     counts = np.bincount(parents.filter(kept).to_numpy(), minlength=len(lists))
     offsets = pa.array(np.concatenate(([0], np.cumsum(counts))), pa.int32())
     texts = pc.binary_join(pa.ListArray.from_arrays(offsets, items.filter(kept)), separator)
-    return pc.if_else(pc.is_valid(lists), texts, pa.scalar(None, pa.string()))
+    return pc.if_else(pc.is_valid(lists), texts, scalar_of(None, pa.string()))
 
 
 def _is_empty(lists: pa.Array) -> Value:

@@ -12,6 +12,7 @@ from pyarrow import types as pt
 
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["NUMBER_FUNCTIONS"]
 
@@ -112,7 +113,7 @@ NUMBER_FUNCTIONS: Mapping[str, Function] = {
     "cot": _of_double(lambda v: pc.divide(1.0, pc.tan(v))),
     "degrees": _of_double(lambda v: pc.multiply(v, 180 / math.pi)),
     "radians": _of_double(lambda v: pc.multiply(v, math.pi / 180)),
-    "pi": Function(lambda: pa.scalar(math.pi), (), 0, 0),
+    "pi": Function(lambda: scalar_of(math.pi), (), 0, 0),
     "gcd": Function(per_value(math.gcd, pa.int64()), ("number",), 2, 2),
     "lcm": Function(per_value(math.lcm, pa.int64()), ("number",), 2, 2),
     "factorial": unary(per_value(_factorial, pa.int64()), "number"),

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from pyarrow import types as pt
 
 from lancekit.format.arrow_parts import decimal_size, unit_and_zone
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = [
     "COMPARISONS",
@@ -139,7 +140,7 @@ def _orders_nan(left: Value, right: Value) -> bool:
 def as_array(value: Value, count: int) -> pa.Array:
     """Return a value for each of so many rows."""
     if isinstance(value, pa.Scalar):
-        return pa.repeat(value, count) if count else pa.array([], value.type)
+        return pa.repeat(value, count) if count else pa.nulls(0, value.type)
     return value
 
 
@@ -172,7 +173,7 @@ def _equal_arrays(left: pa.Array, right: pa.Array) -> pa.Array:
             same[longs] = np.logical_and.reduceat(found, starts)
     known = pc.and_(pc.is_valid(left), pc.is_valid(right))
     return pc.if_else(
-        known, pa.array(np.broadcast_to(same, len(left))), pa.scalar(None, pa.bool_())
+        known, pa.array(np.broadcast_to(same, len(left))), scalar_of(None, pa.bool_())
     )
 
 
@@ -325,7 +326,7 @@ def _decimal_rest(left: Value, right: Value) -> Value:
 
 def modulo(left: Value, right: Value) -> Value:
     """Take the remainder with the sign of the left side."""
-    kinds = pa.scalar(0, left.type), pa.scalar(0, right.type)
+    kinds = scalar_of(0, left.type), scalar_of(0, right.type)
     kind = pc.add(*kinds).type
     if pt.is_decimal128(left.type) or pt.is_decimal128(right.type):
         return _decimal_rest(left, right)
@@ -340,9 +341,9 @@ def modulo(left: Value, right: Value) -> Value:
     with np.errstate(invalid="ignore"):
         rest = np.fmod(_numpy(left), _numpy(right))
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        return pa.scalar(rest, kind)
+        return scalar_of(rest, kind)
     valid = pc.and_(pc.is_valid(left), pc.is_valid(right))
-    return pc.if_else(valid, pa.array(np.atleast_1d(rest), kind), pa.scalar(None, kind))
+    return pc.if_else(valid, pa.array(np.atleast_1d(rest), kind), scalar_of(None, kind))
 
 
 def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
@@ -356,7 +357,7 @@ def _rest_of_all(values: pa.Array, divisor: int) -> pa.Array:
     found = pa.array(rest, values.type)
     if not values.null_count:
         return found
-    return pc.if_else(pc.is_valid(values), found, pa.scalar(None, values.type))
+    return pc.if_else(pc.is_valid(values), found, scalar_of(None, values.type))
 
 
 def concat(*values: Value) -> Value:
@@ -364,5 +365,5 @@ def concat(*values: Value) -> Value:
     texts = [v if family(v.type) == "text" else pc.cast(v, pa.string()) for v in values]
     if any(pt.is_large_string(t.type) for t in texts):
         texts = [pc.cast(t, pa.large_string()) for t in texts]
-    joined: Value = pc.binary_join_element_wise(*texts, pa.scalar("", texts[0].type))
+    joined: Value = pc.binary_join_element_wise(*texts, scalar_of("", texts[0].type))
     return joined

@@ -23,6 +23,7 @@ from lancekit.format.arrow_parts import viewed
 from lancekit.scan.expressions.kernels.function import Refused
 from lancekit.scan.expressions.kernels.regex import Atom, Regex, translate
 from lancekit.scan.expressions.kernels.regex_sets import WORD
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["count", "in_pieces", "matches", "place", "replaced"]
 
@@ -195,7 +196,7 @@ def place(texts: pa.Array, pattern: str) -> pa.Array:
     """
     regex = translate(pattern)
     if not pattern:
-        return pc.if_else(pc.is_valid(texts), 0, pa.scalar(None, pa.int64()))
+        return pc.if_else(pc.is_valid(texts), 0, scalar_of(None, pa.int64()))
     found = pc.add(_run(regex, texts, _first), 1)
     return pc.if_else(pc.equal(pc.binary_length(texts), 0), 0, found)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from lancekit.file.kernels import bits
 from lancekit.format.arrow_parts import viewed
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["contains"]
 
@@ -47,7 +48,7 @@ def contains(texts: pa.Array, wanted: str) -> pa.Array:
     whole = pa.Array.from_buffers(pa.bool_(), len(texts), [None, bitmap])
     if not texts.null_count:
         return whole
-    return pc.if_else(texts.is_valid(), whole, pa.scalar(None, pa.bool_()))
+    return pc.if_else(texts.is_valid(), whole, scalar_of(None, pa.bool_()))
 
 
 def _places(data: NDArray[np.uint8], needle: bytes) -> NDArray[Any] | None:

@@ -14,6 +14,7 @@ from pyarrow import types as pt
 from lancekit.format.arrow_parts import unit_and_zone
 from lancekit.scan.expressions.kernels.function import Function, constant_of, per_value, unary
 from lancekit.scan.expressions.kernels.operators import Value, family
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 
 __all__ = ["CLOCK", "TIME_FUNCTIONS"]
 
@@ -143,9 +144,9 @@ def _to_char(value: Value, form: Value) -> Value:
 
 def _at(kind: pa.DataType) -> Callable[[int], pa.Scalar]:
     def call(now: int) -> pa.Scalar:
-        instant = pa.scalar(now, pa.int64()).cast(pa.timestamp("ns"))
+        instant = scalar_of(now, pa.int64()).cast(pa.timestamp("ns"))
         if pt.is_time(kind):
-            return pa.scalar(now % (86_400 * 10**9), pa.int64()).cast(kind)
+            return scalar_of(now % (86_400 * 10**9), pa.int64()).cast(kind)
         return pc.cast(instant, kind, safe=False)
 
     return call

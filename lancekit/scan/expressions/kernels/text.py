@@ -23,6 +23,7 @@ from lancekit.scan.expressions.kernels.function import (
 )
 from lancekit.scan.expressions.kernels.operators import Value, as_array, concat
 from lancekit.scan.expressions.kernels.patterns import count, in_pieces, matches, place, replaced
+from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.kernels.substring import contains
 
 __all__ = ["TEXT_FUNCTIONS", "like"]
@@ -40,6 +41,7 @@ def _pattern(escape: str, pattern: str) -> str:
     return re.sub(rf"{quoted}(.)|(\\)", lambda m: "\\" + (m[1] or m[2]), pattern, flags=re.DOTALL)
 
 
+_BYTE = scalar_of(8, pa.int32())
 #: how to look for a text, by whether the pattern begins and ends with ``%``
 _LOOKS: Mapping[tuple[str, str], Callable[[pa.Array, str], Value]] = {
     ("", ""): pc.equal,
@@ -87,13 +89,13 @@ _REGEXP_LIKE = per_option(matches, pa.bool_())
 
 def _regexp(value: Value, pattern: Value, flags: Value | None = None) -> Value:
     # null for flags is none
-    return _REGEXP_LIKE(value, pattern, pa.scalar("") if flags is None else pc.fill_null(flags, ""))
+    return _REGEXP_LIKE(value, pattern, scalar_of("") if flags is None else pc.fill_null(flags, ""))
 
 
 def _regexp_match(value: Value, pattern: Value, flags: Value | None = None) -> Value:
     """Give null where there is no match: the reference returns what matched, read as true."""
     found = _regexp(value, pattern, flags)
-    return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+    return pc.if_else(found, True, scalar_of(None, pa.bool_()))
 
 
 # ---- parts of text
@@ -103,7 +105,7 @@ _LONGEST = (1 << 31) - 1  # no text has more characters
 
 def _with_number(kernel: Callable[[Value, int], Value]) -> Callable[[Value, Value], Value]:
     """Wrap a kernel whose second argument is a number as an option: null makes all null."""
-    null = pa.scalar(None, pa.string())
+    null = scalar_of(None, pa.string())
 
     def call(text: Value, number: Value) -> Value:
         count = constant_of(number)
@@ -147,7 +149,7 @@ def _padded(text: str, length: int, fill: str, *, left: bool) -> str:
 
 def _pad(*, left: bool) -> Function:
     def call(value: Value, length: Value, fill: Value | None = None) -> Value:
-        filling = pa.scalar(" ") if fill is None else fill
+        filling = scalar_of(" ") if fill is None else fill
         kernel = per_value(lambda *a: _padded(*a, left=left), value.type)
         return kernel(value, length, filling)
 
@@ -212,7 +214,7 @@ def _concat_ws(separator: Value, *values: Value) -> Value:
     for text in rest:
         both = pc.binary_join_element_wise(joined, text, separator)
         joined = pc.coalesce(both, joined, text)
-    return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, ""), pa.scalar(None, "string"))
+    return pc.if_else(pc.is_valid(separator), pc.coalesce(joined, ""), scalar_of(None, pa.string()))
 
 
 # ---- bytes
@@ -260,7 +262,9 @@ TEXT_FUNCTIONS: Mapping[str, Function] = {
     "char_length": _LENGTH,
     "character_length": _LENGTH,
     "octet_length": unary(pc.binary_length, "text"),
-    "bit_length": unary(lambda v: pc.multiply(pc.binary_length(v), pa.scalar(8, "int32")), "text"),
+    "bit_length": unary(
+        lambda v: pc.multiply(pc.binary_length(v), scalar_of(8, pa.int32())), "text"
+    ),
     "ascii": unary(per_value(lambda t: ord(t[0]) if t else 0, pa.int32()), "text"),
     "chr": unary(per_value(chr, pa.string()), "number"),
     "to_hex": unary(per_value(_hex, pa.string()), "number"),
