@@ -5,7 +5,6 @@ See docs/format/operations.md, 0.2.
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -46,9 +45,6 @@ __all__ += ["COMMIT_TIMEOUT", "MAX_RETRIES", "put_first_manifest"]
 #: public calls
 MAX_RETRIES = 20
 COMMIT_TIMEOUT = timedelta(minutes=30)
-#: by how much the range grows that the pause after a lost race is from: with 1.5 a hundred writers
-#: who never rest lose too often, with 2 a few wait for nobody
-_GROWTH = 1.7
 _LONGEST_PAUSE = 5.0
 
 
@@ -164,11 +160,10 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
 def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: timedelta) -> Snapshot:
     read, clock = base.read, base.clock
     started = clock.elapsed()
-    shortest = math.inf
+    unit = 0.0
     latest = read
     theirs: list[Transaction] = []
     for attempt in range(attempts):
-        began = clock.elapsed()
         newest = _newest(read)
         if attempt == 0:
             _check_same_dataset(read, newest)
@@ -192,9 +187,8 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
             return landed
         if attempt == attempts - 1:
             break
-        # a longer attempt did what is done once, or waited for the machine: not for other writers
-        shortest = min(shortest, clock.elapsed() - began)
-        pause = min(shortest * clock.random.uniform(0, 2 * _GROWTH**attempt), _LONGEST_PAUSE)
+        unit = unit or 1.1 * (clock.elapsed() - started)
+        pause = min(unit * clock.random.uniform(0, 2 ** (attempt + 2)), _LONGEST_PAUSE)
         if clock.elapsed() - started + pause > timeout.total_seconds():
             raise _lost(read, pending, attempt + 1, timeout)
         clock.sleep(pause)

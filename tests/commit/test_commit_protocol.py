@@ -263,35 +263,6 @@ def test_back_off_grows_with_the_time_of_an_attempt(tmp_path) -> None:
         assert max(sleeps) <= longest
 
 
-def test_back_off_is_measured_by_the_shortest_attempt(tmp_path) -> None:
-    """The first one does more, and any one may wait for the machine."""
-
-    class Most(random.Random):
-        def uniform(self, a: float, b: float) -> float:
-            return max(a, b)
-
-    path = table(tmp_path / "d")
-    attempts = iter([8.0, 0.001, 2.0, 0.001])
-    now = [0.0]
-    beaten = Beaten(path)
-    beat = beaten._beat
-
-    def slow(call: Any) -> None:
-        if call.kind == "put_if_absent":
-            now[0] += next(attempts)
-        beat(call)
-
-    beaten.before = slow
-    beaten._beat = slow  # what it sets again after its own commit
-    sleeps: list[float] = []
-    clock = protocol.Clock(elapsed=lambda: now[0], sleep=sleeps.append, random=Most())
-    with injected(beaten):
-        snapshot = opened(path)
-        with pytest.raises(errors.RetriesExhaustedError):
-            protocol.commit(snapshot, append(snapshot), max_retries=4, clock=clock)
-    assert sleeps == pytest.approx([5.0, 0.002 * 1.7, 0.002 * 1.7**2])
-
-
 def test_there_is_a_deadline(tmp_path) -> None:
     path = table(tmp_path / "d")
     seconds = iter(range(0, 1000, 4))
