@@ -3,6 +3,7 @@ import decimal
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import lance
 import numpy as np
@@ -380,11 +381,18 @@ def test_importing_loads_neither_pandas_nor_sqlglot():
 FILTERED = """
 import sys
 import lancekit as lk
+from tests.support.remembering import all_remembered
 ds = lk.dataset(sys.argv[1])
 for condition in sys.argv[2:]:
     ds.to_table(filter=condition)
     ds.count_rows(filter=condition)
 ds.take([0, 2])
+with all_remembered(None):  # what filters do with rows that are in memory
+    ds = lk.dataset(sys.argv[1])
+    ds.to_table()
+    for condition in sys.argv[2:]:
+        ds.to_table(filter=condition)
+    assert lk.cache_info().kinds["bounds"].hits
 sys.exit("pandas" in sys.modules)
 """
 USUAL = (
@@ -407,7 +415,9 @@ def test_usual_filters_do_not_import_pandas(tmp_path):
         {"i": [1, 2, 3], "f": [0.5, 1.5, 2.5], "s": ["a", "b", "ab"], "b": [True, False, True]}
     )
     lk.write_dataset(rows, tmp_path / "ds")
-    subprocess.run([sys.executable, "-c", FILTERED, str(tmp_path / "ds"), *USUAL], check=True)
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-c", FILTERED, str(tmp_path / "ds"), *USUAL]
+    subprocess.run(command, cwd=root, check=True)
 
 
 # ---- random conditions on random rows

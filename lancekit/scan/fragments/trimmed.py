@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.file import BlockBounds
+from lancekit.scan.expressions.kernels.scalars import array_of
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 
@@ -43,7 +44,7 @@ def _wanted(
 
     may = np.ones(len(found), bool)
     least, greatest = (
-        pa.array([None if known is None else known[side] for _, known in found], kind)
+        array_of([None if known is None else known[side] for _, known in found], kind)
         for side in (0, 1)
     )
     for bound in bounds_of(sql, schema):

@@ -46,15 +46,24 @@ def scalar_of(value: Any, kind: pa.DataType | None = None) -> pa.Scalar:
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """Return values as `pyarrow.array` does.
 
-    >>> array_of(["a", "bc"], pa.string()).to_pylist()
-    ['a', 'bc']
+    >>> array_of(["a", None, "bc"], pa.string()).to_pylist()
+    ['a', None, 'bc']
     """
-    held = _buffers(values, kind) if len(values) <= _FEW else None
-    return pa.array(values, kind) if held is None else _array(len(values), kind, held)
+    null = [value is None for value in values]
+    if all(null):
+        return pa.nulls(len(values), kind)
+    some = next(value for value in values if value is not None)
+    filled = [some if value is None else value for value in values]
+    held = _buffers(filled, kind) if len(values) <= _FEW else None
+    return pa.array(values, kind) if held is None else _array(len(values), kind, held, null)
 
 
-def _array(count: int, kind: pa.DataType, held: Sequence[Any]) -> pa.Array:
-    return pa.Array.from_buffers(kind, count, [None, *map(pa.py_buffer, held)])
+def _array(
+    count: int, kind: pa.DataType, held: Sequence[Any], null: Sequence[bool] = ()
+) -> pa.Array:
+    valid = np.packbits(np.logical_not(null), bitorder="little") if any(null) else None
+    buffers = [None if part is None else pa.py_buffer(part) for part in (valid, *held)]
+    return pa.Array.from_buffers(kind, count, buffers)
 
 
 def _buffers(values: Sequence[Any], kind: pa.DataType) -> list[Any] | None:
