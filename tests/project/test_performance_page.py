@@ -34,6 +34,7 @@ def test_the_page_names_no_place() -> None:
     assert not re.search(r"/tmp|/home|/work|/root|https?://(?!pypi\.org)", PAGE.read_text())
 
 
+@pytest.mark.torture
 def test_requests_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
     for word in ("open version", "append"):
@@ -54,6 +55,7 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
     assert "no part speed" in capsys.readouterr().err
 
 
+@pytest.mark.torture
 def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
     words = [f"--only={word}" for word in ("scan all", "merge 10 rows")]
@@ -70,6 +72,7 @@ def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[
             assert min(taken["cpu"]) > 0
 
 
+@pytest.mark.torture
 def test_growth_is_measured_and_drawn(tmp_path: Path) -> None:
     numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
     main(["growth", "--quick", "--only=rows", "--json", str(numbers), "--page", str(page)])
@@ -94,6 +97,7 @@ def test_growth_beyond_linear_is_bold() -> None:
     assert last.startswith("| power | 1.00 |")
 
 
+@pytest.mark.torture
 def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
     main(["imports", "--quick", "--only=lancekit", "--json", str(numbers)])
@@ -103,6 +107,7 @@ def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert min(found.values()) > 0
 
 
+@pytest.mark.torture
 def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     numbers = tmp_path / "numbers.json"
     main(["writers", "--quick", "--only=append", "--json", str(numbers)])
