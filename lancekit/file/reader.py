@@ -162,7 +162,8 @@ class FileReader:
             return _no_columns(len(selection))
         with self._ahead(self._metadata_of(columns)):
             plans = [self._field(column).plan(selection) for column in columns]
-        with self._ahead(place for plan in plans for place in plan.ahead):
+        pages = (each for plan in plans for each in plan.ahead)
+        with self._ahead(place for group, part in pages for place in group.ahead_of(part)):
             results = iter(run([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [

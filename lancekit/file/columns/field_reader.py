@@ -8,7 +8,7 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
@@ -55,18 +55,6 @@ _LEVELS_BYTES = 8
 #: Encoded bytes that are decoded sooner than a thread has been told to.
 _ALONE_BYTES = 1 << 14
 
-# Where the rows of a page lie is asked of its first buffer: a request before the one for the rows,
-# and often more time than bytes that nobody wants.
-
-#: Encoded bytes that are fetched at once, few as the rows may be that are wanted.
-_WHOLE_BYTES = 1 << 17
-#: Encoded bytes that are fetched at once if most of them are wanted.
-_MOST_BYTES = 4 << 20
-#: Encoded bytes that are fetched for the first rows.
-_FIRST_BYTES = 1 << 15
-#: About what is read for a row that lies apart: a chunk.
-_CHUNK_BYTES = 1 << 13
-
 Work = tuple[int, Callable[[], pa.Array]]
 
 
@@ -76,8 +64,8 @@ class Plan:
 
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
-    #: positions and sizes of what had better be fetched together, before the work begins
-    ahead: Sequence[tuple[int, int]] = ()
+    #: pages and the rows of them that are read: what had better be fetched before the work begins
+    ahead: Sequence[tuple[PageGroup, Rows]] = ()
 
 
 class _Reader(Protocol):
@@ -169,12 +157,12 @@ class _Leaf:
 
     def plan(self, rows: Rows) -> Plan:
         work: list[Work] = []
-        ahead: list[tuple[int, int]] = []
+        ahead: list[tuple[PageGroup, Rows]] = []
         for place, part in split(rows, self._column.firsts):
             work += self._work(place, part, ahead)
         return Plan(work, list, ahead)
 
-    def _work(self, place: int, rows: Rows, ahead: list[tuple[int, int]]) -> Iterator[Work]:
+    def _work(self, place: int, rows: Rows, ahead: list[tuple[PageGroup, Rows]]) -> Iterator[Work]:
         """Yield what to do for rows of one run of pages; what to fetch is added to a list."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
         is_small = run.encoded_bytes <= _ALONE_BYTES
@@ -182,7 +170,7 @@ class _Leaf:
             if blocks is not None and part.array is not None:
                 yield 0, partial(blocks.select, part)
                 continue
-            ahead += _ahead(run, part.rows)
+            ahead.append((run, part.rows))
             if blocks is not None and part.fill and not blocks.whole:
                 block = blocks.span(part.block)
                 cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
@@ -348,24 +336,6 @@ class _Lists:
         )
 
 
-def _ahead(run: PageGroup, rows: Rows) -> Iterable[tuple[int, int]]:
-    """Return what to fetch of pages before some of their rows are read."""
-    size = run.encoded_bytes
-    if size <= _WHOLE_BYTES:
-        return run.places
-    if len(rows) == 0:
-        return ()
-    first, stop = int(rows[0]), int(rows[-1]) + 1
-    wanted = min(len(rows) * _CHUNK_BYTES, size * (stop - first) // run.length)
-    if 2 * wanted > size and size <= _MOST_BYTES:
-        return run.places
-    if 2 * size * stop // run.length <= _FIRST_BYTES:
-        places = list(run.places)
-        start = places[0][0]
-        return [(start, min(_FIRST_BYTES, max(map(sum, places)) - start))]
-    return ()
-
-
 def _first_items(header: _Column, node: Node) -> Ints:
     """Return the first item of each page of offsets, and the number of all items."""
     counts = []
@@ -386,7 +356,7 @@ def _side_by_side(plans: Sequence[Plan], together: Callable[[list[pa.Array]], pa
     return Plan(
         [piece for plan in plans for piece in plan.work],
         finish,
-        [place for plan in plans for place in plan.ahead],
+        [pages for plan in plans for pages in plan.ahead],
     )
 
 

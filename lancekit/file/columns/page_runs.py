@@ -6,11 +6,12 @@ each page soon costs more than the values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.container.page import Page
+from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["PageGroup", "runs_of"]
@@ -20,6 +21,18 @@ _MAX_BYTES = 2 << 20
 
 #: Values that are read as one at most, few as their bytes may be.
 _MAX_ITEMS = 1 << 22
+
+# Where the rows of a page lie is asked of its first buffer: a request before the one for the rows,
+# and often more time than bytes that nobody wants.
+
+#: Encoded bytes that are fetched at once, few as the rows may be that are wanted.
+_WHOLE_BYTES = 1 << 17
+#: Encoded bytes that are fetched at once if most of them are wanted.
+_MOST_BYTES = 4 << 20
+#: Encoded bytes that are fetched for the first rows.
+_FIRST_BYTES = 1 << 15
+#: About what is read for a row that lies apart: a chunk.
+_CHUNK_BYTES = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,23 @@ class PageGroup:
         """The position and size of every buffer."""
         for stored in self.pages:
             yield from zip(stored.page.positions, stored.page.sizes, strict=True)
+
+    def ahead_of(self, rows: Rows) -> Iterable[tuple[int, int]]:
+        """Return positions and sizes of what to fetch before some of the rows are read."""
+        size = self.encoded_bytes
+        if size <= _WHOLE_BYTES:
+            return self.places
+        if len(rows) == 0:
+            return ()
+        first, stop = int(rows[0]), int(rows[-1]) + 1
+        wanted = min(len(rows) * _CHUNK_BYTES, size * (stop - first) // self.length)
+        if 2 * wanted > size and size <= _MOST_BYTES:
+            return self.places
+        if 2 * size * stop // self.length <= _FIRST_BYTES:
+            places = list(self.places)
+            start = places[0][0]
+            return [(start, min(_FIRST_BYTES, max(map(sum, places)) - start))]
+        return ()
 
     def as_page(self) -> StoredPage:
         """Return a page as long and as large as all are together."""
