@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,11 @@ from lancekit.errors import CorruptFileError
 from lancekit.file import FileReader
 from lancekit.file.columns import blocks
 from lancekit.file.kernels.memory import arrow_of, owned, scratch, set_aside
-from lancekit.storage.objects import MERGED_GAP_BYTES, merged
+from lancekit.storage.objects import MERGED_GAP_BYTES
 from tests.file.columns import NULLS, VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import assert_same_nested, nested_table
-from tests.support.memory_file import MemoryFile
+from tests.support.memory_file import CountedFile, MemoryFile
 from tests.support.remembering import small_blocks
 
 ROWS = 1500
@@ -33,20 +33,12 @@ def _small_blocks() -> Iterator[None]:
         yield
 
 
-class Plain(MemoryFile):
-    """A file that counts requests, which ranges share as they do in an object store."""
+class Plain(CountedFile):
+    """A file that nothing is known of."""
 
     def __init__(self, data: bytes, *, remote: bool) -> None:
         super().__init__(data)
         self.gap = MERGED_GAP_BYTES if remote else sys.maxsize
-        self.requests = 0
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        self.requests += len(merged(ranges))
-        return [MemoryFile.read(self, start, length) for start, length in ranges]
-
-    def read(self, start: int, length: int) -> pa.Buffer:
-        return self.read_many([(start, length)])[0]
 
 
 class Known(Plain):

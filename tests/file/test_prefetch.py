@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,23 +12,9 @@ from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.options import options
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
-from tests.support.memory_file import MemoryFile
+from tests.support.memory_file import CountedFile, MemoryFile
 
 COLUMNS = 700
-
-
-class Requests(MemoryFile):
-    """Counts requests, each of which may be for several ranges."""
-
-    requests = 0
-
-    def read(self, start: int, length: int) -> pa.Buffer:
-        self.requests += 1
-        return super().read(start, length)
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        self.requests += 1
-        return [super(Requests, self).read(start, length) for start, length in ranges]
 
 
 @pytest.fixture(params=VERSIONS)
@@ -51,7 +35,7 @@ def _table(columns: int = COLUMNS, rows: int = 50) -> pa.Table:
 
 def test_a_wide_file_takes_few_requests(version: str) -> None:
     table = _table()
-    file = Requests(write_ours(table, version))
+    file = CountedFile(write_ours(table, version))
     reader = FileReader.open(file)
     wanted = reader.columns
     opened = file.requests
@@ -68,7 +52,7 @@ def test_a_wide_file_takes_few_requests(version: str) -> None:
 
 def test_only_what_is_wanted_is_fetched(version: str) -> None:
     table = _table()
-    file = Requests(write_ours(table, version))
+    file = CountedFile(write_ours(table, version))
     reader = FileReader.open(file)
     wanted = reader.columns[8::400]
     file.reads.clear()
@@ -79,7 +63,7 @@ def test_only_what_is_wanted_is_fetched(version: str) -> None:
 def test_checked_pages_come_from_what_is_held(version: str) -> None:
     table = _table(40)
     data = bytearray(write_ours(table, version, checksums=True))
-    file = Requests(bytes(data))
+    file = CountedFile(bytes(data))
     with options(verify_checksums=True):
         reader = FileReader.open(file)
         before = file.requests
@@ -92,7 +76,7 @@ def test_checked_pages_come_from_what_is_held(version: str) -> None:
 
 
 def test_what_is_held_ends_with_the_block() -> None:
-    file = Requests(bytes(range(200)) * 100)
+    file = CountedFile(bytes(range(200)) * 100)
     shelf = PrefetchedSource(file)
     with shelf.prefetch([(10, 5), (9000, 20), (40, 0), (12, 10)]):
         assert file.requests == 1
@@ -116,7 +100,7 @@ def _tall(rows: int = 60_000) -> pa.Table:
 
 def test_a_file_that_one_read_brings_whole_is_not_asked_again(version: str) -> None:
     table = _tall(500)
-    file = Requests(write_ours(table, version))
+    file = CountedFile(write_ours(table, version))
     reader = FileReader.open(file)
     assert file.requests == 1
     assert reader.read(reader.columns) == table
@@ -129,7 +113,7 @@ def test_pages_are_asked_for_once_if_most_of_them_are_wanted(version: str) -> No
     table = _tall()
     wanted = np.arange(7, len(table), 31)
     for rows, requests in ((None, 1), (range(10, 20), 1), (wanted, 1), (range(0), 0)):
-        file = Requests(write_ours(table, version))
+        file = CountedFile(write_ours(table, version))
         reader = FileReader.open(file)
         opened = file.requests
         found = reader.read(reader.columns, rows)
@@ -141,7 +125,7 @@ def test_pages_are_asked_for_once_if_most_of_them_are_wanted(version: str) -> No
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_of_pages_of_which_little_is_wanted_little_is_fetched(version: str) -> None:
     table = _tall()
-    file = Requests(write_ours(table, version))
+    file = CountedFile(write_ours(table, version))
     reader = FileReader.open(file)
     for rows in (np.array([5, 40_000]), range(30_000, 31_000), range(50)):
         file.reads.clear()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
+from lancekit.storage.objects import merged
 
 
 class MemoryFile:
@@ -31,6 +32,19 @@ class MemoryFile:
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
         return [self.read(start, length) for start, length in ranges]
+
+
+class CountedFile(MemoryFile):
+    """Counts requests, which ranges share as they do in an object store."""
+
+    requests = 0
+
+    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
+        self.requests += len(merged(ranges))
+        return [MemoryFile.read(self, start, length) for start, length in ranges]
+
+    def read(self, start: int, length: int) -> pa.Buffer:
+        return self.read_many([(start, length)])[0]
 
 
 class MemorySink:
