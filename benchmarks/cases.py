@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-__all__ = ["CASES", "Given", "scattered"]
+__all__ = ["CASES", "Given", "scattered", "upsert"]
 
 #: what an update changes, and a delete removes: so many of a thousand codes
 _CODES = 10
@@ -54,9 +54,14 @@ def _open(module: Any, given: Given) -> Any:
     return module.dataset(given.at)
 
 
+def upsert(dataset: Any, source: Any) -> object:
+    """Merge rows by their id: known ones are updated, others inserted."""
+    merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    return merge.execute(source)
+
+
 def _merge(module: Any, given: Given) -> object:
-    merge = _open(module, given).merge_insert("id").when_matched_update_all()
-    return merge.when_not_matched_insert_all().execute(given.source)
+    return upsert(_open(module, given), given.source)
 
 
 def _filter(condition: str) -> Run:

@@ -23,6 +23,7 @@ import pandas as pd
 import pyarrow as pa
 
 import lancekit as lk
+from benchmarks.cases import upsert
 from benchmarks.timing import Comparison, compare
 
 __all__ = ["Tables", "chosen", "customers", "filters", "measurements"]
@@ -104,8 +105,7 @@ class Tables:
 
 
 def _merge(frames: dict[Any, Any], module: Any, at: Path) -> None:
-    builder = module.dataset(at).merge_insert("id")
-    builder.when_matched_update_all().when_not_matched_insert_all().execute(frames[module])
+    upsert(module.dataset(at), frames[module])
 
 
 def _merge_column(frames: dict[Any, Any], module: Any, at: Path) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import lance
 import obstore
-import pyarrow as pa
 
 import lancekit as lk
+from benchmarks.cases import upsert
 from benchmarks.markdown import table
 from benchmarks.plan import Plan
 from benchmarks.rows import rows
@@ -39,11 +39,6 @@ class Case:
     run: Callable[[Callable[..., Dataset], int], object]
     dataset: str = "large"
     turns: int = 2
-
-
-def _merge(ds: Dataset, source: pa.Table) -> object:
-    merge = ds.merge_insert("id").when_matched_update_all()
-    return merge.when_not_matched_insert_all().execute(source)
 
 
 def _append(ds: Dataset) -> object:
@@ -77,7 +72,7 @@ def _cases(count: int) -> list[Case]:
         Case("append 100 rows, 20 versions", lambda ds, _: _append(ds()), "small"),
         Case(
             "merge 100 rows",
-            lambda ds, turn: _merge(ds(), rows(range(count - 50, count + 50), turn)),
+            lambda ds, turn: upsert(ds(), rows(range(count - 50, count + 50), turn)),
         ),
         Case(
             "update 1 % of rows",
