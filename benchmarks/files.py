@@ -28,13 +28,15 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from benchmarks.markdown import ms, ratios, table
+from benchmarks.plan import Plan
 from benchmarks.tables import CASES, make
 from lancekit.errors import LancekitError
 from lancekit.file import FileReader, FileWriter
 from lancekit.storage import open_store
 from lancekit.storage.local import LocalStore
 
-__all__ = ["Result", "measure"]
+__all__ = ["Result", "document", "lines", "measure", "measure_case"]
 
 #: Rows of a batch that pylance is asked for: one suits its threads, one its single columns.
 _BATCHES = (8192, 1 << 20)
@@ -177,7 +179,7 @@ def _scattered(rows: int) -> Any:
     return np.sort(np.random.default_rng(3).choice(rows, min(_TAKEN, rows), replace=False))
 
 
-def measure(
+def measure_case(
     name: str, folder: Path, *, version: str = "2.2", share: float = 1.0, count: int = _ROUNDS
 ) -> Result:
     """Measure one case.
@@ -193,12 +195,12 @@ def measure(
     count
         How often everything is run.
     """
-    table = make(name, share)
+    made = make(name, share)
     theirs, ours = folder / "theirs.lance", folder / "ours.lance"
     encode = rounds(
         {
-            "reference": lambda _: write_theirs(table, theirs, version),
-            "ours": lambda _: write_ours(table, ours, version),
+            "reference": lambda _: write_theirs(made, theirs, version),
+            "ours": lambda _: write_ours(made, ours, version),
         },
         max(3, count // 2),
     )
@@ -283,6 +285,57 @@ def lines(results: Iterable[Result]) -> Iterator[str]:
         yield f"{result.name:<22}" + "".join(cells)
 
 
+# ---- the page of performance
+
+#: kind of code -> how often all is run, what a scan or take may cost with files of ours, of theirs
+_CODES = {"compiled": (7, (1.0, 1.0)), "NumPy": (4, (1.5, 3.0))}
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Return seconds by case, kind of code, what is done, and side; sizes and peaks of memory."""
+    found: dict[str, Any] = {}
+    share = 0.01 if plan.quick else 1.0
+    lk.warm_up(spark=False)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in filter(plan.wants, CASES):
+            found[name] = {}
+            for code, (count, _) in _CODES.items():
+                with lk.options(cache_bytes=0, kernels=code == "compiled"):
+                    often = 2 if plan.quick else count
+                    result = measure_case(name, Path(folder), share=share, count=often)
+                found[name][code] = {
+                    what: {side: timing.wall for side, timing in sides.items()}
+                    for what, sides in result.timings.items()
+                }
+                found[name] |= {"size": result.sizes, "memory": result.memory}
+    return found
+
+
+def document(found: dict[str, Any]) -> dict[str, str]:
+    """Return a table of ratios to pylance's time with files of its own; bold as in the others."""
+    done = [("scan", "ours"), ("scan", "theirs"), ("take", "ours"), ("take", "theirs")]
+    rows = []
+    for name in filter(found.__contains__, CASES):
+        row = [name]
+        for code, (_, goals) in _CODES.items():
+            taken = found[name][code]
+            for what, side in done:
+                sides, goal = taken[what], goals[side == "theirs"]
+                row += ratios([sides[side]], [sides["reference"]], [goal])
+            row += ratios([taken["encode"]["ours"]], [taken["encode"]["reference"]], [goals[0]])
+        size, memory = found[name]["size"], found[name]["memory"]
+        row += ratios([size["ours"]], [size["theirs"]])
+        row += ratios([memory["ours"]], [memory["reference"]], [1.0]) if memory else [""]
+        reference = found[name]["compiled"]
+        row.append(ms([reference[what]["reference"] * 1e3 for what in ("scan", "take", "encode")]))
+        rows.append(row)
+    heads = ["scan", "scan, its file", "take", "take, its file", "write"]
+    heading = ["", *heads, *(f"{head}, NumPy" for head in heads), "size", "peak"]
+    goals = [f"{goal:g}" for _, (own, its) in _CODES.values() for goal in (own, its, own, its, own)]
+    goals_row = ["goal", *goals, "", "1", ""]
+    return {"files": table([*heading, "pylance, ms"], [goals_row, *rows])}
+
+
 def main() -> None:
     """Measure what the command line asks for; print a table, or JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.files", description=__doc__)
@@ -300,7 +353,7 @@ def main() -> None:
     share, count = (0.1, 4) if chosen.quick else (1.0, _ROUNDS)
     with tempfile.TemporaryDirectory() as folder:
         results = (
-            measure(name, Path(folder), version=chosen.version, share=share, count=count)
+            measure_case(name, Path(folder), version=chosen.version, share=share, count=count)
             for name in names
         )
         if chosen.json:

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,11 @@ import pyarrow as pa
 
 import lancekit as lk
 from benchmarks.cases import upsert
+from benchmarks.markdown import ms, ratios, table
+from benchmarks.plan import Plan
 from benchmarks.timing import Comparison, compare
 
-__all__ = ["Tables", "chosen", "customers", "filters", "measurements"]
+__all__ = ["Tables", "chosen", "customers", "document", "filters", "measure", "measurements"]
 
 MILLION = 1_000_000
 SMALL_FRAGMENT = 10_000
@@ -268,6 +271,29 @@ def chosen(words: list[str], found: Iterator[Measurement]) -> Iterator[Measureme
             continue
         if not wanted or any(word in name for word in wanted):
             yield name, run
+
+
+def measure(plan: Plan) -> dict[str, Any]:
+    """Return what each measurement on the page of performance took, by its name."""
+    lk.warm_up(spark=False)
+    with tempfile.TemporaryDirectory() as folder:
+        tables = Tables(Path(folder), 0.0001 if plan.quick else 1.0)
+        return {name: asdict(run()) for name, run in measurements(tables) if plan.wants(name)}
+
+
+def document(found: dict[str, Any]) -> dict[str, str]:
+    """Return a table of ratios to pylance's time."""
+    rows = [
+        [
+            name,
+            *ratios([taken["ratio"]], [1.0], [1.0]),
+            f"{taken['cpu']:.2f}",
+            ms([taken["ours"] * 1e3]),
+            ms([taken["theirs"] * 1e3]),
+        ]
+        for name, taken in found.items()
+    ]
+    return {"operations": table(["", "ratio", "CPU", "lancekit, ms", "pylance, ms"], rows)}
 
 
 def main(words: list[str]) -> None:

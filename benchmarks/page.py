@@ -23,7 +23,7 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
-from benchmarks import felt, growth, imports, requests, spark_jobs, writers
+from benchmarks import felt, files, growth, imports, operations, requests, spark_jobs, writers
 from benchmarks.markdown import table
 from benchmarks.plan import Plan
 
@@ -36,6 +36,8 @@ PARTS: dict[str, ModuleType] = {
     "felt": felt,
     "writers": writers,
     "growth": growth,
+    "operations": operations,
+    "files": files,
     "requests": requests,
     "spark": spark_jobs,
 }

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.commits import commit_measurements
-from benchmarks.files import lines, measure
+from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
 from benchmarks.tables import CASES, make
 from benchmarks.writers import race
@@ -17,7 +17,7 @@ from benchmarks.writers import race
 
 @pytest.mark.parametrize("version", ["2.0", "2.2"])
 def test_a_case_is_measured(tmp_path: Path, version: str) -> None:
-    result = measure("float64, nulls", tmp_path, version=version, share=0.002, count=2)
+    result = measure_case("float64, nulls", tmp_path, version=version, share=0.002, count=2)
     assert result.ratio("scan", "ours") > 0
     assert 0.5 < result.sizes["ours"] / result.sizes["theirs"] < 2
     heading, line = lines([result])
@@ -27,7 +27,7 @@ def test_a_case_is_measured(tmp_path: Path, version: str) -> None:
 
 
 def test_what_a_library_cannot_do_is_left_out(tmp_path: Path) -> None:
-    result = measure("structs, nulls", tmp_path, version="2.0", share=0.002, count=2)
+    result = measure_case("structs, nulls", tmp_path, version="2.0", share=0.002, count=2)
     assert math.isnan(result.ratio("encode", "ours"))
     *_, line = lines([result])
     assert line.split()[4] == "-"  # scan ours

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,6 +26,15 @@ def well_formed(page: str) -> list[str]:
     return re.findall(r"(?m)^## (.+)", page)
 
 
+def measured(tmp_path: Path, part: str, *words: str) -> dict[str, Any]:
+    """Return what is found of a part's cases that hold a word, in a trial with next to no rows."""
+    numbers = tmp_path / "numbers.json"
+    only = [f"--only={word}" for word in words]
+    main([part, "--quick", *only, "--json", str(numbers)])
+    found: dict[str, Any] = json.loads(numbers.read_text())[part]["found"]
+    return found
+
+
 def test_the_page_is_of_the_saved_numbers() -> None:
     assert PAGE.read_text() == document(json.loads(SAVED.read_text()))
     well_formed(PAGE.read_text())
@@ -36,12 +46,9 @@ def test_the_page_names_no_place() -> None:
 
 @pytest.mark.torture
 def test_requests_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = tmp_path / "numbers.json"
     for word in ("open version", "append"):
-        main(["requests", "--quick", "--only", word, "--json", str(numbers)])
-    page = capsys.readouterr().out
-    assert "Requests to an object store" in well_formed(page)
-    found = json.loads(numbers.read_text())["requests"]["found"]
+        found = measured(tmp_path, "requests", word)
+    assert "Requests to an object store" in well_formed(capsys.readouterr().out)
     assert len(found) == 3  # the second run is added to the first
     for sides in found.values():
         assert all(sum(count.values()) > 0 for counts in sides.values() for count in counts)
@@ -57,12 +64,9 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.torture
 def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = tmp_path / "numbers.json"
-    words = [f"--only={word}" for word in ("scan all", "merge 10 rows")]
-    main(["felt", "--quick", *words, "--json", str(numbers)])
+    found = measured(tmp_path, "felt", "scan all", "merge 10 rows")
     page = capsys.readouterr().out
     assert {"What is felt", "With fsync", "Memory"} <= set(well_formed(page))
-    found = json.loads(numbers.read_text())["felt"]["found"]
     assert found.keys() == {"scan all", "merge 10 rows"}
     assert {"lancekit", "pylance", "NumPy", "its files"} <= found["scan all"].keys()
     assert "fsync" in found["merge 10 rows"]
@@ -99,22 +103,32 @@ def test_growth_beyond_linear_is_bold() -> None:
 
 @pytest.mark.torture
 def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = tmp_path / "numbers.json"
-    main(["imports", "--quick", "--only=lancekit", "--json", str(numbers)])
+    found = measured(tmp_path, "imports", "lancekit")
     assert "Imports" in well_formed(capsys.readouterr().out)
-    found = json.loads(numbers.read_text())["imports"]["found"]
     assert [*found] == ["lancekit", "lancekit, up to `lk.dataset`"]
     assert min(found.values()) > 0
 
 
 @pytest.mark.torture
 def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    numbers = tmp_path / "numbers.json"
-    main(["writers", "--quick", "--only=append", "--json", str(numbers)])
+    found = measured(tmp_path, "writers", "append")
     assert "Four writers" in well_formed(capsys.readouterr().out)
-    found = json.loads(numbers.read_text())["writers"]["found"]
     assert found.keys() == {"append 10 rows, fsync off", "append 10 rows, fsync on"}
     assert all(side["rate"] > 0 for sides in found.values() for side in sides.values())
+
+
+@pytest.mark.torture
+def test_operations_and_files_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (taken,) = measured(tmp_path, "operations", "1M, SQL").values()
+    assert min(taken["ours"], taken["theirs"]) > 0
+    (case,) = measured(tmp_path, "files", "vectors, nulls").values()
+    for code in ("compiled", "NumPy"):
+        assert case[code].keys() == {"encode", "scan", "take"}
+        assert all(min(sides.values()) > 0 for sides in case[code].values())
+    page = well_formed(capsys.readouterr().out)
+    assert {"What changes rows, columns and files", "Data files by type"} <= set(page)
 
 
 def test_a_case_that_fails_says_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
