@@ -6,16 +6,20 @@ for each line that it is given, in which one case is called some times in a row.
 
 from __future__ import annotations
 
+import cProfile
 import gc
 import importlib
 import json
 import os
 import pkgutil
+import pstats
+import re
 import statistics
 import subprocess
 import sys
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, astuple, dataclass, field
@@ -31,7 +35,9 @@ from benchmarks.others import OTHERS
 __all__ = ["Child", "Job", "Medians", "Taken", "children", "medians"]
 
 
-Medians = dict[str, list[float]]
+Medians = dict[str, list[Any]]
+#: how many functions are named that took the most
+_NAMED = 6
 
 
 @dataclass(frozen=True)
@@ -43,15 +49,21 @@ class Job:
     places: list[str]
     sources: list[str] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
+    #: say where the time of the main thread went, too, which takes some itself
+    profiled: bool = False
 
 
 @dataclass(frozen=True)
 class Taken:
-    """Wall and CPU seconds of one call, and by how many KiB it raised the peak of memory."""
+    """Wall and CPU seconds of one call, and by how many KiB it raised the peak of memory.
+
+    If the call was profiled, there are the seconds that each function took itself, too.
+    """
 
     wall: float
     cpu: float
     memory: float
+    profile: dict[str, float] = field(default_factory=dict)
 
 
 class Child:
@@ -94,13 +106,27 @@ def children(stack: ExitStack) -> Callable[[str], Child]:
 
 
 def medians(rounds: Sequence[Sequence[Taken]]) -> Medians:
-    """Return the medians of the rounds, call by call: wall and CPU milliseconds, and KiB."""
+    """Return the medians of the rounds, call by call: wall and CPU milliseconds, and KiB.
+
+    Of calls that were profiled there is `where`, too.
+    """
     calls = list(zip(*rounds, strict=True))
+    where = [_where([taken.profile for taken in call]) for call in calls if call[0].profile]
     return {
+        **({"where": where} if where else {}),
         "wall": [round(statistics.median(t.wall for t in call) * 1e3, 3) for call in calls],
         "cpu": [round(statistics.median(t.cpu for t in call) * 1e3, 3) for call in calls],
         "memory": [statistics.median(t.memory for t in call) for call in calls],
     }
+
+
+def _where(profiles: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Return the functions that took the most time themselves, and their shares of all."""
+    seconds = Counter[str]()
+    for profile in profiles:
+        seconds.update(profile)
+    total = seconds.total()
+    return {name: round(own / total, 3) for name, own in seconds.most_common(_NAMED)}
 
 
 def _imported(name: str) -> Any:
@@ -118,17 +144,37 @@ def _source(path: str) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
-def _timed(run: Callable[[], object]) -> Taken:
+def _name(function: tuple[str, int, str]) -> str:
+    """Return how a function is called: with its module, as far as that can be told."""
+    file, _, name = function
+    if file == "~":  # <built-in method posix.open>, <method 'join' of 'str' objects>
+        method = re.match(r"<method '(.+)' of '(.+)' objects>", name)
+        return f"{method[2]}.{method[1]}" if method else name.strip("<>").split()[-1]
+    parts = re.split(r"[/\\]", file.removesuffix(".py"))
+    roots = [n for n, part in enumerate(parts) if part in {"lancekit", "site-packages"}]
+    return ".".join([*parts[roots[-1] if roots else -1 :], name]).removeprefix("site-packages.")
+
+
+def _seconds(profile: cProfile.Profile) -> dict[str, float]:
+    profile.create_stats()
+    stats: dict[Any, Any] = pstats.Stats(profile).stats  # type: ignore[attr-defined]
+    seconds: dict[str, float] = {}
+    for function, (_, _, own, _, _) in stats.items():
+        seconds[_name(function)] = seconds.get(_name(function), 0.0) + own
+    return seconds
+
+
+def _timed(run: Callable[[], object], profile: cProfile.Profile | None) -> Taken:
     times: list[float] = []
 
     def timed() -> object:
         started, busy = time.perf_counter(), time.process_time()
-        made = run()
+        made = profile.runcall(run) if profile else run()
         times.extend((time.perf_counter() - started, time.process_time() - busy))
         return made
 
     memory = rise(timed)
-    return Taken(*times, memory)
+    return Taken(*times, memory, _seconds(profile) if profile else {})
 
 
 def _done(module: Any, job: Job) -> list[Taken]:
@@ -141,7 +187,10 @@ def _done(module: Any, job: Job) -> list[Taken]:
         Given(at, job.rows, turn, source, positions)
         for turn, (at, source) in enumerate(zip(job.places, sources, strict=True))
     ]
-    return [_timed(partial(run, module, one)) for one in given]
+    return [
+        _timed(partial(run, module, one), cProfile.Profile() if job.profiled else None)
+        for one in given
+    ]
 
 
 def _serve(name: str) -> None:

@@ -94,6 +94,7 @@ class Variant:
     options: dict[str, Any]
     wants: Callable[[Felt], bool] = lambda _: True
     rounds: int = ROUNDS
+    profiled: bool = False
 
     def calls(self, felt: Felt) -> int:
         """How often a case is called in a row: what is read is remembered at its second use."""
@@ -124,6 +125,7 @@ VARIANTS = {
         {**_QUICK, "cache_bytes": 0},
         lambda felt: felt.case in {"scan", "merge"},
     ),
+    "profile": Variant("lancekit", "lancekit", _QUICK, profiled=True),
     "DuckDB": _beside("duckdb"),
     "delta-rs": _beside("deltalake"),
 }
@@ -216,7 +218,8 @@ def measure(plan: Plan) -> Found:
             calls = range(variant.calls(felt) if felt.source else 0)
             sources = [disk.source(felt.source, 0 if felt.anew else turn) for turn in calls]
             places = disk.places(felt, variant)
-            return Job(felt.case, disk.rows(felt.dataset), places, sources, variant.options)
+            rows = disk.rows(felt.dataset)
+            return Job(felt.case, rows, places, sources, variant.options, variant.profiled)
 
         def jobs_of(felt: Felt, variant: Variant) -> list[Job | None]:
             rounds = 1 if plan.quick else variant.rounds
@@ -323,6 +326,24 @@ def _memory_table(found: Found) -> str:
     return table(["", "goal", "ratio", "lancekit, MiB", "pylance, MiB"], lines)
 
 
+def _where_table(found: Found) -> str:
+    """Return where the time goes in the calls that miss their goals."""
+    lines = []
+    for felt, variants in _tables(found):
+        ours, theirs = variants["lancekit"]["wall"], variants["pylance"]["wall"]
+        goals = (*felt.goals, felt.goals[1])
+        for call, shown, where in zip(
+            ("first", "second", "third"),
+            ratios(ours, theirs, goals),
+            variants.get("profile", {}).get("where", []),
+            strict=False,
+        ):
+            if shown.startswith("**"):
+                most = ", ".join(f"`{name}` {share:.0%}" for name, share in where.items())
+                lines.append([f"{felt.name}, {call}", most])
+    return table(["", "functions that take the most themselves"], lines).replace("---:", "---")
+
+
 def document(found: Found) -> dict[str, str]:
     """Return tables of ratios to pylance's time; what misses its goal is bold."""
     made = {
@@ -331,5 +352,6 @@ def document(found: Found) -> dict[str, str]:
         "plain": _plain_table(found),
         "others": _others_table(found),
         "memory": _memory_table(found),
+        "where": _where_table(found),
     }
     return {name: text for name, text in made.items() if text.count("\n") > 2}

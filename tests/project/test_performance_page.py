@@ -70,6 +70,9 @@ def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert found.keys() == {"scan all", "merge 10 rows"}
     assert {"lancekit", "pylance", "NumPy", "its files"} <= found["scan all"].keys()
     assert "fsync" in found["merge 10 rows"]
+    first, second, _ = found["scan all"]["profile"]["where"]
+    assert any(name.startswith("lancekit.") for name in first)
+    assert 0 < sum(second.values()) <= 1.001  # each share is rounded
     for case in found.values():
         for taken in case.values():
             assert min(taken["wall"]) > 0
