@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -230,6 +231,41 @@ def test_manifests_in_an_object_store_are_remembered_by_their_tags() -> None:
     lk.write_dataset({"x": [1, 2]}, "memory://tagged")
     for _ in range(2):
         assert lk.dataset("memory://tagged").count_rows() == 2
+
+
+def large_manifest(place: Path, value: int) -> Path:
+    """Write a version whose manifest takes more than the read that fetches most of them."""
+    wide = {f"a column with a rather long name, {number:04d}": [value] for number in range(900)}
+    lk.write_dataset(wide, place)
+    written = manifest(place, 1)
+    assert written.stat().st_size > 1 << 16
+    return written
+
+
+def test_large_manifests_are_remembered_too(tmp_path: Path) -> None:
+    written = large_manifest(tmp_path / "t", 1)
+    lk.dataset(tmp_path / "t")
+    before = lk.cache_info().kinds["manifests"]
+    assert before.bytes > written.stat().st_size
+    assert lk.dataset(tmp_path / "t").head(1).column(0).to_pylist() == [1]
+    assert lk.cache_info().kinds["manifests"].hits == before.hits + 1
+    other = large_manifest(tmp_path / "other", 2)
+    shutil.copytree(tmp_path / "other" / "data", tmp_path / "t" / "data", dirs_exist_ok=True)
+    replaced(written, other.read_bytes())
+    settle(written)
+    for _ in range(2):
+        assert lk.dataset(tmp_path / "t").head(1).column(0).to_pylist() == [2]
+
+
+def test_large_manifests_in_an_object_store_are_remembered_too() -> None:
+    wide = {f"a column with a rather long name, {number:04d}": [1] for number in range(900)}
+    lk.write_dataset(wide, "memory://large")
+    lk.clear_cache()
+    lk.dataset("memory://large")
+    before = lk.cache_info().kinds["manifests"]
+    assert lk.dataset("memory://large").count_rows() == 1
+    assert lk.cache_info().kinds["manifests"].hits == before.hits + 1
+    lk.LanceDataset.drop("memory://large")
 
 
 def test_errors_are_not_remembered(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ def parse_path(text: str) -> tuple[str, ...]:
     >>> parse_path("s.`a.b`.c")
     ('s', 'a.b', 'c')
     """
+    if "." not in text and "`" not in text:
+        return (text,)
     names, at = [], 0
     while at < len(text):
         found = _PART.match(text, at)
@@ -122,8 +124,11 @@ def _leaf_paths(field: LanceField, names: tuple[str, ...]) -> list[str]:
 def path_field(schema: LanceSchema, path: str) -> pa.Field:
     """Return the Arrow field of what a path leads to, by the name of the path."""
     chain = find_field(schema, path)
+    last = chain[-1].to_arrow()
+    if len(chain) == 1 and last.name == path:
+        return last
     nullable = any(field.nullable for field in chain)
-    return chain[-1].to_arrow().with_name(path).with_nullable(nullable)
+    return last.with_name(path).with_nullable(nullable)
 
 
 @overload

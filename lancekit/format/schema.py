@@ -66,7 +66,7 @@ _LAST_FIELD_ID = (1 << 31) - 1
 _MOST_LEVELS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class LanceField:
     """One field of a schema: a column, or a part of a nested one.
 
@@ -92,6 +92,11 @@ class LanceField:
 
     def to_arrow(self) -> pa.Field:
         """Return the Arrow field, with its metadata."""
+        return self._arrow
+
+    # made once: a scan of a wide table asks for each field several times
+    @cached_property
+    def _arrow(self) -> pa.Field:
         try:
             kind = self._arrow_type()
             metadata = dict(self.metadata)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -164,7 +165,7 @@ def plan_columns(
 
 def _path(schema: LanceSchema, name: str) -> str:
     """Return the path of a column; one that is called like a path into another is still itself."""
-    return show_path([name]) if name in schema.names else canonical(name)
+    return show_path([name]) if name in schema else canonical(name)
 
 
 def column_names(columns: object) -> list[str]:
@@ -181,9 +182,11 @@ def column_names(columns: object) -> list[str]:
 
 def _names(columns: Sequence[str]) -> list[str]:
     names = column_names(columns)
-    for place, name in enumerate(names):
-        if name in names[:place]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
             raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+        seen.add(name)
     return names
 
 
@@ -281,11 +284,11 @@ def project(
     inputs = set[str]().union(*(output.inputs for output in outputs))
     if outputs and not inputs:
         inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
-    arrays = {name: known.column(name) for name in known.column_names} if known else {}
+    arrays = dict(zip(known.column_names, known.columns, strict=True)) if known else {}
     fresh = reader.read(sorted(inputs - arrays.keys()), rows)
     if not outputs:
         return fresh
-    arrays.update({name: fresh.column(name) for name in fresh.column_names})
+    arrays.update(zip(fresh.column_names, fresh.columns, strict=True))
     computed = any(output.expression for output in outputs)
     batch = pa.table(arrays if computed else {})
     columns = [
@@ -297,10 +300,12 @@ def project(
 
 def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
     """Estimate the decoded bytes of one row of what a request reads."""
-    names = set[str]().union(*(output.inputs for output in request.outputs))
+    plain = {o.column: o.field.type for o in request.outputs if o.expression is None}
+    names = set[str]().union(*(o.expression.columns for o in request.outputs if o.expression))
     if request.predicate is not None:
         names |= request.predicate.columns
-    return max(sum(value_bytes(column_field(schema, name).type) for name in names), 1)
+    others = (column_field(schema, name).type for name in names - plain.keys())
+    return max(sum(map(value_bytes, chain(plain.values(), others))), 1)
 
 
 # ---- all fragments

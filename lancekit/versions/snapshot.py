@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
@@ -301,10 +301,9 @@ def _find(
             known = store.identity(path, mark)
             read = None if known is None else look_up(_KIND, (name, known))
             if read is None:
-                tail, size, identity = store.identified_tail(path, _TAIL_BYTES)
+                tail, size, identity = _tail_with_manifest(store, path)
                 read = _parse(store, name, memoryview(tail), size)
-                # of a long one the rest was read later, and may be of another file
-                if identity is not None and read.size == len(tail):
+                if identity is not None:
                     keep(_KIND, (name, identity), read, read.bytes_held())
         except FileNotFoundError:
             mark = None
@@ -365,16 +364,23 @@ class _Read:
         )
 
 
+def _tail_with_manifest(store: Store, path: str) -> tuple[pa.Buffer, int, Hashable | None]:
+    """Return the end of a manifest's file, the file's size, and the identity of what was read."""
+    tail, size, identity = store.identified_tail(path, _TAIL_BYTES)
+    where = f"{store.uri}/{path}"
+    if size > METADATA_BYTES:
+        raise too_large(where, size, METADATA_BYTES)
+    if 0 <= manifest_position(bytes(memoryview(tail)[-FOOTER_BYTES:]), where) < size - len(tail):
+        # all of it in one read: the rest alone could be that of another file by now
+        return store.identified_tail(path, METADATA_BYTES)
+    return tail, size, identity
+
+
 def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Read:
     path = f"{names.VERSIONS}/{name}"
     where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
     start = size - len(tail)
-    if size > METADATA_BYTES:
-        raise too_large(where, size, METADATA_BYTES)
-    if 0 <= position < start:
-        rest = store.open(path, size).read(0, start)
-        tail, start = memoryview(b"".join([memoryview(rest), tail])), 0
     manifest = parse_manifest(read_section(tail, position - start, where), where)
     named = names.parse_manifest_name(name)
     if named is not None and named[0] != manifest.version:

@@ -119,7 +119,8 @@ def resolve_blobs(
     field: LanceField, values: pa.ChunkedArray, source: FragmentSource, file_index: int
 ) -> pa.ChunkedArray:
     """Return what ``field`` asks for, made of what `stored_blobs` says to read."""
-    if field == stored_blobs(field):
+    stored = stored_blobs(field)
+    if stored is field or stored == field:
         return values
     chunks = [_resolved(field, chunk, source, file_index) for chunk in values.chunks]
     return pa.chunked_array(chunks, field.to_arrow().type)

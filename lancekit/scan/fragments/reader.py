@@ -187,7 +187,7 @@ class FragmentReader:
             table = reader.read(wanted, rows)
         else:
             table = taken(reader.read(wanted, around), rows - around.start)
-        return {column.field.name: table.column(column.field.name) for column in wanted}
+        return dict(zip(table.column_names, table.columns, strict=True))
 
     def bounds(
         self, name: str, rows: range
