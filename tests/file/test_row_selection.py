@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError
 from lancekit.file import FileReader
+from lancekit.file.kernels.memory import set_aside
 from lancekit.file.kernels.row_selection import grouped
+from lancekit.storage import open_store
 from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.support.memory_file import MemoryFile
@@ -128,3 +130,36 @@ def test_entries_of_rows() -> None:
 def test_no_columns_have_rows(reader: FileReader) -> None:
     assert reader.read([], range(0, 7)).num_rows == 7
     assert [b.num_rows for b in reader.read_batches([], range(0, 7), 4)] == [4, 3]
+
+
+def _mapped(table: pa.Table, folder: Path) -> FileReader:
+    """Return the reader of a file on a local disk, which is not read before it is looked at."""
+    (folder / "a.lance").write_bytes(write_ours(table))
+    return FileReader.open(open_store(str(folder)).open("a.lance"))
+
+
+@pytest.mark.parametrize("item", ["float32", "uint8", "float16", "int64"])
+@pytest.mark.parametrize("size", [1, 3, 4, 32])
+def test_a_few_vectors_are_taken_from_where_they_lie(item: str, size: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    items = pa.array(rng.integers(0, 100, 40_000 * size), item)
+    table = pa.table({"c": pa.FixedSizeListArray.from_arrays(items, size)})
+    reader = _mapped(table, tmp_path)
+    rows = np.sort(rng.choice(40_000, 300, replace=False))
+    with set_aside() as rooms:
+        found = reader.read(reader.columns, rows)
+    assert found.equals(table.take(pa.array(rows)))
+    wanted = 300 * size * items.type.bit_width // 8
+    assert sum(room for _, room in rooms) <= 2 * wanted
+
+
+def test_pages_of_plain_values_are_read_as_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    table = pa.table({"c": rng.random(3_000_000)})
+    reader = _mapped(table, tmp_path)
+    assert len(reader.container.pages(0)) > 1
+    rows = np.sort(rng.choice(3_000_000, 500, replace=False))
+    found = reader.read(reader.columns, rows)
+    assert found.column("c").num_chunks == 1
+    assert found.equals(table.take(pa.array(rows)))
+    assert reader.read(reader.columns).equals(table)

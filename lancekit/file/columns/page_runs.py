@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from lancekit.file.columns.threads import is_costly
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.container.page import Page
+from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -18,6 +20,9 @@ __all__ = ["PageGroup", "runs_of"]
 
 #: Encoded bytes that are read as one at most: what one thread takes some milliseconds for.
 _MAX_BYTES = 2 << 20
+
+#: The same, where nothing is done in threads, and what is not wanted is not fetched either.
+_MAX_PLAIN_BYTES = 64 << 20
 
 #: Values that are read as one at most, few as their bytes may be.
 _MAX_ITEMS = 1 << 22
@@ -105,24 +110,31 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
     run: list[StoredPage] = []
     size = items = 0
     alike: bytes | None = None
+    most = _most_bytes(pages[0]) if pages else 0
     for stored in pages:
         kind = _kind_of(stored)
         if run and (
             kind is None
             or kind != alike
-            or size + _size(stored) > _MAX_BYTES
+            or size + _size(stored) > most
             or items + _items(stored) > _MAX_ITEMS
             or stored.page.source is not run[-1].page.source
             or stored.page.positions[0] < run[-1].page.positions[-1]
         ):
             yield PageGroup(tuple(run))
-            run, size, items = [], 0, 0
+            run, size, items, most = [], 0, 0, _most_bytes(stored)
         alike = kind
         run.append(stored)
         size += _size(stored)
         items += _items(stored)
     if run:
         yield PageGroup(tuple(run))
+
+
+def _most_bytes(stored: StoredPage) -> int:
+    """Return how many encoded bytes are read as one, if a page is the first of them."""
+    is_remote = isinstance(stored.page.source, PrefetchedSource)
+    return _MAX_BYTES if is_remote or is_costly(stored) else _MAX_PLAIN_BYTES
 
 
 def _kind_of(stored: StoredPage) -> bytes | None:

@@ -22,7 +22,7 @@ from lancekit.file.encodings import (
 from lancekit.file.encodings.buffers import ChunkBuffers, cut, kind_of, narrowed, only
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints
-from lancekit.file.kernels.values import DecodedValues, Lists, Nulls
+from lancekit.file.kernels.values import DecodedValues, Fixed, Lists, Nulls
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
 __all__ = ["decode_block", "decode_blocks", "decode_chunk", "decode_chunks"]
@@ -115,6 +115,11 @@ def _fixed_size_list(
     message = encoding.fixed_size_list
     size = int(message.items_per_value)
     validity, below = fixed_size_list.take_validity(message, buffers, counts)
+    if rows is not None and validity is None and kind_of(message.values) == "flat":
+        width = flat.check(message.values)
+        if size * width:  # whole lists, from where they lie
+            data = flat.take(size * width, only(below), counts, rows)
+            return Lists(size, None, Fixed(width, data, size * len(rows)), len(rows))
     items = decode_chunks(message.values, below, counts * size)
     return narrowed(Lists(size, validity, items, int(counts.sum())), rows)
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lancekit.file.encodings.buffers import TOO_SHORT, ChunkBuffers, cut, located, narrowed, only
 from lancekit.file.encodings.chunk_buffers import chunk_counts
@@ -21,7 +23,16 @@ from lancekit.file.kernels.memory import Bytes, Ints, view
 from lancekit.file.kernels.values import Bits, DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["decode_block", "decode_blocks", "decode_chunk", "decode_chunks", "encode", "message"]
+__all__ = [
+    "check",
+    "decode_block",
+    "decode_blocks",
+    "decode_chunk",
+    "decode_chunks",
+    "encode",
+    "message",
+    "take",
+]
 
 
 def message(bits_per_value: int) -> pb.CompressiveEncoding:
@@ -58,15 +69,27 @@ def decode_chunks(
     counts: Ints,
     rows: Ints | None,
 ) -> DecodedValues:
-    """Return values of all chunks; a few of a word's width are taken where they lie."""
+    """Return values of all chunks; a few are taken where they lie."""
     width, piece = check(encoding), only(buffers)
-    if rows is None or width not in {1, 2, 4, 8}:
+    if rows is None or not width:
         return narrowed(decode_blocks(encoding, piece, counts), rows)
+    return Fixed(width, take(width, piece, counts, rows), len(rows))
+
+
+def take(width: int, piece: ChunkBuffers, counts: Ints, rows: Ints) -> Bytes:
+    """Return a few values of so many bytes, or lists of fixed size, from where they lie."""
     require((counts * width <= piece.lengths).all(), TOO_SHORT)
+    if not len(rows):
+        return np.empty(0, np.uint8)
     chunk, place = located(counts, rows)
-    words = view(piece.data, f"u{width}")
-    values = words[piece.starts[chunk] // width + place]
-    return Fixed(width, values.view(np.uint8), len(rows))
+    if width in {1, 2, 4, 8}:  # buffers start on multiples of eight
+        words = view(piece.data, f"u{width}")
+        taken: Bytes = words[piece.starts[chunk] // width + place].view(np.uint8)
+        return taken
+    # one element for each byte that a value could begin at
+    slots: NDArray[Any] = np.ndarray(piece.data.size - width + 1, f"V{width}", piece.data, 0, 1)
+    lists: Bytes = slots[piece.starts[chunk] + place * width].view(np.uint8)
+    return lists
 
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> DecodedValues:
