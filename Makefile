@@ -30,7 +30,7 @@ check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quic
 		tests/api tests/format tests/pipeline tests/project tests/scan tests/storage tests/test_*.py
 
 test: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run all tests
-	@$(RUN)/python -m pytest -n 3 --dist loadgroup  # one mostly waits for Spark
+	@$(RUN)/python -m pytest -n 4 --dist loadgroup  # two mostly wait for Spark
 
 lab: $(VENV)/.ready ## Open the notebooks in JupyterLab
 	@$(RUN)/jupyter lab --notebook-dir=notebooks

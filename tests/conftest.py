@@ -64,15 +64,17 @@ def _group_of(item: pytest.Item) -> str | None:
     """Return which tests one worker runs together, if any.
 
     A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
-    another those that start processes with sessions of their own.  Groups of many tests begin
-    first, so that both are done long before the last of the others.
+    others the notebooks, each once, and the tests that start processes with sessions of their own.
+    Groups of many tests begin first, so that they are done long before the last of the others.
     """
     marks = {mark.name for mark in item.iter_markers()}
     if "spark" in getattr(item, "fixturenames", ()):
         if "spark" not in marks:
             raise pytest.UsageError(f"{item.nodeid} takes `spark`: mark it with pytest.mark.spark")
         return "spark"
-    if marks & {"classic", "notebook"} and marks & {"spark", "notebook", "over_connect"}:
+    if "notebook" in marks:
+        return "notebooks"
+    if "classic" in marks and marks & {"spark", "over_connect"}:
         return "processes"
     return "spark" if "spark" in marks else None
 

@@ -49,11 +49,7 @@ CHOSEN = {
         "test_results_come_in_the_order_of_the_tasks",
         "test_the_options_in_force_reach_the_workers",
     ],
-    "test_sink.py": [
-        "test_a_merge",
-        "test_a_streaming_query_restarted_from_its_checkpoint",
-        "test_writers_race_for_versions",
-    ],
+    "test_sink.py": ["test_a_merge", "test_writers_race_for_versions"],
     "test_sql.py": ["test_only_the_columns_named_are_read", "test_two_versions_and_other_names"],
     "test_streaming.py": ["test_a_table_copied_by_source_and_sink"],
     "test_told_of_writes.py": [],
