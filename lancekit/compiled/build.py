@@ -11,12 +11,10 @@ import numpy as np
 
 from lancekit.compiled.homes import homes, register
 from lancekit.compiled.kernel import NUMBER, WRITTEN, Kernel, Variant
+from lancekit.compiled.linking import KNOWN
 from lancekit.compiled.store import BuildError, file_of_kernels, put
 
 __all__ = ["all_kernels", "compiled", "main"]
-
-#: what machine code may ask the C library for
-_KNOWN = {"memcpy", "memmove", "memset", "memcmp", "bcmp"}
 
 
 def main(path: str, *modules: str) -> None:
@@ -63,7 +61,7 @@ def compiled(kernels: list[Kernel]) -> bytes:
     )
     builder.getModulePassManager().run(whole, builder)
     asked = {function.name for function in whole.functions if function.is_declaration}
-    unknown = {name for name in asked if not name.startswith("llvm.")} - _KNOWN
+    unknown = {name for name in asked if not name.startswith("llvm.")} - KNOWN
     if unknown:  # Numba's runtime, which is not there where the kernels are loaded
         raise BuildError(f"kernels need {', '.join(sorted(unknown))}")
     code: bytes = machine.emit_object(whole)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancekit.compiled import state
 
 if TYPE_CHECKING:
-    from lancekit.compiled.store import Code
+    from lancekit.compiled.linking import Code
 
 __all__ = ["Kernel", "Variant", "kernel"]
 
@@ -60,6 +60,8 @@ class Kernel:
     #: nanoseconds that each unit of work takes less than with the twin
     saves: float
     _calls: dict[str, tuple[Callable[..., int], tuple[Any, ...]]] = field(default_factory=dict)
+    #: what is called is there as long as this is
+    _code: Code | None = None
 
     @property
     def variants(self) -> Iterator[Variant]:
@@ -79,6 +81,7 @@ class Kernel:
         return self._call
 
     def _link(self, code: Code) -> None:
+        self._code = code
         for kind, variant in zip(self.over or ("",), self.variants, strict=True):
             prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *variant.types)
             kinds = tuple(

@@ -13,15 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lancekit.compiled.linking import IS_QUICK
 from lancekit.options import options
 
 if TYPE_CHECKING:
-    from lancekit.compiled.store import Code
+    from lancekit.compiled.linking import Code
 
 __all__ = ["Process", "compile_nothing", "load", "process", "wanted"]
 
-#: nanoseconds lost before kernels are looked for: what loading them takes
-LOAD = 5e7
+#: nanoseconds lost before kernels are looked for: about what loading them takes
+LOAD = 1e6 if IS_QUICK else 5e7
 #: nanoseconds lost before they are compiled, which takes some seconds in the background
 BUILD = 5e8
 

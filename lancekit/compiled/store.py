@@ -18,13 +18,14 @@ from hashlib import sha256
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from lancekit._version import __version__
 from lancekit.compiled.homes import homes
+from lancekit.compiled.linking import Code, linked
+from lancekit.compiled.processor import processor
 from lancekit.user_cache import cache_folder
 
-__all__ = ["BuildError", "Code", "build", "file_of_kernels", "is_possible", "load", "locked", "put"]
+__all__ = ["BuildError", "build", "file_of_kernels", "is_possible", "load", "locked", "put"]
 
 PACKAGE = Path(__file__).parents[1]
 PROGRAM = "import sys; from lancekit.compiled.build import main; main(*sys.argv[1:])"
@@ -45,17 +46,25 @@ def is_possible() -> bool:
 @cache
 def _name(modules: tuple[str, ...]) -> str:
     """Return the name of the file that fits these sources, these libraries and this processor."""
-    from llvmlite import binding
-
     digest = sha256()
-    facts = [__version__, version("numba"), version("llvmlite"), sys.implementation.cache_tag]
-    features = binding.get_host_cpu_features().flatten()
-    facts += [binding.get_process_triple(), binding.get_host_cpu_name(), features]
-    digest.update("\n".join(map(str, facts)).encode())
-    ours = sorted((PACKAGE / "compiled").glob("*.py"))
-    for source in [*ours, *(PACKAGE.joinpath(*home.split(".")[1:]) for home in modules)]:
-        digest.update(source.with_suffix(".py").read_bytes())
+    facts = [__version__, _release("numba"), _release("llvmlite"), sys.implementation.cache_tag]
+    digest.update("\n".join([*map(str, facts), *processor()]).encode())
+    package = str(PACKAGE)  # paths as texts, which take half the time of all of this
+    ours = sorted(path.name for path in PACKAGE.joinpath("compiled").glob("*.py"))
+    theirs = [home.partition(".")[2].replace(".", "/") + ".py" for home in modules]
+    for source in [*(f"compiled/{name}" for name in ours), *theirs]:
+        with open(f"{package}/{source}", "rb") as file:  # noqa: PTH123
+            digest.update(file.read())
     return f"{__version__}-{digest.hexdigest()[:24]}"
+
+
+def _release(package: str) -> str:
+    """Return what tells a release of a package: what is installed says it at length."""
+    found = find_spec(package)
+    if found is not None and found.origin is not None:
+        with suppress(OSError):
+            return Path(found.origin).with_name("_version.py").read_text(encoding="utf-8")
+    return version(package)
 
 
 def file_of_kernels() -> Path:
@@ -63,31 +72,12 @@ def file_of_kernels() -> Path:
     return cache_folder() / "kernels" / _name(homes())
 
 
-class Code:
-    """Machine code that is linked into this process."""
-
-    def __init__(self, content: bytes) -> None:
-        from llvmlite import binding
-
-        binding.initialize_native_target()
-        binding.initialize_native_asmprinter()
-        machine = binding.Target.from_default_triple().create_target_machine()
-        engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
-        engine.add_object_file(binding.ObjectFileRef.from_data(content))
-        engine.finalize_object()
-        self._engine: Any = engine
-
-    def address(self, symbol: str) -> int:
-        """Return where the code of a symbol is."""
-        return int(self._engine.get_function_address(symbol))
-
-
 def load() -> Code | None:
     """Return the compiled kernels; ``None`` if there are none that can be trusted and used."""
     try:
         content = _content(file_of_kernels())
-        return None if content is None else Code(content)
-    except (OSError, RuntimeError):  # llvmlite's own, or a user without a home
+        return None if content is None else linked(content)
+    except (OSError, RuntimeError):  # the system's, llvmlite's own, or a user without a home
         return None
 
 

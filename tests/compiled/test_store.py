@@ -13,6 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.compiled import homes, store
+from lancekit.compiled.linking import IS_QUICK
 from lancekit.errors import NotOfferedError
 from lancekit.user_cache import cache_folder
 
@@ -33,7 +34,7 @@ encoder = train(data, offsets)
 codes, borders = encoder.encode(data, offsets)
 decoded = symbol_table(encoder.table()).decode(Variable(borders, codes))
 assert decoded.data.tobytes() == data.tobytes()
-print(state.process.code is not None, "numba" in sys.modules)
+print(state.process.code is not None, sorted({"numba", "llvmlite"} & sys.modules.keys()))
 """
 
 
@@ -60,7 +61,7 @@ def _decode(*, lost: float = 0) -> str:
 
 def test_the_process_that_works_loads_what_another_compiled(made: Path) -> None:
     before = made.stat()
-    assert _decode(lost=1e12) == "True False"
+    assert _decode(lost=1e12) == f"True {[] if IS_QUICK else ['llvmlite']}"
     assert [path.name for path in made.parent.iterdir()] == [made.name]
     assert made.stat() == before or made.stat().st_mtime_ns == before.st_mtime_ns
 
@@ -119,7 +120,7 @@ def test_what_others_may_have_changed_is_not_loaded(made: Path, spoil) -> None:
     assert store.load() is not None
     spoil(made)
     assert store.load() is None
-    assert _decode() == "False False"
+    assert _decode().startswith("False")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
@@ -127,7 +128,7 @@ def test_what_others_may_have_changed_is_not_loaded(made: Path, spoil) -> None:
 def test_what_belongs_to_another_is_not_loaded(made: Path, whose: str) -> None:
     os.chown(made.parent if whose == "folder" else made, 65534, -1)
     assert store.load() is None
-    assert _decode() == "False False"
+    assert _decode().startswith("False")
 
 
 @pytest.fixture
