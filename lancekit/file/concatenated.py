@@ -145,6 +145,7 @@ class _Joined(Container):
                 tuple(first + position for position in stored.page.positions),
                 stored.page.sizes,
                 stored.encoding,
+                stored.alike,
             )
             for first, pages in zip(self.chain.firsts, each, strict=True)
             for stored in pages
@@ -164,7 +165,7 @@ class _Joined(Container):
     ) -> StoredPage:
         page = stored.page
         if page.source is not source:  # one whose checksum is looked at when it is read
-            return StoredPage(replace(page, index=index, key=None), stored.encoding)
+            return StoredPage(replace(page, index=index, key=None), stored.encoding, stored.alike)
         positions = tuple(first + position for position in page.positions)
         placed = replace(page, source=self.chain, index=index, positions=positions, key=None)
-        return StoredPage(placed, stored.encoding)
+        return StoredPage(placed, stored.encoding, stored.alike)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.field_reader import FieldReader
 from lancekit.file.columns.physical import FileColumn, file_columns, settled
-from lancekit.file.columns.threads import run
+from lancekit.file.columns.work import decoded
 from lancekit.file.container.checksums import BlobSource
 from lancekit.file.container.footer import Container, open_container
 from lancekit.file.container.prefetch import PrefetchedSource, shelved
@@ -164,7 +164,7 @@ class FileReader:
             plans = [self._field(column).plan(selection) for column in columns]
         pages = (each for plan in plans for each in plan.ahead)
         with self._ahead(place for group, part in pages for place in group.ahead_of(part)):
-            results = iter(run([piece for plan in plans for piece in plan.work]))
+            results = iter(decoded([piece for plan in plans for piece in plan.work]))
         return pa.Table.from_arrays(
             [
                 pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), kind)
@@ -240,7 +240,7 @@ class _Stream:
         while self._available < count:
             rows = next(self._units)
             plan = self._field.plan(rows)
-            self._rest += plan.finish(run(plan.work))
+            self._rest += plan.finish(decoded(plan.work))
             self._available += len(rows)
         parts = []
         missing = count

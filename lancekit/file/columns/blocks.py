@@ -133,8 +133,12 @@ class Blocks:
         if array is None:
             gc.collect()  # errors stand in circles, which hold what had been decoded by then
             return decode(part.rows)
+        return self.filled(part, array, rooms)
+
+    def filled(self, part: Part, array: pa.Array, rooms: Sequence[Room] = ()) -> pa.Array:
+        """Keep the block that the rows of a part are in, and return these."""
         array = self._keep(part.block, array, rooms)
-        return _select(array, part.rows, block.start)
+        return _select(array, part.rows, part.block * self.step)
 
     def fill_inside(self, rows: Rows, decode: Decode) -> pa.Array:
         """Decode rows, and keep the blocks of which all rows are among them."""

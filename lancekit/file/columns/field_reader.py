@@ -8,11 +8,11 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, islice
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,25 +20,20 @@ import pyarrow as pa
 from lancekit.cache import remembered
 from lancekit.errors import FormatError
 from lancekit.file.columns.blocks import BlockBounds, Blocks, Part, blocks_of
+from lancekit.file.columns.decoders import array_page, decoder_of
 from lancekit.file.columns.page_runs import PageGroup, runs_of
 from lancekit.file.columns.threads import Piece, divide
+from lancekit.file.columns.work import SMALL_BYTES, SmallRun, Work
 from lancekit.file.container.footer import Container, StoredPage
-from lancekit.file.container.page import Page
 from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels.bounds import allowance
 from lancekit.file.kernels.faults import Damaged, Unsupported, located, require
 from lancekit.file.kernels.memory import Ints, starts_of
-from lancekit.file.kernels.row_selection import Rows, grouped, split
+from lancekit.file.kernels.row_selection import Rows, split
 from lancekit.file.kernels.widths import null_bytes
-from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
-from lancekit.file.layouts.constant_decode import ConstantPage
-from lancekit.file.layouts.fullzip.decode import FullZipPage
-from lancekit.file.layouts.miniblock.decode import MiniBlockPages
-from lancekit.file.layouts.v20_decode import ArrayPage
-from lancekit.file.structure.assemble import aligned, lists_over, merge, nest, struct_of, wrap
+from lancekit.file.structure.assemble import aligned, lists_over, merge, struct_of, wrap
 from lancekit.file.structure.field_tree import Node, Path, paths, tree
-from lancekit.file.structure.leaf import PageDecoder
-from lancekit.file.structure.repdef import Layers, ranges
+from lancekit.file.structure.repdef import ranges
 
 __all__ = ["FieldReader", "Plan"]
 
@@ -51,11 +46,6 @@ _UNIT_DECODED = 64 << 20
 
 #: What a row takes while it is decoded, however narrow its value is.
 _LEVELS_BYTES = 8
-
-#: Encoded bytes that are decoded sooner than a thread has been told to.
-_ALONE_BYTES = 1 << 14
-
-Work = tuple[int, Callable[[], pa.Array]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,32 +69,6 @@ class _Reader(Protocol):
         """Return what to do for rows, or items, of this part."""
 
 
-_LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
-    "mini_block": lambda page, layout, kind: MiniBlockPages([(page, layout)], kind),
-    "full_zip": FullZipPage,
-    "constant": ConstantPage,
-}
-
-
-def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
-    """Return the decoder of one page of a 2.1+ file."""
-    name = encoding.WhichOneof("layout") or "unknown"
-    if name == "blob":
-        descriptors = _decoder(page, encoding.blob.inner_layout, DESCRIPTOR)
-        return BlobPage(page, descriptors, Layers.of(encoding.blob.layers), kind)
-    make = _LAYOUTS.get(name)
-    if make is None:
-        raise Unsupported(f"page layout {name!r}")
-    decoder: PageDecoder = make(page, getattr(encoding, name), kind)
-    return decoder
-
-
-def _array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:
-    """Return the decoder of one page of a 2.0 file."""
-    encoding: Any = stored.encoding
-    return ArrayPage(stored.page, encoding, kind)
-
-
 class _Column:
     """One physical column; pages keep what they learned for later reads."""
 
@@ -117,10 +81,7 @@ class _Column:
         self.page_memory = container.page_memory
         with located(self.file, self.name):
             self.stored = container.pages(column)
-            key = None if container.key is None else ("runs", container.key, column)
-            counts = remembered("columns", key, self._run_lengths, lambda found: 40 * len(found))
-            pages = iter(self.stored)
-            self.runs = [PageGroup(tuple(islice(pages, count))) for count in counts]
+            self.runs = self._runs(None if container.key is None else (container.key, column))
             borders = [0, *accumulate(run.length for run in self.runs)]
             for border in borders:
                 require(border % group == 0, "a page ends inside of a list of fixed size")
@@ -128,6 +89,15 @@ class _Column:
             if total != rows:
                 raise Damaged(f"its pages hold {total} rows, not {rows}")
             self.firsts = np.array(borders, np.int64) // group
+
+    def _runs(self, key: Hashable | None) -> list[PageGroup]:
+        """Return which pages are read as one."""
+        if len(self.stored) == 1:
+            return [PageGroup(tuple(self.stored))]
+        key = None if key is None else ("runs", key)
+        counts = remembered("columns", key, self._run_lengths, lambda found: 40 * len(found))
+        pages = iter(self.stored)
+        return [PageGroup(tuple(islice(pages, count))) for count in counts]
 
     def _run_lengths(self) -> list[int]:
         """Return how many pages are read as one, from the first to the last."""
@@ -148,7 +118,7 @@ class _Leaf:
         self._column = _Column(container, node, column, rows, path.group)
         self._path = path
         self._decoders: dict[int, Callable[[Rows], pa.Array]] = {}
-        self._encoded: dict[int, int] = {}
+        self._sizes = [run.encoded_bytes for run in self._column.runs]
         self._blocks: dict[int, Blocks | None] = {}
 
     @property
@@ -165,26 +135,42 @@ class _Leaf:
     def _work(self, place: int, rows: Rows, ahead: list[tuple[PageGroup, Rows]]) -> Iterator[Work]:
         """Yield what to do for rows of one run of pages; what to fetch is added to a list."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
-        is_small = run.encoded_bytes <= _ALONE_BYTES
+        is_small = self._sizes[place] <= SMALL_BYTES
         for part in [Part(rows)] if blocks is None else blocks.parts(rows):
             if blocks is not None and part.array is not None:
-                yield 0, partial(blocks.select, part)
+                yield Work(0, partial(blocks.select, part))
                 continue
             ahead.append((run, part.rows))
             if blocks is not None and part.fill and not blocks.whole:
-                block = blocks.span(part.block)
+                block, fill = blocks.span(part.block), partial(blocks.fill, part)
+                if is_small:
+                    small = self._small(place, block, partial(blocks.filled, part))
+                    yield Work(0, partial(fill, partial(self._read, place)), small)
+                    continue
                 cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
-                yield (
-                    0 if is_small else cost,
-                    partial(blocks.fill, part, partial(self._read, place)),
-                )
+                yield Work(cost, partial(fill, partial(self._read, place)))
+                continue
+            if is_small and not part.fill:
+                small = self._small(place, part.rows)
+                yield Work(0, partial(self._read, place, part.rows), small)
                 continue
             pieces = [Piece(place, part.rows, 0)]
             for piece in pieces if is_small else divide(run.as_page(), place, part.rows):
                 read: Callable[[], pa.Array] = partial(self._read, place, piece.rows)
                 if blocks is not None and part.fill:
                     read = partial(blocks.fill_inside, piece.rows, partial(self._read, place))
-                yield piece.cost, read
+                yield Work(piece.cost, read)
+
+    def _small(
+        self, place: int, rows: Rows, finish: Callable[[pa.Array], pa.Array] | None = None
+    ) -> SmallRun | None:
+        """Return what may be decoded together with others, ``None`` if it may not."""
+        column, run = self._column, self._column.runs[place]
+        if run.first.alike is None or not run.first.page.positions:
+            return None
+        length = int(column.firsts[place + 1] - column.firsts[place])
+        size, memory = self._sizes[place], column.page_memory
+        return SmallRun(run, size, length, self._path, rows, memory, finish)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield some of the rows after the other, and between what their values lie, if known."""
@@ -206,24 +192,21 @@ class _Leaf:
         pages = column.runs[place].pages
         first = pages[0].page.index
         if len(pages) == 1:
-            return self._decode(place, pages, rows)
+            return self._decode(place, pages, rows, self._sizes[place])
         try:
-            return self._decode(place, pages, rows)
+            return self._decode(place, pages, rows, self._sizes[place])
         except FormatError:
             # one by one, the error names the page
             borders = starts_of(np.array([stored.page.length for stored in pages]))
             group = self._path.group
             parts = [
-                self._decode(-1 - first - page, pages[page : page + 1], part)
+                self._decode(-1 - first - page, [pages[page]], part, sum(pages[page].page.sizes))
                 for page, part in split(rows, borders // group)
             ]
             return pa.concat_arrays(parts)
 
-    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Rows) -> pa.Array:
+    def _decode(self, key: int, pages: Sequence[StoredPage], rows: Rows, encoded: int) -> pa.Array:
         column, kind = self._column, self._path.kinds[-1]
-        encoded = self._encoded.get(key)
-        if encoded is None:
-            encoded = self._encoded[key] = PageGroup(tuple(pages)).encoded_bytes
         with (
             located(column.file, column.name, pages[0].page.index),
             allowance(encoded, column.page_memory),
@@ -237,19 +220,9 @@ class _Leaf:
         return array
 
     def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Rows], pa.Array]:
-        path, stored = self._path, pages[0]
-        kind = path.kinds[0]
         if self._column.is_20:
-            return _array_page(stored, kind).read
-        decoder: PageDecoder
-        if len(pages) == 1:
-            decoder = _decoder(stored.page, stored.encoding, kind)
-        else:
-            encodings: list[Any] = [stored.encoding for stored in pages]
-            layouts = [(p.page, e.mini_block) for p, e in zip(pages, encodings, strict=True)]
-            decoder = MiniBlockPages(layouts, kind)
-        group = path.group
-        return lambda rows: nest(decoder.leaf(grouped(rows, group)), path, len(rows))
+            return array_page(pages[0], self._path.kinds[0]).read
+        return decoder_of(pages, self._path)
 
 
 class _Leaves:
@@ -278,7 +251,7 @@ class _Struct:
         self._children = children
         for stored in header.stored:
             with located(header.file, header.name, stored.page.index):
-                _array_page(stored, node.kind).check_struct()
+                array_page(stored, node.kind).check_struct()
 
     @property
     def columns(self) -> Sequence[_Column]:
@@ -300,7 +273,7 @@ class _Lists:
         self._node = node
         self._header = header
         self._child = child
-        self._pages = [_array_page(stored, node.kind) for stored in header.stored]
+        self._pages = [array_page(stored, node.kind) for stored in header.stored]
         self._items = _first_items(header, node)
 
     @property
@@ -341,7 +314,7 @@ def _first_items(header: _Column, node: Node) -> Ints:
     counts = []
     for stored in header.stored:
         with located(header.file, header.name, stored.page.index):
-            counts.append(_array_page(stored, node.kind).num_items)
+            counts.append(array_page(stored, node.kind).num_items)
     return starts_of(np.array(counts, np.int64))
 
 

@@ -112,7 +112,7 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
     alike: bytes | None = None
     most = _most_bytes(pages[0]) if pages else 0
     for stored in pages:
-        kind = _kind_of(stored)
+        kind = stored.alike if stored.page.positions else None
         if run and (
             kind is None
             or kind != alike
@@ -135,18 +135,3 @@ def _most_bytes(stored: StoredPage) -> int:
     """Return how many encoded bytes are read as one, if a page is the first of them."""
     is_remote = isinstance(stored.page.source, PrefetchedSource)
     return _MAX_BYTES if is_remote or is_costly(stored) else _MAX_PLAIN_BYTES
-
-
-def _kind_of(stored: StoredPage) -> bytes | None:
-    """Return what pages must have in common; ``None`` for those that are read on their own."""
-    encoding = stored.encoding
-    if not isinstance(encoding, pb.PageLayout) or not encoding.HasField("mini_block"):
-        return None
-    if encoding.mini_block.HasField("dictionary") or not stored.page.positions:
-        return None
-    common = pb.MiniBlockLayout()
-    common.CopyFrom(encoding.mini_block)
-    common.ClearField("num_items")
-    if common.value_compression.HasField("fsst"):
-        common.value_compression.fsst.ClearField("symbol_table")
-    return common.SerializeToString(deterministic=True)

@@ -11,8 +11,6 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
-import pyarrow as pa
-
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
@@ -84,7 +82,7 @@ def is_costly(stored: StoredPage) -> bool:
     return encoding.HasField("full_zip") and bool(encoding.full_zip.bits_per_offset)
 
 
-def run(work: Sequence[tuple[int, Callable[[], pa.Array]]]) -> list[pa.Array]:
+def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
     """Decode pieces, given with their costs, and return them in order.
 
     Costly ones run in threads if there are enough of them.  All callers in a process share the

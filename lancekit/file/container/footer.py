@@ -64,10 +64,12 @@ _CACHED = 512
 
 @dataclass(frozen=True, slots=True)
 class StoredPage:
-    """A page and the message that describes its encoding."""
+    """A page, the message that describes its encoding, and what pages alike have in common."""
 
     page: Page
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+    #: ``None`` for pages that are read on their own
+    alike: bytes | None = None
 
 
 class DescribedPage(NamedTuple):
@@ -77,6 +79,7 @@ class DescribedPage(NamedTuple):
     positions: tuple[int, ...]
     sizes: tuple[int, ...]
     encoding: encodings_v20_pb2.ArrayEncoding | encodings_v21_pb2.PageLayout
+    alike: bytes | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -154,17 +157,17 @@ class Container:
                 f"page {index} has a buffer that is not aligned",
             )
         parse_encoding = _array_encoding if self.version == (2, 0) else _page_layout
-        encoding = parse_encoding(message.encoding.SerializeToString())
-        return DescribedPage(int(message.length), positions, sizes, encoding)
+        encoding, alike = parse_encoding(message.encoding.SerializeToString())
+        return DescribedPage(int(message.length), positions, sizes, encoding, alike)
 
     def _page(self, column: int, index: int, described: DescribedPage) -> StoredPage:
-        length, positions, sizes, encoding = described
+        length, positions, sizes, encoding, alike = described
         source = self.source
         if self.checksums is not None:
             places = list(zip(positions, sizes, strict=True))
             source = self.checksums.checked(source, column, index, places)
         key = None if self.key is None else (self.key, column, index)
-        return StoredPage(Page(source, index, length, positions, sizes, key), encoding)
+        return StoredPage(Page(source, index, length, positions, sizes, key), encoding, alike)
 
 
 def _described_bytes(pages: list[DescribedPage]) -> int:
@@ -187,17 +190,29 @@ def _check_column_encoding(stored: bytes) -> None:
 
 
 @functools.lru_cache(_CACHED)
-def _array_encoding(stored: bytes) -> encodings_v20_pb2.ArrayEncoding:
+def _array_encoding(stored: bytes) -> tuple[encodings_v20_pb2.ArrayEncoding, None]:
     encoding = encodings_v20_pb2.ArrayEncoding()
     _unwrap(stored, ARRAY_ENCODING, encoding)
-    return encoding
+    return encoding, None
 
 
 @functools.lru_cache(_CACHED)
-def _page_layout(stored: bytes) -> encodings_v21_pb2.PageLayout:
+def _page_layout(stored: bytes) -> tuple[encodings_v21_pb2.PageLayout, bytes | None]:
     encoding = encodings_v21_pb2.PageLayout()
     _unwrap(stored, PAGE_LAYOUT, encoding)
-    return encoding
+    return encoding, _in_common(encoding)
+
+
+def _in_common(encoding: encodings_v21_pb2.PageLayout) -> bytes | None:
+    """Return what pages that are decoded as one must have in common."""
+    if not encoding.HasField("mini_block") or encoding.mini_block.HasField("dictionary"):
+        return None
+    common = encodings_v21_pb2.MiniBlockLayout()
+    common.CopyFrom(encoding.mini_block)
+    common.ClearField("num_items")
+    if common.value_compression.HasField("fsst"):
+        common.value_compression.fsst.ClearField("symbol_table")
+    return common.SerializeToString(deterministic=True)
 
 
 def _unwrap(stored: bytes, type_url: str, into: Any) -> None:

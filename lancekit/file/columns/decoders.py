@@ -1,0 +1,64 @@
+"""Which decoder reads a page, by its layout, and what it makes of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.file.container.footer import StoredPage
+from lancekit.file.container.page import Page
+from lancekit.file.kernels.faults import Unsupported
+from lancekit.file.kernels.row_selection import Rows, grouped
+from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
+from lancekit.file.layouts.constant_decode import ConstantPage
+from lancekit.file.layouts.fullzip.decode import FullZipPage
+from lancekit.file.layouts.miniblock.decode import MiniBlockPages
+from lancekit.file.layouts.v20_decode import ArrayPage
+from lancekit.file.structure.assemble import nest
+from lancekit.file.structure.field_tree import Path
+from lancekit.file.structure.leaf import PageDecoder
+from lancekit.file.structure.repdef import Layers
+
+__all__ = ["array_page", "decoder_of"]
+
+_LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
+    "mini_block": lambda page, layout, kind: MiniBlockPages([(page, layout)], kind),
+    "full_zip": FullZipPage,
+    "constant": ConstantPage,
+}
+
+
+def decoder_of(pages: Sequence[StoredPage], path: Path) -> Callable[[Rows], pa.Array]:
+    """Return what decodes rows of a page of a 2.1+ file, or of several that are alike.
+
+    The rows are numbered through; the arrays have the type that is the path's last.
+    """
+    kind, group = path.kinds[0], path.group
+    decoder: PageDecoder
+    if len(pages) == 1:
+        decoder = _decoder(pages[0].page, pages[0].encoding, kind)
+    else:
+        encodings: list[Any] = [stored.encoding for stored in pages]
+        layouts = [(p.page, e.mini_block) for p, e in zip(pages, encodings, strict=True)]
+        decoder = MiniBlockPages(layouts, kind)
+    return lambda rows: nest(decoder.leaf(grouped(rows, group)), path, len(rows))
+
+
+def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
+    name = encoding.WhichOneof("layout") or "unknown"
+    if name == "blob":
+        descriptors = _decoder(page, encoding.blob.inner_layout, DESCRIPTOR)
+        return BlobPage(page, descriptors, Layers.of(encoding.blob.layers), kind)
+    make = _LAYOUTS.get(name)
+    if make is None:
+        raise Unsupported(f"page layout {name!r}")
+    decoder: PageDecoder = make(page, getattr(encoding, name), kind)
+    return decoder
+
+
+def array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:
+    """Return the decoder of one page of a 2.0 file."""
+    encoding: Any = stored.encoding
+    return ArrayPage(stored.page, encoding, kind)
