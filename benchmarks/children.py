@@ -29,7 +29,7 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.cases import CASES, Given, scattered
-from benchmarks.memory import rise
+from benchmarks.memory import own_memory, rise
 from benchmarks.others import OTHERS
 
 __all__ = ["Child", "Job", "Medians", "Taken", "children", "medians"]
@@ -204,6 +204,7 @@ def _serve(name: str) -> None:
         if not child:
             try:
                 taken = _done(module, Job(**json.loads(line)))
+                own_memory()
                 answer = json.dumps([astuple(one) for one in taken])
                 os.write(write, answer.encode())
             except BaseException:
