@@ -176,10 +176,10 @@ def _check(name: str, value: Any, tests: Tests) -> None:
 def _texts_in(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
-    elif isinstance(value, Mapping):
-        yield from (one for pair in value.items() for one in pair if isinstance(one, str))
     elif isinstance(value, list | tuple):
         yield from (one for one in value if isinstance(one, str))
+    elif hasattr(value, "items") and isinstance(value, Mapping):  # the latter asks all subclasses
+        yield from (one for pair in value.items() for one in pair if isinstance(one, str))
 
 
 def is_writable(text: str, encode: Callable[[str], bytes] = str.encode) -> bool:

@@ -22,29 +22,28 @@ def _physical_memory() -> int:
         return sys.maxsize
 
 
-def _limits_of_groups(
-    mine: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
-) -> list[int]:
+def _limits_of_groups(mine: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> list[int]:
     """Return the limits of the control groups, of both versions, that this process is in."""
     found = []
     for line in _text(mine).splitlines():
         _, controllers, path = [*line.split(":", 2), "", ""][:3]
         if not controllers:
-            base, name = root, "memory.max"
+            base, name = str(root), "memory.max"
         elif "memory" in controllers.split(","):
-            base, name = root / "memory", "memory.limit_in_bytes"
+            base, name = f"{root}/memory", "memory.limit_in_bytes"
         else:
             continue
         parts = [part for part in path.split("/") if part not in ("", "..")]
         for depth in range(len(parts) + 1):
-            limit = _text(base.joinpath(*parts[:depth], name)).strip()
+            limit = _text("/".join([base, *parts[:depth], name])).strip()
             if limit.isdecimal():
                 found.append(int(limit))
     return found
 
 
-def _text(path: Path) -> str:
+def _text(path: Path | str) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        with open(path, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            return file.read()
     except OSError:
         return ""

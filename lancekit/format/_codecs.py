@@ -137,7 +137,11 @@ def _optional(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
 
 def _every(accept: Callable[[Any, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
     def accept_all(values: Any, what: str) -> tuple[Any, ...]:
-        if isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__"):
+        # first what it mostly is: whether it is a mapping, all classes of mappings are asked
+        usual = isinstance(values, list | tuple)
+        if not usual and (
+            isinstance(values, str | bytes | Mapping) or not hasattr(values, "__iter__")
+        ):
             raise wrong_type(values, what, "a list")
         whole = values if isinstance(values, Items) else Items(values)
         items = Items(accept(value, f"every item of {what}") for value in whole)

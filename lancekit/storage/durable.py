@@ -21,7 +21,8 @@ from lancekit.storage.folders import flush_folder, opened, opened_for
 
 __all__ = ["FileSink", "ReplacingSink", "link_if_absent", "replace_file", "write_over"]
 
-BUFFER_BYTES = 1 << 20
+#: small pieces are written together; large ones as they are, past the buffer
+BUFFER_BYTES = 1 << 16
 
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

@@ -395,6 +395,8 @@ def is_replayable(data: Any) -> bool:
     >>> is_replayable({"x": [1]}), is_replayable(iter([]))
     (True, False)
     """
+    if isinstance(data, pa.Table | pa.RecordBatch):
+        return True
     if isinstance(data, pa.RecordBatchReader | Iterator):
         return False
     one_shot = _loaded_type("pyarrow.dataset", "Scanner")
