@@ -16,10 +16,22 @@ from typing import Any, TypeAlias
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown, without_secrets
 
-__all__ = ["DEFAULT_PAGE_MEMORY", "Options", "options", "when_set"]
+__all__ = [
+    "DEFAULT_GOAL",
+    "DEFAULT_PAGE_MEMORY",
+    "GOALS",
+    "Options",
+    "check_goal",
+    "options",
+    "when_set",
+]
 
 #: what a page may take in memory, and what writers keep to whatever the option is set to
 DEFAULT_PAGE_MEMORY = 1 << 29
+
+#: what text may be written for
+DEFAULT_GOAL = "balance"
+GOALS = (DEFAULT_GOAL, "scan", "take", "size")
 
 Check = Callable[[str, Any], Any]
 Told: TypeAlias = bool | str | Callable[[Any], None]
@@ -85,6 +97,23 @@ def _uri_prefixes(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
+def check_goal(goal: str) -> str:
+    """Return what text is to be written for, as an argument says it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is none of the `GOALS`.
+    """
+    if goal not in GOALS:
+        raise InvalidArgumentError(
+            f"optimize_for is {shown(goal)}.",
+            hint="Choose one of " + ", ".join(map(repr, GOALS)) + ".",
+            argument="optimize_for",
+        )
+    return goal
+
+
 def _option(default: Any, check: Check, doc: str) -> Any:
     return field(default=default, metadata={"check": check, "doc": doc})
 
@@ -98,6 +127,11 @@ class Options:
     )
     checksums: bool = _option(
         False, _flag, "Write checksums into data files, which only lancekit looks at."
+    )
+    optimize_for: str = _option(
+        DEFAULT_GOAL,
+        _one_of(*GOALS),
+        "What text in data files is written for: full scans, rows here and there, or little space.",
     )
     verify_checksums: bool = _option(
         False, _flag, "Compare the checksums of the files read, where there are any."

@@ -356,6 +356,7 @@ def write_fragments(
     namespace_client: Any = None,
     table_id: list[str] | None = None,
     session: Any = None,
+    optimize_for: str | None = None,
 ) -> list[Fragment] | Transaction:
     """Write rows to new fragments, for a later commit.
 
@@ -375,7 +376,7 @@ def write_fragments(
     target_bases, target_all_bases
         The names or paths of base paths that the new files go to in turn, or all of them and the
         dataset's own folder; by default only the latter.
-    progress
+    progress, optimize_for
         As in `lancekit.write_dataset`.
     enable_stable_row_ids
         Changes nothing: the commit gives out row ids.
@@ -416,6 +417,7 @@ def write_fragments(
         target_bases=target_bases,
         target_all_bases=target_all_bases,
         progress=progress,
+        optimize_for=optimize_for,
         external_blobs=allow_external_blob_outside_bases,
     )
     if isinstance(dataset_uri, Handle):

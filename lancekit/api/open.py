@@ -143,6 +143,7 @@ def write_dataset(
     session: Any = None,
     primary_key: str | Iterable[str] | None = None,
     checksums: bool | None = None,
+    optimize_for: str | None = None,
     manifest_store: ManifestStore | None = None,
 ) -> LanceDataset:
     """Write rows to a dataset, and return a handle at the new version.
@@ -195,6 +196,10 @@ def write_dataset(
         Write checksums into the data files, which other readers ignore: `LanceDataset.validate`
         and reads under ``lk.options.verify_checksums`` compare them.  ``lk.options.checksums`` by
         default.
+    optimize_for
+        What the encodings of text are chosen for: ``"scan"`` for reading whole columns, ``"take"``
+        for rows here and there, ``"size"`` for small files, or ``"balance"``.
+        ``lk.options.optimize_for`` by default.
     commit_lock, manifest_store
         As in `dataset`; a handle passed as ``uri`` has its own.
 
@@ -252,6 +257,7 @@ def write_dataset(
         session=session,
         primary_key=primary_key,
         checksums=checksums,
+        optimize_for=optimize_for,
         manifest_store=manifest_store,
     )
     if isinstance(uri, LanceDataset):

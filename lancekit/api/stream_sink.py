@@ -35,6 +35,7 @@ def stream_sink(
     enable_stable_row_ids: bool = False,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    optimize_for: str | None = None,
 ) -> Any:
     """Return a function for ``foreachBatch`` that writes each batch of a stream exactly once.
 
@@ -59,7 +60,7 @@ def stream_sink(
         A branch to write to.
     max_rows_per_file, max_bytes_per_file, max_page_bytes
         As in `write_dataset`.
-    storage_options, data_storage_version, enable_stable_row_ids
+    storage_options, data_storage_version, enable_stable_row_ids, optimize_for
         As there, too.
     commit_message, transaction_properties
         As there, for each batch.
@@ -108,6 +109,7 @@ def stream_sink(
             stable_row_ids=enable_stable_row_ids,
             message=commit_message,
             properties=dict(transaction_properties or {}),
+            optimize_for=optimize_for,
         ),
         storage_options=None if storage_options is None else dict(storage_options),
         branch=branch,

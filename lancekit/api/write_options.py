@@ -25,6 +25,7 @@ from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import auto_cleanup_config
 from lancekit.operations.write import WriteMode, WriteSettings, open_rows, write_rows
+from lancekit.options import check_goal
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.versions.line import check_same_place
@@ -70,6 +71,7 @@ class WriteOptions:
     session: Any = None
     primary_key: str | Iterable[str] | None = None
     checksums: bool | None = None
+    optimize_for: str | None = None
     manifest_store: ManifestStore | None = None
 
     @classmethod
@@ -120,6 +122,7 @@ class WriteOptions:
             stable_row_ids=self.enable_stable_row_ids,
             naming=ManifestNaming.V2 if self.enable_v2_manifest_paths else ManifestNaming.V1,
             checksums=self.checksums,
+            optimize_for=self.optimize_for,
             external_blobs=self.allow_external_blob_outside_bases,
             message=self.commit_message,
             properties=dict(self.transaction_properties or {}),
@@ -149,6 +152,7 @@ def write_settings(
     target_bases: Any = None,
     target_all_bases: bool | None = None,
     progress: Any = None,
+    optimize_for: str | None = None,
     **others: Any,
 ) -> WriteSettings:
     """Check what a caller passes; ``others`` are fields of `WriteSettings` as they are."""
@@ -173,6 +177,7 @@ def write_settings(
         target_bases=tuple(check_list("target_bases", target_bases or (), "names or paths")),
         target_all_bases=bool(target_all_bases),
         progress=check_told(progress),
+        optimize_for=None if optimize_for is None else check_goal(optimize_for),
         **others,
     )
 

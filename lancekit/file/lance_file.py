@@ -27,6 +27,7 @@ from lancekit.format.paths import parse_path, pruned
 from lancekit.format.schema import LanceSchema
 from lancekit.format.storage_version import STORAGE_VERSIONS
 from lancekit.legible import shown, without_secrets
+from lancekit.options import check_goal, options
 from lancekit.storage import Store, open_store
 
 __all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "stable_version"]
@@ -228,6 +229,8 @@ class LanceFileWriter:
         ``"2.0"``, ``"2.1"``, ``"2.2"`` or ``"stable"``, the default.
     max_page_bytes
         Arrow bytes of one column that make a page.
+    optimize_for
+        What the encodings of text are chosen for, as in `lancekit.write_dataset`.
 
     Attributes
     ----------
@@ -261,8 +264,10 @@ class LanceFileWriter:
         namespace_client: Any = None,
         table_id: Any = None,
         max_page_bytes: int | None = None,
+        optimize_for: str | None = None,
     ) -> None:
         _no_namespace(namespace_client, table_id)
+        self._goal = None if optimize_for is None else check_goal(optimize_for)
         self._store, self._name = _place(path, storage_options)
         self._path = os.fspath(path)
         self._version = "stable" if version is None else version
@@ -282,7 +287,13 @@ class LanceFileWriter:
             sink = self._store.create_over(self._name)
             try:
                 check_new_marks(LanceSchema.from_arrow(schema))
-                self._writer = FileWriter(sink, schema, version=version, max_page_bytes=page)
+                self._writer = FileWriter(
+                    sink,
+                    schema,
+                    version=version,
+                    max_page_bytes=page,
+                    optimize_for=options.optimize_for if self._goal is None else self._goal,
+                )
             except BaseException:
                 sink.abort()
                 raise

@@ -38,6 +38,7 @@ from lancekit.format.field_marks import PACKED, holds_blobs, is_blob_v2, may_be_
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.format.storage_version import DEFAULT_VERSION
+from lancekit.options import DEFAULT_GOAL, check_goal
 from lancekit.storage.base import Sink
 
 __all__ = ["PAGE_BYTES", "FileSummary", "FileWriter"]
@@ -106,6 +107,8 @@ class FileWriter:
         Arrow bytes of one column that make a page.
     checksums
         Whether to write checksums, which other readers ignore.
+    optimize_for
+        What text is written for from 2.1 on: ``"scan"``, ``"take"``, ``"size"``, or ``"balance"``.
 
     Raises
     ------
@@ -121,6 +124,7 @@ class FileWriter:
         version: str = DEFAULT_VERSION,
         max_page_bytes: int = PAGE_BYTES,
         checksums: bool = False,
+        optimize_for: str = DEFAULT_GOAL,
     ) -> None:
         known = _FORMATS.get(version)
         if known is None:
@@ -131,6 +135,7 @@ class FileWriter:
             )
         if max_page_bytes < 1:
             raise InvalidArgumentError(f"max_page_bytes is {max_page_bytes}; it must be positive.")
+        self._goal = check_goal(optimize_for)
         if isinstance(schema, pa.Schema):
             schema = LanceSchema.from_arrow(schema)
         if version == "2.0":  # packed structs of 2.0 are read by all, by any word for yes
@@ -163,7 +168,7 @@ class FileWriter:
             owner = leaf.field
             blob = holds_blobs(owner.metadata)
             struct = owner.logical_type == "struct" and not blob
-            encode = _encoder_20(owner) if old else _encoder_21(leaf, known)
+            encode = _encoder_20(owner) if old else _encoder_21(leaf, known, self._goal)
             if blob:
                 encode = _blob_encoder(leaf, known, self._write_blobs)
             yield _Column(
@@ -397,12 +402,13 @@ def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
     return lambda array: [encode(array)]
 
 
-def _encoder_21(leaf: Leaf, known: _Format) -> Callable[[pa.Array], Iterable[Encoded]]:
+def _encoder_21(leaf: Leaf, known: _Format, goal: str) -> Callable[[pa.Array], Iterable[Encoded]]:
     return partial(
         encode_pages,
         depth=len(leaf.path),
         large=known.name == "2.2",
         options=leaf.field.metadata,
+        goal=goal,
         most=bounds.written(),
     )
 

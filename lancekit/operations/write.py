@@ -67,6 +67,7 @@ class WriteSettings:
     stable_row_ids: bool = False
     naming: ManifestNaming = ManifestNaming.V2
     checksums: bool | None = None
+    optimize_for: str | None = None
     external_blobs: bool = False
     message: str | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -238,6 +239,7 @@ def _task(
         max_bytes_per_file=settings.max_bytes_per_file,
         max_page_bytes=settings.max_page_bytes,
         checksums=options.checksums if settings.checksums is None else settings.checksums,
+        optimize_for=settings.optimize_for or options.optimize_for,
         external_blobs=settings.external_blobs,
     )
 

@@ -143,7 +143,7 @@ _CHOICES = {
     "short strings": (_lower(_ROWS), "variable", None),
     "text": (_text(_ROWS // 10, 15), "general", None),
     "long text": (_text(_ROWS // 60, 400), "general", None),
-    "hex": (pa.array([_RNG.bytes(16).hex() for _ in range(_ROWS // 10)]), "general", None),
+    "hex": (pa.array([_RNG.bytes(16).hex() for _ in range(_ROWS // 10)]), "variable", None),
     "keys": (
         pa.array([f"key {k}" for k in _RNG.integers(0, 3000, _ROWS)]),
         "inline_bitpacking",

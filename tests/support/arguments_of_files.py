@@ -151,6 +151,7 @@ FILES: dict[str, Method] = {
             "namespace_client": Refused(object(), "Namespaces"),
             "table_id": Refused(["a"], "Namespaces"),
             "max_page_bytes": Value(64),
+            "optimize_for": Refused("speed", "speed"),
         },
     ),
     "LanceFileWriter.write_batch": Method(

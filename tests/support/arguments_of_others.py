@@ -204,6 +204,7 @@ OTHERS: dict[str, Method] = {
             "max_rows_per_file": Value(1),
             "max_bytes_per_file": Value(1),
             "max_page_bytes": Value(1),
+            "optimize_for": Refused("speed", "speed"),
             "storage_options": Refused("text"),
             "data_storage_version": Value("2.1"),
             "enable_stable_row_ids": Value(True),

@@ -121,6 +121,7 @@ WRITING: dict[str, Check] = {
     "max_bytes_per_file": Refused(0),
     "data_cache_bytes": Refused(1),
     "max_page_bytes": Refused(0),
+    "optimize_for": Refused("speed", "speed"),
     "progress": Value(Made(Told)),
     "storage_options": Refused("text"),
     "data_storage_version": Value("2.1"),

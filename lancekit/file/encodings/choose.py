@@ -42,6 +42,7 @@ from lancekit.file.kernels.arrow_buffers import (
 )
 from lancekit.file.kernels.bitpacking import BLOCK
 from lancekit.file.kernels.memory import Bytes
+from lancekit.options import DEFAULT_GOAL
 
 __all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values"]
 
@@ -62,6 +63,7 @@ def mini_values(
     large: bool,
     max_values: int,
     options: Mapping[str, str],
+    goal: str = DEFAULT_GOAL,
 ) -> EncodedValues:
     """Encode the values of one page.
 
@@ -77,8 +79,10 @@ def mini_values(
         The most values that a chunk may have: a power of two, at least 8.
     options
         The column's metadata.
+    goal
+        What text is to be written for.
     """
-    request = EncodingRequest(large=large, max_values=max_values, options=options)
+    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
     kind = values.type
     if isinstance(values, pa.DictionaryArray):
         return indexed(values, valid, request)
@@ -104,9 +108,10 @@ def long_values(
     large: bool,
     max_values: int = MAX_CHUNK_VALUES,
     options: Mapping[str, str],
+    goal: str = DEFAULT_GOAL,
 ) -> EncodedValues | None:
     """Encode strings of which some are long; ``None`` if chunks do not suit them."""
-    request = EncodingRequest(large=large, max_values=max_values, options=options)
+    request = EncodingRequest(large=large, max_values=max_values, options=options, goal=goal)
     offsets, data = string_buffers(values)
     coded = dictionary_values(values, valid, request, data.size + offsets.nbytes)
     return coded or long_strings(values, request)

@@ -22,13 +22,13 @@ from lancekit.file.kernels.faults import Unsupported
 from lancekit.file.kernels.memory import Ints, starts_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["check", "compressed", "compressed_unit", "decompressed", "message"]
+__all__ = ["MIN_COMPRESSED", "check", "compressed", "compressed_unit", "decompressed", "message"]
 
 #: Bytes that a compressed buffer may have besides its values: its padding.
 _PADDING = 64
 
 #: Smaller buffers are not worth a general compression.
-_MIN_COMPRESSED = 4096
+MIN_COMPRESSED = 4096
 
 #: The most bytes of a compressed chunk of 2.1, whose levels need room too.
 _MAX_SMALL_CHUNK = 28_000
@@ -68,11 +68,20 @@ def decompressed(general: pb.General, pieces: ChunkBuffers, counts: Ints) -> Chu
     return ChunkBuffers(data, starts_of(sizes)[:-1], sizes)
 
 
-def compressed(values: EncodedValues, scheme: str, level: int | None, large: bool) -> EncodedValues:
-    """Compress the first buffer of every chunk, unless they are small or do not shrink."""
+def compressed(
+    values: EncodedValues,
+    scheme: str,
+    level: int | None,
+    large: bool,
+    least: int = MIN_COMPRESSED,
+) -> EncodedValues:
+    """Compress the first buffer of every chunk, unless they do not shrink.
+
+    Nor are buffers compressed that have less than ``least`` bytes on average.
+    """
     first = values.buffers[0]
     lengths: Ints = np.sum([part.lengths for part in first], axis=0, dtype=np.int64)
-    if lengths.sum() < _MIN_COMPRESSED * len(lengths):
+    if lengths.sum() < least * len(lengths):
         return values
     joined = pa.py_buffer(first[0].data if len(first) == 1 else interleave(first))
     compress = compressor(scheme, level)
@@ -90,7 +99,7 @@ def compressed_unit(
     encoding: pb.CompressiveEncoding, data: bytes, scheme: str
 ) -> tuple[pb.CompressiveEncoding, bytes]:
     """Compress one buffer as a whole, unless it is small or does not shrink."""
-    if len(data) < _MIN_COMPRESSED:
+    if len(data) < MIN_COMPRESSED:
         return encoding, data
     unit = compressor(scheme, None)(pa.py_buffer(data))
     return (message(scheme, None, encoding), unit) if len(unit) < len(data) else (encoding, data)

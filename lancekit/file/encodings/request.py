@@ -9,6 +9,7 @@ from lancekit.file.encodings.chunk_buffers import Part
 from lancekit.file.kernels.memory import Bytes, Ints
 from lancekit.format.field_marks import COMPRESSION_LEVEL, level, option
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_GOAL
 
 __all__ = [
     "CHUNK",
@@ -55,12 +56,14 @@ class EncodingRequest:
     """How a page's values are to be encoded.
 
     `large` stands for version 2.2, with its 32-bit chunk sizes; `max_values` is the most that a
-    chunk may hold, a power of two; `options` is the column's metadata.
+    chunk may hold, a power of two; `options` is the column's metadata; `goal` is what text is to
+    be written for, one of `lancekit.options.GOALS`.
     """
 
     large: bool
     max_values: int = MAX_CHUNK_VALUES
     options: Mapping[str, str]
+    goal: str = DEFAULT_GOAL
 
     def option(self, name: str) -> str:
         """Return an option of the column's metadata, such as ``compression``; empty if unset."""

@@ -20,7 +20,7 @@ from lancekit.file.layouts.miniblock.encode import ChunkOverflow, mini_block
 from lancekit.file.structure.repdef_build import Shredded, shred
 from lancekit.file.structure.repdef_pack import values_that_fit
 from lancekit.format.field_marks import option
-from lancekit.options import DEFAULT_PAGE_MEMORY
+from lancekit.options import DEFAULT_GOAL, DEFAULT_PAGE_MEMORY
 
 __all__ = ["encode_page_of", "encode_pages"]
 
@@ -36,6 +36,7 @@ def encode_pages(
     *,
     large: bool,
     options: Mapping[str, str],
+    goal: str = DEFAULT_GOAL,
     most: int = DEFAULT_PAGE_MEMORY,
 ) -> Iterator[Encoded]:
     """Encode at least one row of a column, as one page where that can be.
@@ -48,15 +49,17 @@ def encode_pages(
         Version 2.2: 32-bit chunk sizes, constants.
     options
         The column's metadata.
+    goal
+        What text is to be written for.
     most
         Bytes that strings of a page may expand to, if these are not 64 times its own.
     """
     page = shred(array, depth)
-    encoded = encode_page_of(page, large=large, options=options)
+    encoded = encode_page_of(page, large=large, options=options, goal=goal)
     if encoded is not None and not _is_readable(page, encoded, most):
         encoded = None
     if encoded is None and len(array) == 1:
-        encoded = full_zip(page, options)
+        encoded = full_zip(page, options, goal)
         if not _is_readable(page, encoded, most):
             encoded = full_zip(page, _PLAIN)
     if encoded is not None:
@@ -64,7 +67,7 @@ def encode_pages(
         return
     half = len(array) // 2
     for part in (array.slice(0, half), array.slice(half)):
-        yield from encode_pages(part, depth, large=large, options=options, most=most)
+        yield from encode_pages(part, depth, large=large, options=options, goal=goal, most=most)
 
 
 #: metadata of a row that would shrink so far that readers take it for a bomb
@@ -79,7 +82,9 @@ def _is_readable(page: Shredded, encoded: Encoded, most: int) -> bool:
     return is_readable(page.values.nbytes, stored, most)
 
 
-def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -> Encoded | None:
+def encode_page_of(
+    page: Shredded, *, large: bool, options: Mapping[str, str], goal: str = DEFAULT_GOAL
+) -> Encoded | None:
     """Encode a page; ``None`` if it must be cut."""
     values, valid = page.values, page.valid
     kind = values.type
@@ -96,15 +101,15 @@ def encode_page_of(page: Shredded, *, large: bool, options: Mapping[str, str]) -
     asked = option(options, "lance-encoding:structural-encoding")
     longest = _longest(values)
     if asked == "fullzip" and not pa.types.is_dictionary(kind):
-        return full_zip(page, options)
+        return full_zip(page, options, goal)
     if longest < _LARGE or (asked == "miniblock" and longest * 8 <= CHUNK[large] and most):
         if most is None:
             return None
-        mini = mini_values(values, valid, large=large, max_values=most, options=options)
+        mini = mini_values(values, valid, large=large, max_values=most, options=options, goal=goal)
     elif is_variable(values.type) and most is not None:
-        mini = long_values(values, valid, large=large, max_values=most, options=options)
+        mini = long_values(values, valid, large=large, max_values=most, options=options, goal=goal)
     if mini is None:
-        return full_zip(page, options)
+        return full_zip(page, options, goal)
     try:
         return mini_block(page, mini, large=large)
     except ChunkOverflow:

@@ -155,6 +155,7 @@ def columns_task(
         store=current.store,
         storage_version=current.manifest.storage_version,
         checksums=options.checksums,
+        optimize_for=options.optimize_for,
     )
 
 

@@ -41,6 +41,7 @@ def write_task(
         storage_version=storage_version or snapshot.manifest.storage_version,
         max_bytes_per_file=max_bytes_per_file,
         checksums=options.checksums,
+        optimize_for=options.optimize_for,
     )
 
 

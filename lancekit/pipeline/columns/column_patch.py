@@ -66,6 +66,7 @@ def try_patch(patch: Patch) -> Patched | LancekitError:
         store=write.store,
         storage_version=write.storage_version,
         checksums=write.checksums,
+        optimize_for=write.optimize_for,
     )
     try:
         written = write_columns(task)

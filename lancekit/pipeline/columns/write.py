@@ -16,6 +16,7 @@ from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
+from lancekit.options import DEFAULT_GOAL
 from lancekit.pipeline.casts.alter import Conversion, convert
 from lancekit.pipeline.columns.filler import blank
 from lancekit.pipeline.engine.engine import Runner
@@ -69,6 +70,7 @@ class ColumnsTask:
     store: Store
     storage_version: str
     checksums: bool = False
+    optimize_for: str = DEFAULT_GOAL
 
 
 def write_columns(task: ColumnsTask) -> Fragment:
@@ -80,7 +82,11 @@ def write_columns(task: ColumnsTask) -> Fragment:
     sink = task.store.create(f"{DATA}/{name}")
     try:
         writer = FileWriter(
-            sink, task.schema, version=task.storage_version, checksums=task.checksums
+            sink,
+            task.schema,
+            version=task.storage_version,
+            checksums=task.checksums,
+            optimize_for=task.optimize_for,
         )
         for batch in _blocks(task):
             writer.write(batch)

@@ -16,6 +16,7 @@ from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
+from lancekit.options import DEFAULT_GOAL
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
 
@@ -82,6 +83,7 @@ class WriteTask:
     max_bytes_per_file: int = MAX_BYTES_PER_FILE
     max_page_bytes: int | None = None
     checksums: bool = False
+    optimize_for: str = DEFAULT_GOAL
     external_blobs: bool = True
     places: tuple[WriteTarget, ...] = ()
 
@@ -189,7 +191,10 @@ def _write_file(
 ) -> Fragment:
     sink = place.store.create(place.name(name))
     try:
-        settings: dict[str, Any] = {"checksums": True} if task.checksums else {}
+        settings: dict[str, Any] = {
+            "checksums": task.checksums,
+            "optimize_for": task.optimize_for,
+        }
         if task.max_page_bytes is not None:
             settings["max_page_bytes"] = task.max_page_bytes
         writer = FileWriter(sink, task.schema, version=task.storage_version, **settings)

@@ -27,15 +27,16 @@ from lancekit.file.kernels.memory import Bytes, Ints, starts_of
 from lancekit.file.structure.repdef_build import Shredded
 from lancekit.format.arrow_parts import child_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.options import DEFAULT_GOAL
 
 __all__ = ["full_zip"]
 
 
-def full_zip(page: Shredded, options: Mapping[str, str]) -> Encoded:
-    """Encode a page value by value; ``options`` is the column's metadata."""
+def full_zip(page: Shredded, options: Mapping[str, str], goal: str = DEFAULT_GOAL) -> Encoded:
+    """Encode a page value by value; ``options`` and ``goal`` are as `encode_pages` takes them."""
     values = page.values
     if is_variable(values.type):
-        return _variable_page(page, *single_strings(values, page.valid, options))
+        return _variable_page(page, *single_strings(values, page.valid, options, goal))
     if pa.types.is_fixed_size_list(values.type):
         return _fixed_page(page, *_list_table(values))
     if pa.types.is_struct(values.type):
