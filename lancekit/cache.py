@@ -18,7 +18,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeAlias, TypeVar, cast
@@ -38,6 +40,7 @@ __all__ = [
     "is_wanted",
     "keep",
     "look_up",
+    "read_for_the_last_time",
     "remembered",
 ]
 
@@ -141,6 +144,7 @@ class _Cache:
 
     def find(self, kind: str, wanted: Sequence[Wanted], size: int, limit: int) -> list[Any]:
         """Return each value; of one that is not there, whether it was wanted not long ago."""
+        last = _last_read.get()
         found: list[Any] = []
         with self.lock:
             use, entries = self._use(kind), self._entries[kind == VALUES]
@@ -152,6 +156,9 @@ class _Cache:
                     found.append(entry[2])
                     continue
                 use[3] += 1
+                if last:
+                    found.append(False)
+                    continue
                 self._clock += size * uses // max(whole, 1)
                 when, before = self._missed.pop(key, (0, 0))
                 total = uses + (before if self._clock - when <= limit else 0)
@@ -220,6 +227,22 @@ class _Cache:
 
 
 _cache = _Cache()
+
+
+_last_read = ContextVar("last_read", default=False)
+
+
+@contextmanager
+def read_for_the_last_time() -> Iterator[None]:
+    """Keep nothing of the values that are decoded in the block: other files take their place.
+
+    What is remembered already is used.
+    """
+    token = _last_read.set(True)
+    try:
+        yield
+    finally:
+        _last_read.reset(token)
 
 
 def _renew_lock() -> None:

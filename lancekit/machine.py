@@ -22,7 +22,9 @@ def _physical_memory() -> int:
         return sys.maxsize
 
 
-def _limits_of_groups(mine: str = "/proc/self/cgroup", root: str = "/sys/fs/cgroup") -> list[int]:
+def _limits_of_groups(
+    mine: Path = Path("/proc/self/cgroup"), root: Path = Path("/sys/fs/cgroup")
+) -> list[int]:
     """Return the limits of the control groups, of both versions, that this process is in."""
     found = []
     for line in _text(mine).splitlines():

@@ -446,3 +446,25 @@ def test_a_worker_of_many_keeps_less() -> None:
     finally:
         for option in fields(Options):
             setattr(lk.options, option.name, getattr(Options(), option.name))
+
+
+def test_a_compaction_reads_for_the_last_time(tmp_path: Path) -> None:
+    """Its files are gone from the newest version: values would be kept that nobody reads again."""
+    path = str(tmp_path / "t.lance")
+    rows = pa.table({"id": range(30_000), "code": [i % 7 for i in range(30_000)]})
+    lk.write_dataset(rows, path, max_rows_per_file=10_000)
+    for file in Path(path, "data").iterdir():
+        settle(file)
+    before = lk.dataset(path)
+    assert before.to_table() == rows  # seen once: the next read would keep it
+    before.to_table(["id"])
+    held = lk.cache_info().kinds["values"]
+    assert held.entries > 0
+    after = lk.dataset(path)
+    after.optimize.compact_files()
+    found = lk.cache_info().kinds["values"]
+    assert (found.entries, found.bytes) == (held.entries, held.bytes)
+    assert found.hits > held.hits  # what is remembered is used
+    assert after.to_table() == rows
+    before.to_table(["code"])
+    assert lk.cache_info().kinds["values"].entries > held.entries

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.cache import read_for_the_last_time
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
@@ -41,7 +42,8 @@ def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
 
     Row ids and the versions of rows go along where the table has stable row ids.
     """
-    fragments = write_fragments(_batches(task), task.write, _sizes(task))
+    with read_for_the_last_time():
+        fragments = write_fragments(_batches(task), task.write, _sizes(task))
     if not task.sources[0].stable_row_ids:
         return tuple(fragments)
     return _with_sequences(fragments, [_sequences(source) for source in task.sources])
