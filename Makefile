@@ -65,7 +65,7 @@ proto: $(VENV)/.ready ## Generate the protobuf classes anew
 torture: releases ## Run the long, seeded tests at full length
 	@$(RUN)/python -m pytest -m torture --whole
 
-matrix: $(VENV)/.ready ## Run the quick tests on every Python here, and without each extra
+matrix: $(VENV)/.ready $(PYLANCE4)/.ready ## Run the quick tests on every Python here, and without each extra
 	@nice -n 10 $(RUN)/python -m tests.support.matrix
 
 releases: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up other releases of pylance, where they install
