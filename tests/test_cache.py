@@ -21,7 +21,7 @@ from lancekit.file.concatenated import join_files
 from lancekit.options import Options
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage import LocalStore, identity, open_store
-from lancekit.storage.local import MappedFile
+from lancekit.storage.mapped import MappedFile
 
 
 @pytest.fixture(autouse=True)
@@ -141,7 +141,7 @@ def test_a_file_is_the_one_that_was_opened(tmp_path: Path, monkeypatch: pytest.M
             other.replace(path)  # between the look at the file and its mapping
         return mapping(name, mode)
 
-    monkeypatch.setattr("lancekit.storage.local.pa.memory_map", swapped)
+    monkeypatch.setattr("lancekit.storage.mapped.pa.memory_map", swapped)
     opened = MappedFile(str(path))
     assert opened.identity == first
     assert b"Bonn" in opened.read(0, opened.size()).to_pybytes()

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.errors import CorruptFileError, StorageError
+from lancekit.errors import StorageError
 from lancekit.options import options
 from lancekit.storage.base import (
     METADATA_BYTES,
@@ -31,67 +30,12 @@ from lancekit.storage.durable import (
 )
 from lancekit.storage.folders import leads_away, opened, remove_empty, remove_tree, walk
 from lancekit.storage.identity import SETTLED_SECONDS, file_identity
+from lancekit.storage.mapped import MappedFile
 from lancekit.storage.names import check_folder, check_name
 from lancekit.storage.regular import opened_file
 from lancekit.storage.sending import check_sent
 
-__all__ = ["LocalStore", "MappedFile"]
-
-#: whether an open file can be opened again by the number of its descriptor
-_NAMED_BY_NUMBER = os.path.isdir("/dev/fd")
-
-
-class MappedFile:
-    """One file mapped into memory: reading a range copies nothing.
-
-    A buffer keeps the mapping alive but not the descriptor, so a table over thousands of files
-    does not run out of descriptors, and a file that cleanup removes stays readable.
-    """
-
-    # Lance files are never changed in place, so the hazard of a mapping (a fault in the process
-    # when the file shrinks under it) needs somebody who truncates a live file by hand.
-
-    def __init__(self, path: str) -> None:
-        with reading("open", path), opened_file(path) as (descriptor, status):
-            # Arrow opens files by their names: this one is that of the open file, wherever its own
-            # name may lead by now
-            named = f"/dev/fd/{descriptor}" if _NAMED_BY_NUMBER else path
-            with pa.memory_map(named, "r") as file:
-                self._data = file.read_buffer()
-        self.identity = file_identity(status) if _NAMED_BY_NUMBER else None
-        self._path = path
-        self._size = int(self._data.size)
-
-    @property
-    def name(self) -> str:
-        """The full path."""
-        return self._path
-
-    @property
-    def gap(self) -> int:
-        """Any number of bytes: what is not looked at is not read."""
-        return sys.maxsize
-
-    def size(self) -> int:
-        """Return the file's size in bytes."""
-        return self._size
-
-    def read(self, start: int, length: int) -> pa.Buffer:
-        """Return exactly ``length`` bytes at ``start``, as a view of the file."""
-        if start < 0 or length < 0 or start + length > self._size:
-            raise CorruptFileError(
-                f"{self._path} is too short: bytes {start} to {start + length} were asked for, "
-                f"it has {self._size}.",
-                path=self._path,
-                start=start,
-                length=length,
-                size=self._size,
-            )
-        return self._data.slice(start, length)
-
-    def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one view per ``(start, length)``."""
-        return [self.read(start, length) for start, length in ranges]
+__all__ = ["LocalStore"]
 
 
 class LocalStore:

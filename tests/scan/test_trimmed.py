@@ -21,7 +21,7 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.fragments.trimmed import trimmed
 from lancekit.storage import identity
-from lancekit.storage.local import MappedFile
+from lancekit.storage.mapped import MappedFile
 from tests.support.remembering import small_blocks
 
 ROWS = 4000

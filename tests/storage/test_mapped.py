@@ -1,0 +1,63 @@
+"""Files that are mapped into memory: their bytes, and what of them a process holds."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lancekit.storage.mapped import MappedFile, let_go
+
+MIB = 1 << 20
+STATUS = Path("/proc/self/status")
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    path = tmp_path / "large"
+    path.write_bytes(np.arange(8 * MIB, dtype=np.int64).tobytes())
+    return path
+
+
+def held() -> int:
+    """Return how many bytes of mapped files this process holds."""
+    found = re.search(r"RssFile:\s+(\d+)", STATUS.read_text())
+    assert found
+    return int(found[1]) * 1024
+
+
+def test_what_was_let_go_of_is_there_again(large: Path) -> None:
+    file = MappedFile(str(large))
+    whole = file.read(0, file.size())
+    expected = large.read_bytes()
+    assert whole == expected
+    for start, length in ((0, file.size()), (5, 3 * MIB), (4096, 4096), (7, 100), (4095, 4097)):
+        let_go(file.read(start, length))
+    assert whole == expected
+
+
+@pytest.mark.skipif(not STATUS.exists(), reason="asks Linux")
+def test_a_file_that_is_read_piece_by_piece_is_not_held_as_a_whole(large: Path) -> None:
+    file = MappedFile(str(large))
+    before, most, total = held(), 0, 0
+    for start in range(0, file.size(), 2 * MIB):
+        total += int(np.frombuffer(file.read(start, 2 * MIB), np.int64).sum())
+        most = max(most, held() - before)
+    assert total == sum(range(8 * MIB))
+    assert most < 16 * MIB
+
+
+def test_threads_read_what_the_others_let_go_of(large: Path) -> None:
+    file = MappedFile(str(large))
+
+    def check(first: int) -> None:
+        for start in range(first, file.size(), 3 * MIB):
+            length = min(3 * MIB, file.size() - start) // 8 * 8
+            numbers = np.frombuffer(file.read(start, length), np.int64)
+            assert (numbers == np.arange(start // 8, (start + length) // 8)).all()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(check, [0, 8, 8 * MIB, 0, 16, 24 * MIB]))
