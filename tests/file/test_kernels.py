@@ -122,6 +122,24 @@ def test_gather(starts: list[int], lengths: list[int]) -> None:
     assert out.tolist() == expected
 
 
+@pytest.mark.parametrize("room", [0, 24])
+@pytest.mark.parametrize("pages", [1, 2, 5])
+def test_gather_of_chunks_that_lie_evenly_in_pages(pages: int, room: int) -> None:
+    size, header, gap = 4096, 16, 1000
+    starts, lengths, place = [], [], 0
+    for page in range(pages):
+        for chunk in range(20):
+            starts.append(place + header)
+            lengths.append(size if chunk < 19 else 100 + page)
+            place += header + lengths[-1]
+        place += gap * page
+    data = np.random.default_rng(1).integers(0, 256, place, np.uint8)
+    out = gather(data, np.array(starts), np.array(lengths), room)
+    expected = [data[s : s + n] for s, n in zip(starts, lengths, strict=True)]
+    assert out.size == sum(lengths) + 2 * room
+    assert (out[room : out.size - room] == np.concatenate(expected)).all()
+
+
 @pytest.mark.parametrize(("gap", "reads"), [(0, 4), (4, 3), (9, 2), (1 << 40, 1)])
 @pytest.mark.parametrize("base", [0, 3])
 def test_ranges_near_each_other_are_read_as_one(base: int, gap: int, reads: int) -> None:

@@ -25,6 +25,9 @@ _MAX_THREADS = 8
 #: What is decoded as one piece, in encoded bytes; a thread takes some milliseconds for it.
 _PIECE_BYTES = 3 << 19
 
+#: The same where threads do not help: what is read at a time is held twice.
+_COPIED_BYTES = 8 << 20
+
 #: Less than this is decoded sooner than threads have begun.
 _THREADED_BYTES = 3 << 20
 
@@ -46,12 +49,12 @@ class Piece:
 
 def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
     """Yield what to decode of one page, in order: large ranges in several pieces."""
-    if not is_costly(stored):
-        yield Piece(page, rows, 0)
-        return
+    is_threaded = is_costly(stored)
     size = sum(stored.page.sizes) + _ROW_BYTES * stored.page.length
     cost = size * len(rows) // stored.page.length
-    count = cost // _PIECE_BYTES
+    count = cost // (_PIECE_BYTES if is_threaded else _COPIED_BYTES)
+    if not is_threaded:
+        cost = 0
     # a page of 2.0 may be compressed as a whole
     of_20 = isinstance(stored.encoding, encodings_v20_pb2.ArrayEncoding)
     if count < 2 or of_20 or not isinstance(rows, range):

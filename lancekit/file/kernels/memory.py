@@ -36,6 +36,9 @@ Ints = NDArray[np.int64]
 #: Bytes of a buffer that Arrow's pool is asked for at most.
 _POOLED = 1 << 20
 
+#: Bytes of pieces that lie evenly, for each of which a few steps of Python are no loss.
+_RUN_BYTES = 1 << 14
+
 _OUTSIDE = "a chunk reaches outside of its page"
 
 #: the address and the size of memory
@@ -167,15 +170,12 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     )
     if not room and (starts[1:] == stops[:-1]).all():
         return data[starts[0] : stops[-1]]
-    head = len(starts) - 1  # the last chunk of a page is shorter than the others
-    size = int(lengths[0])
-    stride = int(starts[1] - starts[0])
-    if not room and (lengths[:head] == size).all() and (starts[1:] - starts[:-1] == stride).all():
-        out = scratch(head * size + int(lengths[-1]))
-        rows: Bytes = np.ndarray((head, size), np.uint8, data, int(starts[0]), (stride, 1))
-        out[: head * size].reshape(head, size)[:] = rows
-        out[head * size :] = data[starts[-1] : stops[-1]]
-        return out
+    total = int(lengths.sum())
+    # chunks of a page are as long and as far apart as its first, but for the last
+    size, stride = int(lengths[0]), int(starts[1] - starts[0]) if len(starts) > 1 else 0
+    odd = (lengths[1:] != size) | (starts[1:] - starts[:-1] != stride)
+    if np.count_nonzero(odd) * _RUN_BYTES <= total:
+        return _gather_runs(data, starts, lengths, stride, np.flatnonzero(odd) + 1, room)
     # Arrow copies the pieces: seen as a binary array whose elements are gap, first bytes of the
     # first piece, its rest, gap, piece, gap, piece ...
     borders = np.empty(2 * len(starts) + 2, np.int64)
@@ -194,7 +194,22 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
     joined = pieces.buffers()[2]
     if joined is None:
         return np.empty(0, np.uint8)
-    return np.frombuffer(joined, np.uint8)[: int(lengths.sum()) + 2 * room]
+    return np.frombuffer(joined, np.uint8)[: total + 2 * room]
+
+
+def _gather_runs(
+    data: Bytes, starts: Ints, lengths: Ints, stride: int, breaks: Ints, room: int
+) -> Bytes:
+    """Copy pieces that are in runs: in one, all begin ``stride`` bytes apart and are as long."""
+    out = scratch(int(lengths.sum()) + 2 * room)
+    place = room
+    firsts = [0, *breaks.tolist()]
+    for first, after in zip(firsts, [*firsts[1:], len(starts)], strict=True):
+        shape = after - first, int(lengths[first])
+        pieces: Bytes = np.ndarray(shape, np.uint8, data, int(starts[first]), (stride, 1))
+        out[place : place + pieces.size].reshape(shape)[:] = pieces
+        place += pieces.size
+    return out
 
 
 def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[Bytes, Ints]:
