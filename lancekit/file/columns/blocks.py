@@ -51,8 +51,7 @@ class BlockBounds(NamedTuple):
     nulls: int
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """Rows of one run of pages, and whence they come: an array, a block to fill, or the file."""
 
     rows: Rows
@@ -77,7 +76,7 @@ class Blocks:
 
     def parts(self, rows: Rows) -> Iterator[Part]:
         """Yield all of the rows, in order, in parts with one origin each."""
-        cuts = list(self._cut(rows))
+        cuts = [(0, 0, len(rows))] if self.rows <= self.step else list(self._cut(rows))
         wanted = []
         for block, begin, end in cuts:
             count = len(self.span(block))

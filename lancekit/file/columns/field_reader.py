@@ -9,10 +9,9 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, islice
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -48,8 +47,7 @@ _UNIT_DECODED = 64 << 20
 _LEVELS_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """What to decode, with its cost, and how to make chunks of a field from the results."""
 
     work: list[Work]
@@ -83,21 +81,34 @@ class _Column:
             self.stored = container.pages(column)
             self.runs = self._runs(None if container.key is None else (container.key, column))
             borders = [0, *accumulate(run.length for run in self.runs)]
-            for border in borders:
-                require(border % group == 0, "a page ends inside of a list of fixed size")
-            total = borders[-1] // group
-            if total != rows:
-                raise Damaged(f"its pages hold {total} rows, not {rows}")
-            self.firsts = np.array(borders, np.int64) // group
+            if group != 1:
+                for border in borders:
+                    require(border % group == 0, "a page ends inside of a list of fixed size")
+                borders = [border // group for border in borders]
+            if borders[-1] != rows:
+                raise Damaged(f"its pages hold {borders[-1]} rows, not {rows}")
+            #: the first row of each run, and behind it the number of rows
+            self.borders = borders
+
+    @cached_property
+    def firsts(self) -> Ints:
+        """The borders as an array."""
+        return np.array(self.borders, np.int64)
+
+    def split(self, rows: Rows) -> Iterator[tuple[int, Rows]]:
+        """Yield (run, rows within it) for every run of pages that holds some of the rows."""
+        if len(self.runs) == 1 and len(rows):
+            return iter([(0, rows)])
+        return split(rows, self.firsts)
 
     def _runs(self, key: Hashable | None) -> list[PageGroup]:
         """Return which pages are read as one."""
         if len(self.stored) == 1:
-            return [PageGroup(tuple(self.stored))]
+            return [PageGroup.of(self.stored)]
         key = None if key is None else ("runs", key)
         counts = remembered("columns", key, self._run_lengths, lambda found: 40 * len(found))
         pages = iter(self.stored)
-        return [PageGroup(tuple(islice(pages, count))) for count in counts]
+        return [PageGroup.of(islice(pages, count)) for count in counts]
 
     def _run_lengths(self) -> list[int]:
         """Return how many pages are read as one, from the first to the last."""
@@ -118,7 +129,6 @@ class _Leaf:
         self._column = _Column(container, node, column, rows, path.group)
         self._path = path
         self._decoders: dict[int, Callable[[Rows], pa.Array]] = {}
-        self._sizes = [run.encoded_bytes for run in self._column.runs]
         self._blocks: dict[int, Blocks | None] = {}
 
     @property
@@ -128,14 +138,14 @@ class _Leaf:
     def plan(self, rows: Rows) -> Plan:
         work: list[Work] = []
         ahead: list[tuple[PageGroup, Rows]] = []
-        for place, part in split(rows, self._column.firsts):
+        for place, part in self._column.split(rows):
             work += self._work(place, part, ahead)
         return Plan(work, list, ahead)
 
     def _work(self, place: int, rows: Rows, ahead: list[tuple[PageGroup, Rows]]) -> Iterator[Work]:
         """Yield what to do for rows of one run of pages; what to fetch is added to a list."""
         run, blocks = self._column.runs[place], self._blocks_of(place)
-        is_small = self._sizes[place] <= SMALL_BYTES
+        is_small = run.encoded_bytes <= SMALL_BYTES
         for part in [Part(rows)] if blocks is None else blocks.parts(rows):
             if blocks is not None and part.array is not None:
                 yield Work(0, partial(blocks.select, part))
@@ -168,9 +178,8 @@ class _Leaf:
         column, run = self._column, self._column.runs[place]
         if run.first.alike is None or not run.first.page.positions:
             return None
-        length = int(column.firsts[place + 1] - column.firsts[place])
-        size, memory = self._sizes[place], column.page_memory
-        return SmallRun(run, size, length, self._path, rows, memory, finish)
+        length = column.borders[place + 1] - column.borders[place]
+        return SmallRun(run, length, self._path, rows, column.page_memory, finish)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield some of the rows after the other, and between what their values lie, if known."""
@@ -182,19 +191,19 @@ class _Leaf:
 
     def _blocks_of(self, place: int) -> Blocks | None:
         if place not in self._blocks:
-            run, (first, last) = self._column.runs[place], self._column.firsts[place : place + 2]
-            self._blocks[place] = blocks_of(run, int(last - first), self._path.kinds[-1])
+            run, (first, last) = self._column.runs[place], self._column.borders[place : place + 2]
+            self._blocks[place] = blocks_of(run, last - first, self._path.kinds[-1])
         return self._blocks[place]
 
     def _read(self, place: int, rows: Rows) -> pa.Array:
         """Decode rows of one run of pages."""
         column = self._column
-        pages = column.runs[place].pages
-        first = pages[0].page.index
+        run = column.runs[place]
+        pages, first = run.pages, run.first.page.index
         if len(pages) == 1:
-            return self._decode(place, pages, rows, self._sizes[place])
+            return self._decode(place, pages, rows, run.encoded_bytes)
         try:
-            return self._decode(place, pages, rows, self._sizes[place])
+            return self._decode(place, pages, rows, run.encoded_bytes)
         except FormatError:
             # one by one, the error names the page
             borders = starts_of(np.array([stored.page.length for stored in pages]))

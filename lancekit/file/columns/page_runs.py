@@ -7,7 +7,7 @@ each page soon costs more than the values.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lancekit.file.columns.threads import is_costly
 from lancekit.file.container.footer import StoredPage
@@ -40,11 +40,17 @@ _FIRST_BYTES = 1 << 15
 _CHUNK_BYTES = 1 << 13
 
 
-@dataclass(frozen=True, slots=True)
-class PageGroup:
-    """Consecutive pages of a column that one decoder reads."""
+class PageGroup(NamedTuple):
+    """Consecutive pages of a column that one decoder reads, and the size of all their buffers."""
 
     pages: tuple[StoredPage, ...]
+    encoded_bytes: int
+
+    @classmethod
+    def of(cls, pages: Iterable[StoredPage]) -> PageGroup:
+        """Return pages as a group."""
+        pages = tuple(pages)
+        return cls(pages, sum(map(_size, pages)))
 
     @property
     def first(self) -> StoredPage:
@@ -55,11 +61,6 @@ class PageGroup:
     def length(self) -> int:
         """The rows of all pages."""
         return sum(stored.page.length for stored in self.pages)
-
-    @property
-    def encoded_bytes(self) -> int:
-        """The size of all buffers."""
-        return sum(map(_size, self.pages))
 
     @property
     def places(self) -> Iterator[tuple[int, int]]:
@@ -105,7 +106,7 @@ def _items(stored: StoredPage) -> int:
 def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
     """Yield all pages of a column, in order, those that are alike together."""
     if len(pages) == 1:
-        yield PageGroup(tuple(pages))
+        yield PageGroup.of(pages)
         return
     run: list[StoredPage] = []
     size = items = 0
@@ -121,14 +122,14 @@ def runs_of(pages: Sequence[StoredPage]) -> Iterator[PageGroup]:
             or stored.page.source is not run[-1].page.source
             or stored.page.positions[0] < run[-1].page.positions[-1]
         ):
-            yield PageGroup(tuple(run))
+            yield PageGroup.of(run)
             run, size, items, most = [], 0, 0, _most_bytes(stored)
         alike = kind
         run.append(stored)
         size += _size(stored)
         items += _items(stored)
     if run:
-        yield PageGroup(tuple(run))
+        yield PageGroup.of(run)
 
 
 def _most_bytes(stored: StoredPage) -> int:

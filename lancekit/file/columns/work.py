@@ -8,10 +8,9 @@ pages of one column, and the result is cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, pairwise
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -38,13 +37,11 @@ _MOST_BYTES, _MOST_ROWS = 1 << 20, 1 << 20
 _FEW = 4
 
 
-@dataclass(frozen=True, slots=True)
-class SmallRun:
+class SmallRun(NamedTuple):
     """Rows of a run of pages that may be decoded with others, and what is made of their array."""
 
     run: PageGroup
-    #: encoded bytes, and rows, of the run
-    size: int
+    #: the rows of the run
     length: int
     path: Path
     rows: Rows
@@ -60,8 +57,7 @@ class SmallRun:
 _Placed: TypeAlias = tuple[int, SmallRun]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(NamedTuple):
     """A piece: what decodes it alone, the cost in encoded bytes, 0 where a thread does not help."""
 
     cost: int
@@ -122,11 +118,11 @@ def _cut(alike: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]
     group: list[SmallRun] = []
     size = rows = end = 0
     for place, small in alike:
-        size, rows = size + small.size, rows + small.length
+        size, rows = size + small.run.encoded_bytes, rows + small.length
         if group and (size > _MOST_BYTES or rows > _MOST_ROWS or small.place < end):
             if len(group) >= _FEW:
                 yield places, group
-            places, group, size, rows = [], [], small.size, small.length
+            places, group, size, rows = [], [], small.run.encoded_bytes, small.length
         places.append(place)
         group.append(small)
         end = small.run.pages[-1].page.positions[-1]
@@ -136,7 +132,7 @@ def _cut(alike: Sequence[_Placed]) -> Iterator[tuple[list[int], list[SmallRun]]]
 
 def _cost(group: Sequence[SmallRun]) -> int:
     first = group[0].run.first
-    return sum(small.size for small in group) if is_costly(first) else 0
+    return sum(small.run.encoded_bytes for small in group) if is_costly(first) else 0
 
 
 def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
@@ -146,7 +142,7 @@ def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
     with (
         located(stored.page.source.name, page=stored.page.index),
         # no more than the smallest may ask for: what needs more is decoded alone
-        allowance(min(small.size for small in group), first.memory),
+        allowance(min(small.run.encoded_bytes for small in group), first.memory),
     ):
         rows, borders = _numbered_through(group)
         array = decoder_of([page for small in group for page in small.run.pages], first.path)(rows)

@@ -62,8 +62,7 @@ _TAIL = 1 << 16
 _CACHED = 512
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPage:
+class StoredPage(NamedTuple):
     """A page, the message that describes its encoding, and what pages alike have in common."""
 
     page: Page

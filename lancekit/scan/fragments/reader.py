@@ -213,8 +213,9 @@ class FragmentReader:
         for file_index, columns in enumerate(self._columns_of_files):
             held = stored_part(field, columns.keys(), taken)
             if held is not None:
-                taken.update(f.id for f in held.walk() if f.id in columns)
-                places = tuple(columns[f.id] for f in held.walk() if f.id in columns)
+                own = [f.id for f in held.walk() if f.id in columns]
+                taken.update(own)
+                places = tuple(columns[field_id] for field_id in own)
                 stored = stored_blobs(held).to_arrow()
                 yield _Part(held, file_index, FileColumn(stored, places))
 

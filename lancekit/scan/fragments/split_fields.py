@@ -32,6 +32,8 @@ def stored_part(
     UnsupportedFeatureError
         A file holds a part of what is in a map.
     """
+    if not field.children and field.logical_type != "struct":  # as most are
+        return field if field.id in ids and field.id not in taken else None
     if in_one_column(field, ids):
         return None if field.id in taken else repacked(field, packed=True)
     children = [stored_part(child, ids, taken) for child in field.children]
