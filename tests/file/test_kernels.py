@@ -140,6 +140,15 @@ def test_gather_of_chunks_that_lie_evenly_in_pages(pages: int, room: int) -> Non
     assert (out[room : out.size - room] == np.concatenate(expected)).all()
 
 
+@pytest.mark.parametrize("short", [1, 7, 18])
+def test_gather_of_a_short_chunk_that_others_follow_as_evenly(short: int) -> None:
+    data = np.random.default_rng(2).integers(1, 256, 20 * 5000, np.uint8)
+    starts, lengths = np.arange(20) * 5000, np.full(20, 4096)
+    lengths[short] = 100
+    expected = [data[s : s + n] for s, n in zip(starts, lengths, strict=True)]
+    assert (gather(data, starts, lengths) == np.concatenate(expected)).all()
+
+
 @pytest.mark.parametrize(("gap", "reads"), [(0, 4), (4, 3), (9, 2), (1 << 40, 1)])
 @pytest.mark.parametrize("base", [0, 3])
 def test_ranges_near_each_other_are_read_as_one(base: int, gap: int, reads: int) -> None:

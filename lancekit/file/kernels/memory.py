@@ -172,8 +172,8 @@ def gather(data: Bytes, starts: Ints, lengths: Ints, room: int = 0) -> Bytes:
         return data[starts[0] : stops[-1]]
     total = int(lengths.sum())
     # chunks of a page are as long and as far apart as its first, but for the last
-    size, stride = int(lengths[0]), int(starts[1] - starts[0]) if len(starts) > 1 else 0
-    odd = (lengths[1:] != size) | (starts[1:] - starts[:-1] != stride)
+    stride = int(starts[1] - starts[0]) if len(starts) > 1 else 0
+    odd = (lengths[1:] != lengths[:-1]) | (starts[1:] - starts[:-1] != stride)
     if np.count_nonzero(odd) * _RUN_BYTES <= total:
         return _gather_runs(data, starts, lengths, stride, np.flatnonzero(odd) + 1, room)
     # Arrow copies the pieces: seen as a binary array whose elements are gap, first bytes of the
