@@ -25,7 +25,7 @@ from lancekit.format.paths import canonical, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
 from lancekit.scan.expressions.predicate import Expr, Predicate, compile_expression
-from lancekit.scan.fragments.joint_reader import open_together, together
+from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import (
     FragmentReader,
     Offsets,
@@ -64,10 +64,6 @@ _BLOCK_BYTES = 64 << 20
 _LIMITED_BLOCK_BYTES = 4 << 20
 #: fragments read ahead
 _THREADS = min(os.cpu_count() or 1, 8)
-#: more rows than this are not read together
-_JOINT_ROWS = 1 << 18
-#: fewer rows than this are not worth a thread
-_THREAD_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,14 +222,11 @@ def read_together(
 ) -> Iterator[tuple[FragmentSource, ...]]:
     """Yield all fragments, in order, those in one tuple that are to be read together.
 
-    They make a block at most, and there is one for each thread if there are rows enough.  Large
-    fragments gain nothing by it: what is decoded of several would not stay in the cache.
+    They make a block at most, and there is one for each thread if there are rows enough.
     """
-    if not sources:
-        return
-    rows = sum(source.fragment.physical_rows for source in sources)
-    most_rows = min(max(-(-rows // _THREADS), _THREAD_ROWS), _JOINT_ROWS)
-    yield from together(sources, min(most_rows, block_rows(sources[0].schema, request)))
+    if sources:
+        most_rows = min(rows_together(sources), block_rows(sources[0].schema, request))
+        yield from together(sources, most_rows)
 
 
 def block_rows(schema: LanceSchema, request: ScanRequest) -> int:

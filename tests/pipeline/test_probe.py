@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.keys.probe import KeyTable, key_values, show_keys
+import lancekit as lk
+from lancekit.errors import CorruptFileError
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.pipeline.keys.probe import KeyTable, ProbeTask, key_values, probe, show_keys
+from lancekit.scan.fragments.source import fragment_sources
 
 small = st.one_of(st.none(), st.integers(0, 4))
 text = st.one_of(st.none(), st.sampled_from(["", "a", "b"]))
@@ -56,3 +62,51 @@ def test_a_key_that_is_not_a_number_is_named_once() -> None:
     keys = pa.table({"k": [nan, 1.0, nan, 1.0, None], "t": ["a", "b", "a", "b", None]})
     shown = key_values(keys, ("k", "t"), np.arange(5))
     assert show_keys(("k", "t"), shown) == "k = nan, t = a; k = 1.0, t = b; k = None, t = None"
+
+
+def _in_pieces(path: Path) -> lk.LanceDataset:
+    """A table of twelve fragments, some of whose rows are deleted."""
+    rows = pa.table({"a": [n // 10 for n in range(1000)], "b": [str(n % 10) for n in range(1000)]})
+    ds = lk.write_dataset(rows, path, max_rows_per_file=100)
+    ds.delete("a % 7 = 3 OR b = '4'")
+    more = pa.table({"b": ["1", "2"], "a": [5, 1000]})
+    return lk.write_dataset(more, lk.write_dataset(more, path, mode="append").uri, mode="append")
+
+
+def test_small_fragments_are_looked_through_together(tmp_path: Path) -> None:
+    ds = _in_pieces(tmp_path / "d")
+    wanted = [(5, "1"), (10, "9"), (38, "0"), (99, "4"), (99, "8"), (1000, "2"), (None, "1")]
+    columns = (pa.array([a for a, _ in wanted]), pa.array([b for _, b in wanted]))
+    sources = tuple(fragment_sources(ds._snapshot))
+    asked: list[list[ProbeTask]] = []
+
+    def noted(work, tasks):
+        asked.append(tasks)
+        return LocalRunner().map(work, tasks)
+
+    found = probe(sources, KeyTable(("a", "b"), columns), noted)
+    assert [len(task.sources) for (task,) in asked] == [12]
+    rows = [
+        (ds.get_fragment(m.fragment_id).to_table(["a", "b"], with_row_address=True), m)
+        for m in found
+    ]
+    pairs = [
+        (row["a"], row["b"], source)
+        for table, m in rows
+        for offset, source in zip(m.offsets.tolist(), m.source_rows.tolist(), strict=True)
+        for row in table.to_pylist()
+        if row["_rowaddr"] % 2**32 == offset
+    ]
+    assert pairs == [(5, "1", 0), (99, "8", 4), *2 * [(5, "1", 0), (1000, "2", 5)]]
+    assert [m.fragment_id for m in found] == [0, 9, 10, 11]
+
+
+def test_of_fragments_that_are_read_together_the_damaged_file_is_named(tmp_path: Path) -> None:
+    ds = _in_pieces(tmp_path / "d")
+    sources = tuple(fragment_sources(ds._snapshot))
+    name = sources[4].fragment.files[0].path
+    damaged = tmp_path / "d" / "data" / name
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    keys = KeyTable(("a",), (pa.array([1]),))
+    with pytest.raises(CorruptFileError, match=name.removesuffix(".lance")):
+        probe(sources, keys, LocalRunner().map)

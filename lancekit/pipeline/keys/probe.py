@@ -9,6 +9,8 @@ that are still candidates.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -16,12 +18,22 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
+from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
 from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
+from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["KeyTable", "Matches", "ProbeTask", "key_values", "probe_fragment", "show_keys"]
+__all__ = [
+    "KeyTable",
+    "Matches",
+    "ProbeTask",
+    "key_values",
+    "probe",
+    "probe_fragments",
+    "show_keys",
+]
 
 _NO_KEY = -1
 
@@ -131,9 +143,9 @@ def _codes(encoded: pa.DictionaryArray) -> Indices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTask:
-    """A fragment and the keys to look for in it."""
+    """Fragments that are read together, or one, and the keys to look for in them."""
 
-    source: FragmentSource
+    sources: tuple[FragmentSource, ...]
     keys: KeyTable
 
 
@@ -154,9 +166,28 @@ class Matches:
         )
 
 
-def probe_fragment(task: ProbeTask) -> Matches:
-    """Find the live rows of a fragment whose key is in the source."""
-    reader, keys = FragmentReader(task.source), task.keys
+def probe(
+    sources: Sequence[FragmentSource], keys: KeyTable, map_tasks: Callable[..., list[Any]]
+) -> list[Matches]:
+    """Find the live rows whose key is in the source, of all fragments that have such rows.
+
+    ``map_tasks`` is a runner's ``map``.  Small fragments are read together: to begin with one
+    takes longer than to look through a thousand rows.
+    """
+    groups = together(sources, rows_together(sources))
+    found = map_tasks(probe_fragments, [ProbeTask(sources=group, keys=keys) for group in groups])
+    return [matches for of_group in found for matches in of_group]
+
+
+def probe_fragments(task: ProbeTask) -> list[Matches]:
+    """Find the live rows of a task's fragments whose key is in the source."""
+    if len(task.sources) > 1:
+        with suppress(FormatError):  # the next time the error names the file
+            return list(_matches(open_together(task.sources), task.keys))
+    return [m for source in task.sources for m in _matches(FragmentReader(source), task.keys)]
+
+
+def _matches(reader: FragmentReader, keys: KeyTable) -> Iterator[Matches]:
     first, *others = keys.names
     everything = reader.read([first], range(reader.physical_rows))
     rows, codes = keys.find(0, everything.column(0))
@@ -168,9 +199,10 @@ def probe_fragment(task: ProbeTask) -> Matches:
     for place, name in enumerate(others, start=1):
         found, codes = keys.find(place, reader.read([name], rows).column(0), codes)
         rows = rows[found]
-    return Matches(
-        fragment_id=task.source.fragment.id, offsets=rows, source_rows=keys.first_rows[codes]
-    )
+    source_rows = keys.first_rows[codes]
+    for part, offsets in reader.split(rows):
+        mine, source_rows = source_rows[: len(offsets)], source_rows[len(offsets) :]
+        yield Matches(fragment_id=part.source.fragment.id, offsets=offsets, source_rows=mine)
 
 
 #: keys that an error message names

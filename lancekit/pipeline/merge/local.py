@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.keys.probe import Matches, ProbeTask, key_values, probe_fragment
+from lancekit.pipeline.keys.probe import Matches, key_values, probe
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.condition import rows_at_a_time, where_condition
 from lancekit.pipeline.merge.plan import (
@@ -60,8 +60,7 @@ def merge_locally(
         How the keys are found, for the result.
     """
     clauses = job.clauses
-    tasks = [ProbeTask(source=s, keys=keys.table) for s in job.target]
-    touched = [keys.restored(m) for m in map_tasks(probe_fragment, tasks) if len(m.offsets)]
+    touched = [keys.restored(m) for m in probe(job.target, keys.table, map_tasks)]
     if clauses.matched == "fail" and touched:
         rows = np.concatenate([m.source_rows for m in touched])
         named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))

@@ -6,6 +6,7 @@ hundred fragments of ten thousand rows take a fifth of the time that they take o
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -21,12 +22,14 @@ from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.storage import LocalStore
 
-__all__ = ["JointReader", "open_together", "together"]
+__all__ = ["JointReader", "open_together", "rows_together", "together"]
 
 Numbers = npt.NDArray[np.uint64]
 
 #: Files mapped at once.
 _MOST_FILES = 512
+#: More rows than this are not read together, and fewer are not worth a thread.
+_JOINT_ROWS, _THREAD_ROWS = 1 << 18, 1 << 16
 
 
 class JointReader(FragmentReader):
@@ -60,7 +63,7 @@ class JointReader(FragmentReader):
         return joined
 
     def split(self, rows: Offsets) -> Iterator[tuple[FragmentReader, Offsets]]:
-        """Yield ascending rows by fragment, as offsets in it."""
+        """Yield ascending rows by fragment, as offsets in it; of those that have any."""
         cuts = np.searchsorted(rows, self.borders)
         for place in np.flatnonzero(np.diff(cuts)).tolist():
             part = rows[cuts[place] : cuts[place + 1]] - self.borders[place]
@@ -95,6 +98,16 @@ class JointReader(FragmentReader):
     def last_updated_at(self, rows: Offsets) -> Numbers:
         """Return the version that last changed each row."""
         return self._each(FragmentReader.last_updated_at, rows)
+
+
+def rows_together(sources: Iterable[FragmentSource]) -> int:
+    """Return how many rows are to be read together: some for each thread if there are enough.
+
+    Large fragments gain nothing by it: what is decoded of several would not stay in the cache.
+    """
+    rows = sum(source.fragment.physical_rows for source in sources)
+    share = -(-rows // (min(os.cpu_count() or 1, 8)))
+    return min(max(share, _THREAD_ROWS), _JOINT_ROWS)
 
 
 def together(

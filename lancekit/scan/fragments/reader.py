@@ -248,6 +248,11 @@ class FragmentReader:
             self._open[file_index] = reader
         return reader
 
+    def split(self, rows: Offsets) -> Iterator[tuple[FragmentReader, Offsets]]:
+        """Yield ascending rows by fragment, as offsets in it; of those that have any."""
+        if len(rows):
+            yield self, rows
+
     # ---- hidden columns
 
     def addresses(self, rows: Offsets) -> npt.NDArray[np.uint64]:

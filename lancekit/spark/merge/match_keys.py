@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
-from lancekit.pipeline.keys.probe import KeyTable, Matches, ProbeTask, probe_fragment
+from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
 from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
 from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
@@ -64,8 +64,7 @@ def find_pairs(
         The dataset's folder, for keys that are too many to be sent otherwise.
     """
     if match.strategy == "driver":
-        tasks = [ProbeTask(source=s, keys=keys.table) for s in target]
-        found = LocalRunner().map(probe_fragment, tasks)
+        found = probe(target, keys.table, LocalRunner().map)
     else:
         most = CLOSURE_BYTES if match.strategy == "closure" else 0
         with shipped(_packed(keys.table), store, most) as sent:
