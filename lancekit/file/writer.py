@@ -16,6 +16,7 @@ from lancekit.file.columns.categories import Categories
 from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
 from lancekit.file.columns.page_buffer import ColumnMetadataBuilder, PageBuffer
 from lancekit.file.columns.physical import owning_fields, packed_where
+from lancekit.file.columns.small_pages import encoded_together
 from lancekit.file.columns.split_leaves import (
     Leaf,
     columns_of_20,
@@ -34,7 +35,13 @@ from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.file.layouts import blob_encode as blobs
 from lancekit.file.layouts import v20_encode as encode20
 from lancekit.file.layouts.choose import encode_pages
-from lancekit.format.field_marks import PACKED, holds_blobs, is_blob_v2, may_be_packed
+from lancekit.format.field_marks import (
+    PACKED,
+    asks_for_encoding,
+    holds_blobs,
+    is_blob_v2,
+    may_be_packed,
+)
 from lancekit.format.pb import schema_pb2
 from lancekit.format.schema import LanceField, LanceSchema, schema_to_pb
 from lancekit.format.storage_version import DEFAULT_VERSION
@@ -179,6 +186,7 @@ class FileWriter:
                 text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
                 encode=encode,
                 threaded=not blob,
+                plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
                 nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
                 waiting=PageBuffer(max_page_bytes),
                 pages=ColumnMetadataBuilder(
@@ -334,8 +342,11 @@ class FileWriter:
     def _write_pages(self, pages: Iterable[tuple[_Column, pa.Array]]) -> None:
         """Encode rows and write their pages, while threads encode the next."""
         work = (
-            (column.threaded and array.nbytes >= _THREADED_BYTES, partial(_encoded, column, array))
-            for column, array in pages
+            (
+                column.threaded and array.nbytes >= _THREADED_BYTES,
+                partial(_encoded, column, array, known),
+            )
+            for column, array, known in encoded_together(pages, large=self._format.name == "2.2")
         )
         with closing(ahead(work)) as done:
             for column, parts in done:
@@ -384,13 +395,16 @@ class _Column:
     text: bool
     encode: Callable[[pa.Array], Iterable[Encoded]]
     threaded: bool
+    plain: bool
     nothing: pa.Array
     waiting: PageBuffer
     pages: ColumnMetadataBuilder
 
 
-def _encoded(column: _Column, array: pa.Array) -> tuple[_Column, list[Encoded]]:
-    return column, list(column.encode(array))
+def _encoded(
+    column: _Column, array: pa.Array, known: Encoded | None
+) -> tuple[_Column, list[Encoded]]:
+    return column, list(column.encode(array)) if known is None else [known]
 
 
 def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
@@ -430,8 +444,10 @@ def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
     def walk(field: LanceField) -> LanceField:
         if is_blob_v2(field.metadata):
             return blobs.descriptor_field(field)
+        if not field.children:
+            return field
         field = replace(field, children=tuple(map(walk, field.children)))
-        if version == "2.0" and field.children and field.logical_type != "struct":
+        if version == "2.0" and field.logical_type != "struct":
             # the mark of a list does not apply to its items, and the reference trips over it
             kept = {key: value for key, value in field.metadata.items() if key not in PACKED}
             field = replace(field, metadata=kept)

@@ -19,6 +19,7 @@ __all__ = [
     "PACKINGS",
     "Choice",
     "Metadata",
+    "asks_for_encoding",
     "holds_blobs",
     "is_blob",
     "is_blob_v2",
@@ -132,6 +133,11 @@ def option(metadata: Metadata, key: str) -> str:
         return value
     value = value.lower() if choice.any_case else value
     return value if value in choice.values else ""
+
+
+def asks_for_encoding(metadata: Metadata) -> bool:
+    """Return whether any mark says how values are to be encoded."""
+    return any(key.startswith("lance-encoding:") for key in metadata)
 
 
 def unknown_choices(metadata: Metadata) -> Iterator[tuple[str, str, Choice]]:

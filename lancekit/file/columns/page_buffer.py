@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any
 
 import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -83,12 +83,13 @@ class ColumnMetadataBuilder:
     def add(self, encoded: Encoded, places: list[int], sizes: list[int]) -> None:
         """Note a page and where its buffers are."""
         per_row = self._items_per_row
+        message: bytes = encoded.message.SerializeToString()
         self._pages.append(
             file2_pb2.Page(
                 buffer_offsets=places,
                 buffer_sizes=sizes,
                 length=encoded.rows,
-                encoding=_wrap(self._url, encoded.message),
+                encoding=_wrap(self._url, message),
                 priority=self._rows // per_row if per_row else 0,
             )
         )
@@ -103,14 +104,16 @@ class ColumnMetadataBuilder:
         return message.SerializeToString()
 
 
-def _wrap(type_url: str, message: Any) -> file2_pb2.Encoding:
-    wrapped = AnyMessage(type_url=type_url, value=message.SerializeToString())
+# pages of a wide table mostly have encodings that others have too
+@lru_cache
+def _wrap(type_url: str, message: bytes) -> file2_pb2.Encoding:
+    wrapped = AnyMessage(type_url=type_url, value=message)
     return file2_pb2.Encoding(direct=file2_pb2.Direct(encoding=wrapped.SerializeToString()))
 
 
 _plain = encodings_v20_pb2.ColumnEncoding(values=encodings_v20_pb2.Nothing())
-_VALUES = _wrap(COLUMN_ENCODING, _plain)
+_VALUES = _wrap(COLUMN_ENCODING, _plain.SerializeToString())
 _BLOBS = _wrap(
     COLUMN_ENCODING,
-    encodings_v20_pb2.ColumnEncoding(blob=encodings_v20_pb2.Blob(inner=_plain)),
+    encodings_v20_pb2.ColumnEncoding(blob=encodings_v20_pb2.Blob(inner=_plain)).SerializeToString(),
 )

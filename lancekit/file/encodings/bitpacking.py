@@ -50,6 +50,7 @@ __all__ = [
     "out_of_line_message",
     "packed_size",
     "widths_of",
+    "widths_of_largest",
 ]
 
 #: Chunks packed to one width are unpacked where they lie, if they lie in so few runs each.
@@ -63,6 +64,8 @@ _MASKS = np.array([(1 << width) - 1 for width in range(65)], np.uint64)
 
 #: Fewer blocks than this share the next larger width: each width is a round of NumPy calls.
 _FEW_BLOCKS = 16
+
+_STEPS = np.array([1 << width for width in range(64)], np.uint64)
 
 _TOO_MANY = "a bit-packed chunk of more than 1024 values"
 _IMPOSSIBLE = "an impossible packed width"
@@ -248,9 +251,13 @@ def widths_of(values: NDArray[Any]) -> Ints:
     largest = values[: full * BLOCK].reshape(full, BLOCK).max(axis=1).astype(np.uint64)
     if full * BLOCK < len(values):
         largest = np.append(largest, np.uint64(values[full * BLOCK :].max()))
-    steps = np.array([1 << width for width in range(64)], np.uint64)
-    widths: Ints = np.searchsorted(steps, largest, side="right").astype(np.int64)
-    return widths
+    return widths_of_largest(largest)
+
+
+def widths_of_largest(largest: NDArray[Any]) -> Ints:
+    """Return the bits that each of some numbers needs."""
+    widths: Ints = np.searchsorted(_STEPS, largest.astype(np.uint64), side="right")
+    return widths.astype(np.int64, copy=False)
 
 
 def packed_size(widths: Ints, itemsize: int) -> int:

@@ -25,7 +25,7 @@ from lancekit.file.encodings import (
     rle,
 )
 from lancekit.file.encodings.choose_strings import long_strings, string_values
-from lancekit.file.encodings.dictionary import dictionary_values, indexed
+from lancekit.file.encodings.dictionary import dictionary_values, indexed, may_repeat
 from lancekit.file.encodings.request import (
     CHUNK,
     MAX_CHUNK_VALUES,
@@ -44,13 +44,16 @@ from lancekit.file.kernels.bitpacking import BLOCK
 from lancekit.file.kernels.memory import Bytes
 from lancekit.options import DEFAULT_GOAL
 
-__all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values"]
+__all__ = ["MAX_CHUNK_VALUES", "EncodedValues", "long_values", "mini_values", "stay_plain"]
 
 #: Another encoding than flat values takes at most so much of their bytes.
 _WORTH = 0.8
 
 #: Fewer bytes stay as they are: whatever saves space costs more time than it is worth.
 _TINY = 1024
+
+#: Bytes of the numbers that get a dictionary in 2.2.
+_DICTIONARY_WIDTH = 8
 
 #: How many pairs of neighbours are looked at to see whether there are runs.
 _NEIGHBOURS = 4096
@@ -141,7 +144,7 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
         starts = _starts_of_runs(words, best / (width + 1))
         if starts is not None:
             ran, best = starts, _WORTH * len(starts) * (width + 1)
-    if width == 16 or (width == 8 and request.large):
+    if width == 16 or (width == _DICTIONARY_WIDTH and request.large):
         # as plain bytes, whose equality is that of their bits
         coded = dictionary_values(_bits_of(values, width), valid, request, int(best / _WORTH))
         if coded is not None:
@@ -149,6 +152,29 @@ def _fixed(values: pa.Array, valid: Bytes | None, request: EncodingRequest) -> E
     if ran is not None:
         return rle.encode(words, ran, min(rle.CHUNK_VALUES, request.max_values))
     return plain if packed is None else bitpacking.encode(words, packed)
+
+
+def stay_plain(table: NDArray[Any], *, large: bool) -> NDArray[np.bool_]:
+    """Return which pages of numbers are surely written as they are, if no option says otherwise.
+
+    Parameters
+    ----------
+    table
+        Unsigned integers without nulls, in each line the values of a page.
+    """
+    rows, width = table.shape[1], table.itemsize
+    differ = np.count_nonzero(table[:, 1:] != table[:, :-1], axis=1)
+    if rows * width <= _TINY:
+        tiny: NDArray[np.bool_] = differ > 0
+        return tiny
+    best = _WORTH * rows * width
+    largest = np.maximum.reduceat(table, np.arange(0, rows, BLOCK), axis=1)
+    widths = bitpacking.widths_of_largest(largest)
+    packed = widths.sum(axis=1) * BLOCK // 8 + width * widths.shape[1]
+    plain: NDArray[np.bool_] = (packed >= best) & (differ >= best / (width + 1))
+    if large and width == _DICTIONARY_WIDTH:
+        plain &= ~may_repeat(table)
+    return plain
 
 
 def _bits_of(values: pa.Array, width: int) -> pa.Array:

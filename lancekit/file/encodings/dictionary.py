@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from lancekit.file.encodings.request import EncodedValues, EncodingRequest
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, string_buffers
 from lancekit.file.kernels.bitpacking import BLOCK, bits_needed
-from lancekit.file.kernels.memory import Bytes
+from lancekit.file.kernels.memory import Bytes, Ints, arrow_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
-__all__ = ["dictionary_values", "indexed"]
+__all__ = ["dictionary_values", "indexed", "may_repeat"]
 
 #: Fewer values, or bytes, are not worth a dictionary.
 _MIN_VALUES = 100
@@ -56,16 +57,45 @@ def _repeats(values: pa.Array) -> bool:
     Among ``s`` values out of ``n`` distinct ones about ``s * s / 2n`` are seen again.
     """
     most = min(_MAX_ITEMS, len(values) // 2)
-    # where sixteen should be seen again, and not four are, no larger sample has to be looked at
-    return _again(values, math.isqrt(32 * most), 4 * most) and _again(values, _SAMPLE, most)
+    return _again(values, *_first_look(most)) and _again(values, _SAMPLE, most)
+
+
+def _first_look(most: int) -> tuple[int, int]:
+    """Return the size of a sample, and of how many distinct values it is thought to be.
+
+    Where sixteen should be seen again, and not four are, no larger sample has to be looked at.
+    """
+    return math.isqrt(32 * most), 4 * most
+
+
+def may_repeat(table: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return of each line of a table of numbers whether it may get a dictionary."""
+    rows = table.shape[1]
+    if rows < _MIN_VALUES or rows * table.itemsize < _MIN_BYTES:
+        return np.zeros(len(table), bool)
+    size, distinct = _first_look(min(_MAX_ITEMS, rows // 2))
+    all_of = rows < 2 * size
+    sample = np.sort(table if all_of else table[:, _places(size, rows)], axis=1)
+    again = np.count_nonzero(sample[:, 1:] == sample[:, :-1], axis=1)
+    found: NDArray[np.bool_] = again * 2 * (1 if all_of else distinct) >= (
+        rows if all_of else size**2
+    )
+    return found
+
+
+@lru_cache
+def _places(size: int, rows: int) -> Ints:
+    """Return which rows a sample of so many is.
+
+    Not at even distances: values that repeat in a cycle would not be seen to.
+    """
+    return ((np.arange(size) + _JITTER[:size]) * (rows / size)).astype(np.int64)
 
 
 def _again(values: pa.Array, size: int, distinct: int) -> bool:
     """Tell whether a sample has as many values again as one of so many distinct ones would."""
     if len(values) >= 2 * size:
-        # not at even distances: values that repeat in a cycle would not be seen to
-        places = (np.arange(size) + _JITTER[:size]) * (len(values) / size)
-        values, all_of = values.take(pa.array(places.astype(np.int64))), False
+        values, all_of = values.take(arrow_of(_places(size, len(values)))), False
     else:
         all_of = True
     sample = values.drop_null()
