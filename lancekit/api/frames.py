@@ -18,8 +18,8 @@ from lancekit.format.schema import LanceSchema
 from lancekit.legible import warn
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.outputs import Output
 from lancekit.scan.row_lookup import blob_places
-from lancekit.scan.scan import Output
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,8 @@ from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
-from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows, plan_columns
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.snapshot import Snapshot
 

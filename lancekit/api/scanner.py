@@ -18,7 +18,8 @@ from lancekit.checked import checked_methods
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
 from lancekit.scan.order_by import parse_orderings, sorted_table
-from lancekit.scan.scan import Scan, plan_columns
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:

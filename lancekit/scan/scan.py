@@ -7,24 +7,22 @@ answers it for one fragment; `Scan` runs it over all, in order, and cuts limit a
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextvars import copy_context
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError
+from lancekit.errors import FormatError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.widths import value_bytes
-from lancekit.format.paths import canonical, show_path
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
-from lancekit.scan.expressions.predicate import Expr, Predicate, compile_expression
+from lancekit.scan.ahead import Workers
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import (
     FragmentReader,
@@ -35,15 +33,14 @@ from lancekit.scan.fragments.reader import (
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.trimmed import trimmed
+from lancekit.scan.outputs import Output
+from lancekit.scan.selection import Selection, projections
 
 __all__ = [
-    "Output",
     "Scan",
     "ScanRequest",
     "block_rows",
-    "column_names",
     "default_batch_rows",
-    "plan_columns",
     "read_block",
     "read_together",
     "row_bytes",
@@ -60,32 +57,10 @@ _BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 _MOST_ROWS = 1 << 31
 #: decoded bytes held at a time for one fragment
 _BLOCK_BYTES = 64 << 20
+#: the same, of columns that only a filter looks at
+_FILTER_BYTES = 8 << 20
 #: the same, for a scan that may stop early
 _LIMITED_BLOCK_BYTES = 4 << 20
-#: fragments read ahead
-_THREADS = min(os.cpu_count() or 1, 8)
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """One column of the result: a stored or hidden one, or an expression over such.
-
-    `path` is how a stored one is read, if that is not by the name of the field.
-    """
-
-    field: pa.Field
-    expression: Expr | None = None
-    path: str = ""
-
-    @property
-    def column(self) -> str:
-        """The stored or hidden column that this is."""
-        return self.path or self.field.name
-
-    @property
-    def inputs(self) -> frozenset[str]:
-        """The columns that have to be read."""
-        return self.expression.columns if self.expression else frozenset([self.column])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,79 +91,6 @@ def default_batch_rows() -> int:
         f"{BATCH_ROWS} rows."
     )
     return BATCH_ROWS
-
-
-def plan_columns(
-    schema: LanceSchema,
-    columns: Sequence[str] | dict[str, str] | None,
-    hidden: Sequence[str] = (),
-) -> tuple[Output, ...]:
-    """Return the outputs of a projection; ``None`` means every stored column.
-
-    Parameters
-    ----------
-    schema
-        The dataset's schema.
-    columns
-        Names and paths of nested fields, or SQL expressions by the names of their results.
-    hidden
-        Hidden columns that come last, also if they are named among the columns.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A name is neither a stored nor a hidden column.
-    PredicateError
-        An expression does not fit the schema.
-    """
-    if isinstance(columns, dict):
-        arrow = schema.to_arrow()
-        for pair in columns.items():
-            if not all(isinstance(one, str) for one in pair):
-                raise InvalidTypeError(
-                    f"columns holds {shown(pair)}.",
-                    hint="Pass SQL expressions by the names of their results.",
-                )
-        outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
-    else:
-        names = schema.names if columns is None else _names(columns)
-        outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
-    first = [output for output in outputs if output.field.name not in hidden]
-    named = {output.field.name: output for output in outputs}
-    last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]
-    return (*first, *last)
-
-
-def _path(schema: LanceSchema, name: str) -> str:
-    """Return the path of a column; one that is called like a path into another is still itself."""
-    return show_path([name]) if name in schema else canonical(name)
-
-
-def column_names(columns: object) -> list[str]:
-    """Return names of columns; ``InvalidTypeError`` for anything else."""
-    names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidTypeError(
-                f"columns holds {shown(name)}.",
-                hint="Pass a list of column names, or a dictionary.",
-            )
-    return names
-
-
-def _names(columns: Sequence[str]) -> list[str]:
-    names = column_names(columns)
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
-        seen.add(name)
-    return names
-
-
-def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
-    expression = compile_expression(sql, schema)
-    return Output(pa.field(name, expression.type), expression)
 
 
 # ---- one fragment
@@ -291,6 +193,13 @@ def project(
     return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
 
 
+def _filter_rows(schema: LanceSchema, request: ScanRequest) -> int:
+    """Return of how many rows of a fragment a filter is asked at a time; 0 if there is none."""
+    if request.predicate is None:
+        return 0
+    return block_rows(schema, replace(request, outputs=(), block_bytes=_FILTER_BYTES))
+
+
 def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
     """Estimate the decoded bytes of one row of what a request reads."""
     plain = {o.column: o.field.type for o in request.outputs if o.expression is None}
@@ -372,6 +281,7 @@ class Scan:
             if len(group) > 1 or group[0].fragment.physical_rows <= step:
                 yield _Job(group)
                 continue
+            step = max(step, _filter_rows(group[0].schema, self.request))
             reader = FragmentReader(group[0])
             for start in range(0, reader.physical_rows, step):
                 yield _Block(reader, start, min(start + step, reader.physical_rows))
@@ -395,10 +305,9 @@ class Scan:
             request = replace(self.request, block_bytes=_LIMITED_BLOCK_BYTES)
             for job in jobs:
                 yield from job.run(request)
-        elif len(jobs) <= 1:
-            for job in jobs:
-                yield from job.run(self.request)
-        else:
+        elif len(jobs) == 1 and isinstance(jobs[0], _Job):
+            yield from jobs[0].run(self.request)
+        elif jobs:
             yield from _read_ahead(jobs, self.request)
 
 
@@ -408,6 +317,15 @@ class _Job:
 
     sources: tuple[FragmentSource, ...]
     live_rows: range | None = None
+
+    @property
+    def schema(self) -> LanceSchema:
+        """What is read of."""
+        return self.sources[0].schema
+
+    def find(self, request: ScanRequest) -> list[pa.Table]:
+        """Return all that is wanted."""
+        return list(self.run(request))
 
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
         if self.live_rows is None:
@@ -425,23 +343,32 @@ class _Block:
     start: int
     stop: int
 
+    @property
+    def schema(self) -> LanceSchema:
+        """What is read of."""
+        return self.reader.source.schema
+
+    def find(self, request: ScanRequest) -> Selection | list[pa.Table]:
+        """Return the rows that a filter wants, of which no other column is read yet, or all."""
+        if request.predicate is None:
+            return list(self.run(request))
+        inputs = set[str]().union(*(output.inputs for output in request.outputs))
+        rows = select_rows(self.reader, request.predicate, self.start, self.stop, inputs)
+        return Selection(self.reader, *rows)
+
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
         yield read_block(self.reader, request, self.start, self.stop)
 
 
 def _read_ahead(jobs: Sequence[_Job | _Block], request: ScanRequest) -> Generator[pa.Table]:
-    pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
-    running: deque[Future[list[pa.Table]]] = deque()
-    try:
-        for job in jobs:
-            running.append(pool.submit(copy_context().run, _run, job, request))
-            if len(running) > _THREADS:
-                yield from running.popleft().result()
-        while running:
-            yield from running.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _run(job: _Job | _Block, request: ScanRequest) -> list[pa.Table]:
-    return list(job.run(request))
+    with Workers() as workers:
+        found = workers.results(partial(job.find, request) for job in jobs)
+        if request.predicate is None:
+            yield from chain.from_iterable(cast("Iterator[list[pa.Table]]", found))
+            return
+        work = projections(
+            found,
+            block_rows(jobs[0].schema, request),
+            lambda wanted: project(wanted.reader, request.outputs, wanted.rows, wanted.known),
+        )
+        yield from chain.from_iterable(workers.results(work))

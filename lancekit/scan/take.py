@@ -21,7 +21,8 @@ from lancekit.scan.fragments.reader import rows_without_columns
 from lancekit.scan.fragments.rebatch import no_rows, taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored
-from lancekit.scan.scan import Output, column_names, plan_columns, project
+from lancekit.scan.outputs import Output, column_names, plan_columns
+from lancekit.scan.scan import project
 
 __all__ = ["parse_positions", "take_rows"]
 

@@ -26,7 +26,8 @@ from lancekit.pipeline.rows.write import data_file, delete_fragments
 from lancekit.scan.expressions.predicate import Expr
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import ScanRequest, plan_columns, row_bytes, scan_fragment
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import ScanRequest, row_bytes, scan_fragment
 from lancekit.storage import Store
 
 __all__ = [

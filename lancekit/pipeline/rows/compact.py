@@ -16,7 +16,8 @@ from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import Scan, ScanRequest, plan_columns
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan, ScanRequest
 
 __all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
 

@@ -19,7 +19,8 @@ from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import ScanRequest, block_rows, plan_columns, project, select_rows
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import ScanRequest, block_rows, project, select_rows
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
 

@@ -26,7 +26,8 @@ from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import ScanRequest, plan_columns
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import ScanRequest
 from lancekit.spark.frames.scan import cut_pieces, whole_ranges
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect

@@ -1,0 +1,64 @@
+"""Work that is done ahead of those who ask for its results, in threads if there is enough of it."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import cached_property
+from itertools import chain
+from types import TracebackType
+from typing import TypeVar
+
+__all__ = ["Workers"]
+
+T = TypeVar("T")
+
+#: pieces of work that are done at a time
+_THREADS = min(os.cpu_count() or 1, 8)
+
+
+class Workers:
+    """The threads of one scan, which begin with a second piece of work and end with the block.
+
+    Examples
+    --------
+    >>> with Workers() as workers:
+    ...     list(workers.results([lambda: "first", lambda: "second"]))
+    ['first', 'second']
+    """
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if "_pool" in self.__dict__:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
+
+    def results(self, work: Iterable[Callable[[], T]]) -> Iterator[T]:
+        """Yield the results of some work in order, while the next few pieces are done."""
+        rest = iter(work)
+        first = next(rest, None)
+        second = next(rest, None)
+        if first is not None and second is None:
+            yield first()
+        if first is None or second is None:
+            return
+        running: deque[Future[T]] = deque()
+        for do in chain((first, second), rest):
+            running.append(self._pool.submit(copy_context().run, do))
+            if len(running) > _THREADS:
+                yield running.popleft().result()
+        while running:
+            yield running.popleft().result()

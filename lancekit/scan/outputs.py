@@ -1,0 +1,113 @@
+"""The columns of a result: stored or hidden ones, and expressions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.paths import canonical, show_path
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import shown
+from lancekit.scan.expressions.predicate import Expr, compile_expression
+from lancekit.scan.fragments.reader import column_field
+
+__all__ = ["Output", "column_names", "plan_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """One column of the result: a stored or hidden one, or an expression over such.
+
+    `path` is how a stored one is read, if that is not by the name of the field.
+    """
+
+    field: pa.Field
+    expression: Expr | None = None
+    path: str = ""
+
+    @property
+    def column(self) -> str:
+        """The stored or hidden column that this is."""
+        return self.path or self.field.name
+
+    @property
+    def inputs(self) -> frozenset[str]:
+        """The columns that have to be read."""
+        return self.expression.columns if self.expression else frozenset([self.column])
+
+
+def plan_columns(
+    schema: LanceSchema,
+    columns: Sequence[str] | dict[str, str] | None,
+    hidden: Sequence[str] = (),
+) -> tuple[Output, ...]:
+    """Return the outputs of a projection; ``None`` means every stored column.
+
+    Parameters
+    ----------
+    schema
+        The dataset's schema.
+    columns
+        Names and paths of nested fields, or SQL expressions by the names of their results.
+    hidden
+        Hidden columns that come last, also if they are named among the columns.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A name is neither a stored nor a hidden column.
+    PredicateError
+        An expression does not fit the schema.
+    """
+    if isinstance(columns, dict):
+        arrow = schema.to_arrow()
+        for pair in columns.items():
+            if not all(isinstance(one, str) for one in pair):
+                raise InvalidTypeError(
+                    f"columns holds {shown(pair)}.",
+                    hint="Pass SQL expressions by the names of their results.",
+                )
+        outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
+    else:
+        names = schema.names if columns is None else _names(columns)
+        outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
+    first = [output for output in outputs if output.field.name not in hidden]
+    named = {output.field.name: output for output in outputs}
+    last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]
+    return (*first, *last)
+
+
+def _path(schema: LanceSchema, name: str) -> str:
+    """Return the path of a column; one that is called like a path into another is still itself."""
+    return show_path([name]) if name in schema else canonical(name)
+
+
+def column_names(columns: object) -> list[str]:
+    """Return names of columns; ``InvalidTypeError`` for anything else."""
+    names: list[Any] = list(columns) if isinstance(columns, Iterable) else [columns]
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"columns holds {shown(name)}.",
+                hint="Pass a list of column names, or a dictionary.",
+            )
+    return names
+
+
+def _names(columns: Sequence[str]) -> list[str]:
+    names = column_names(columns)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidArgumentError(f"columns names {name!r} twice.", column=name)
+        seen.add(name)
+    return names
+
+
+def _computed(schema: pa.Schema, name: str, sql: str) -> Output:
+    expression = compile_expression(sql, schema)
+    return Output(pa.field(name, expression.type), expression)
