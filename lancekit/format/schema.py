@@ -408,45 +408,54 @@ def schema_from_pb(
     depths = {-1: 0}
     last = -1
     for message in fields:
+        own = message.id
         # the parts of a blob descriptor follow it, and name neither themselves nor it
-        parent = last if message.id == _NO_ID else message.parent_id
+        parent = last if own == _NO_ID else message.parent_id
         siblings = children.get(parent)
         if siblings is None:
             raise CorruptFileError(
-                f"Field {message.name!r} (id {message.id}) names parent {message.parent_id}, "
+                f"Field {message.name!r} (id {own}) names parent {message.parent_id}, "
                 "which is not listed before it.",
                 field=message.name,
             )
         siblings.append(message)
-        if message.id != _NO_ID:
-            if message.id in children:  # one below itself would never end
+        if own != _NO_ID:
+            if own in children:  # one below itself would never end
                 raise CorruptFileError(
-                    f"Field {message.name!r} has id {message.id}, and so has another.",
+                    f"Field {message.name!r} has id {own}, and so has another.",
                     field=message.name,
                 )
-            last = message.id
-            children[message.id] = []
-            depths[last] = depths[parent] + 1
-            if depths[last] > _MOST_LEVELS:
+            last = own
+            children[own] = []
+            depths[own] = depths[parent] + 1
+            if depths[own] > _MOST_LEVELS:
                 raise CorruptFileError(
                     f"Field {message.name!r} lies more than {_MOST_LEVELS} levels deep.",
                     field=message.name,
                 )
 
     def build(message: pb.Field) -> LanceField:
-        below = [] if message.id == _NO_ID else children.get(message.id, [])
-        is_key = message.unenforced_primary_key or message.unenforced_primary_key_position > 0
-        return LanceField(
+        below = () if message.id == _NO_ID else children[message.id]
+        position = message.unenforced_primary_key_position
+        metadata = message.metadata
+        # the attributes at once: what sets each of a frozen class takes longer than all else here
+        made = object.__new__(LanceField)
+        vars(made).update(
             id=message.id,
             name=message.name,
             logical_type=message.logical_type,
             nullable=message.nullable,
             parent_id=message.parent_id,
-            metadata={k: v.decode(errors="replace") for k, v in message.metadata.items()},
-            children=tuple(build(child) for child in below),
-            key_position=message.unenforced_primary_key_position if is_key else None,
+            metadata=_texts(metadata) if metadata else {},
+            children=tuple(map(build, below)) if below else (),
+            key_position=position if message.unenforced_primary_key or position > 0 else None,
             unknown=take_unknown(message),
         )
+        return made
 
-    top = tuple(build(message) for message in children[-1])
-    return LanceSchema(top, {k: v.decode(errors="replace") for k, v in (metadata or {}).items()})
+    top = tuple(map(build, children[-1]))
+    return LanceSchema(top, _texts(metadata or {}))
+
+
+def _texts(metadata: Mapping[str, bytes]) -> dict[str, str]:
+    return {key: value.decode(errors="replace") for key, value in metadata.items()}
