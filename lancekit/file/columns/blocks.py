@@ -32,7 +32,7 @@ from lancekit.format.pb import encodings_v20_pb2
 __all__ = ["BlockBounds", "Blocks", "Part", "blocks_of"]
 
 #: Encoded bytes of a block, and its rows at most and, however large they are, at least.
-_BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 19, 1 << 16, 1 << 10
+_BLOCK_BYTES, _MOST_ROWS, _LEAST_ROWS = 1 << 21, 1 << 16, 1 << 10
 
 #: At least so many rows of a block are decoded in the time that one takes which lies apart.
 _APART = 16
