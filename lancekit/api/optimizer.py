@@ -90,6 +90,9 @@ class DatasetOptimizer(PartOfPylance):
         materialize_deletions, materialize_deletions_threshold
             Whether to rewrite fragments with deleted rows (``True``), and from which share of
             their rows on (more than 0.1).
+        compaction_mode
+            ``"reencode"`` decodes all rows; ``"try_binary_copy"`` copies the pages of all columns
+            that can be copied, however small.  By default those of 1 MiB and more are.
         max_source_fragments, max_source_rows, max_source_bytes
             How much to rewrite at most, oldest fragments first.
         excluded_fragment_ids

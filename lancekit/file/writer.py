@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -116,6 +116,8 @@ class FileWriter:
         Whether to write checksums, which other readers ignore.
     optimize_for
         What text is written for from 2.1 on: ``"scan"``, ``"take"``, ``"size"``, or ``"balance"``.
+    encoded
+        Top-level fields whose rows come as pages, by `add_pages`, and are in no batch.
 
     Raises
     ------
@@ -132,6 +134,7 @@ class FileWriter:
         max_page_bytes: int = PAGE_BYTES,
         checksums: bool = False,
         optimize_for: str = DEFAULT_GOAL,
+        encoded: Collection[str] = (),
     ) -> None:
         known = _FORMATS.get(version)
         if known is None:
@@ -161,6 +164,7 @@ class FileWriter:
         self._checksums = ChecksumWriter() if checksums else None
         self._groups = [list(self._columns_of(field, max_page_bytes)) for field in schema.fields]
         self._columns = [column for group in self._groups for column in group]
+        self._plain = [at for at, name in enumerate(self._arrow.names) if name not in encoded]
 
     def _columns_of(self, top: LanceField, max_page_bytes: int) -> Iterator[_Column]:
         """Yield the columns of a top-level field."""
@@ -208,9 +212,10 @@ class FileWriter:
             Values that no reader could read.
         """
         self._check_open()
-        arrays = [self._fitting(batch, index) for index in range(len(self._arrow))]
+        arrays = {index: self._fitting(batch, index) for index in self._plain}
         if batch.num_columns != len(arrays):
-            extra = sorted(set(batch.schema.names) - set(self._arrow.names))
+            known = {self._arrow.field(index).name for index in self._plain}
+            extra = sorted(set(batch.schema.names) - known)
             raise SchemaMismatchError(f"Columns {extra} are not in the file's schema.")
         if batch.num_rows == 0:
             return
@@ -218,16 +223,20 @@ class FileWriter:
         if crowded is not None:
             raise too_many_categories(self._arrow.field(crowded))
         self._num_rows += batch.num_rows
-        parts = [
-            part
-            for array, field, group in zip(arrays, self._schema.fields, self._groups, strict=True)
-            for part in self._parts(array, field, group)
-        ]
+        parts = [part for index, array in arrays.items() for part in self._parts(array, index)]
         self._write_pages(
-            (column, page)
-            for column, part in zip(self._columns, parts, strict=True)
-            for page in column.waiting.add(part)
+            (column, page) for column, part in parts for page in column.waiting.add(part)
         )
+
+    def add_pages(self, name: str, columns: Iterable[Iterable[Encoded]], rows: int) -> None:
+        """Write all rows of a field that was named as encoded: the pages of each of its columns."""
+        self._check_open()
+        group = self._groups[self._arrow.names.index(name)]
+        for column, pages in zip(group, columns, strict=True):
+            for page in pages:
+                self._note(column, page)
+        if not self._plain:
+            self._num_rows = rows
 
     def has_room(self, batch: pa.RecordBatch) -> bool:
         """Return whether keys of dictionaries can tell apart the values of the file and these."""
@@ -323,21 +332,20 @@ class FileWriter:
             )
         return array
 
-    def _parts(
-        self, array: pa.Array, field: LanceField, group: list[_Column]
-    ) -> Iterator[pa.Array]:
+    def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[_Column, pa.Array]]:
         """Yield what goes to each column of a field, after a look for what it cannot hold."""
-        if self._format.name == "2.0":
-            parts = columns_of_20(array, field)
+        group = self._groups[index]
+        old = self._format.name == "2.0"
+        if old:
+            parts = columns_of_20(array, self._schema.fields[index])
         else:
             parts = (pruned(array, column.path, column.leaf) for column in group)
         for column, part in zip(group, parts, strict=True):
             if column.text:
-                depth = 0 if self._format.name == "2.0" else len(column.path)
-                check_text(part, depth, column.owner)
+                check_text(part, 0 if old else len(column.path), column.owner)
             if column.packed:
                 check_packed(part, len(column.path), column.owner, self._format.name)
-            yield part
+            yield column, part
 
     def _write_pages(self, pages: Iterable[tuple[_Column, pa.Array]]) -> None:
         """Encode rows and write their pages, while threads encode the next."""

@@ -27,6 +27,7 @@ from lancekit.operations.maintenance.compact_plan import (
 )
 from lancekit.pipeline.engine.engine import Runner, choose_runner
 from lancekit.pipeline.rows.compact import CompactTask, compact_rows
+from lancekit.pipeline.rows.copied_columns import LARGE_PAGE
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
@@ -117,6 +118,10 @@ def compact(
     )
 
 
+#: by mode, the bytes of pages that are copied, if any are
+_COPIED = {None: LARGE_PAGE, "reencode": None, "try_binary_copy": 0}
+
+
 def run_tasks(
     snapshot: Snapshot, tasks: Sequence[CompactionTask], runner: Runner | None = None
 ) -> list[RewriteResult]:
@@ -140,6 +145,7 @@ def run_tasks(
                 snapshot, task.options.data_storage_version, task.options.max_bytes_per_file
             ),
             target_rows=task.options.target_rows_per_fragment,
+            copied=_COPIED[task.options.compaction_mode],
         )
         for task in tasks
     ]

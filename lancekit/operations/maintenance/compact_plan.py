@@ -68,13 +68,12 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _mode(name: str, value: Any) -> str:
-    # files that could be copied give the same rows when they are written anew
     if value in ("reencode", "try_binary_copy"):
         return str(value)
     if value == "force_binary_copy":
         raise NotOfferedError(
-            f"{name}={shown(value)} is not offered: rows are always written anew.",
-            hint="Leave it out.",
+            f"{name}={shown(value)} is not offered: small pages of other kinds are written anew.",
+            hint="Pass 'try_binary_copy', or leave it out: large pages are copied anyway.",
             argument=name,
         )
     raise InvalidArgumentError(
@@ -132,7 +131,7 @@ class CompactionOptions:
     num_threads: int | None = _option(_count, default=None)
     batch_size: int | None = _option(_positive, default=None)
     io_buffer_size: int | None = _option(_positive, default=None)
-    compaction_mode: str = _option(_mode, default="reencode")
+    compaction_mode: str | None = _option(_mode, default=None)
     binary_copy_read_batch_bytes: int | None = _option(_positive, default=None)
     defer_index_remap: bool = _option(_at_once, default=False)
     max_source_fragments: int | None = _option(_positive, default=None)

@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.cache import read_for_the_last_time
+from lancekit.file.copied_pages import encoded
 from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
-from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.pipeline.rows.copied_columns import LARGE_PAGE, columns_to_copy
+from lancekit.pipeline.rows.write import WriteTask, write_fragments, write_with_pages
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
@@ -31,11 +33,13 @@ class CompactTask:
     """Adjacent fragments, and how to write their rows.  Can be sent to a worker.
 
     New fragments are of about one size, and have at least `target_rows` each if the rows suffice.
+    Pages of at least `copied` bytes are copied where that can be; ``None``: none are.
     """
 
     sources: tuple[FragmentSource, ...]
     write: WriteTask
     target_rows: int
+    copied: int | None = LARGE_PAGE
 
 
 def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
@@ -44,10 +48,23 @@ def compact_rows(task: CompactTask) -> tuple[Fragment, ...]:
     Row ids and the versions of rows go along where the table has stable row ids.
     """
     with read_for_the_last_time():
-        fragments = write_fragments(_batches(task), task.write, _sizes(task))
+        fragments = _written(task)
     if not task.sources[0].stable_row_ids:
         return tuple(fragments)
     return _with_sequences(fragments, [_sequences(source) for source in task.sources])
+
+
+def _written(task: CompactTask) -> list[Fragment]:
+    sizes, names = _sizes(task), task.write.schema.names
+    pages = {}
+    if len(sizes) == 1 and task.copied is not None:
+        pages = columns_to_copy(task.sources, task.write, task.copied)
+    if not pages:
+        return write_fragments(_batches(task, names), task.write, sizes)
+    others = [name for name in names if name not in pages]
+    copies = {name: [map(encoded, column) for column in found] for name, found in pages.items()}
+    batches = _batches(task, others) if others else ()
+    return [write_with_pages(batches, copies, sizes[0], task.write)]
 
 
 def _sizes(task: CompactTask) -> list[int]:
@@ -56,8 +73,9 @@ def _sizes(task: CompactTask) -> list[int]:
     return [rows // number + (place < rows % number) for place in range(number)]
 
 
-def _batches(task: CompactTask) -> Iterator[pa.RecordBatch]:
-    schema = task.write.schema
+def _batches(task: CompactTask, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    whole = task.write.schema
+    schema = replace(whole, fields=tuple(f for f in whole.fields if f.name in names))
     arrow = schema.to_arrow()
     request = ScanRequest(outputs=plan_columns(schema, None))
     for table in Scan(sources=task.sources, request=request).tables():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, cycle, repeat
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.file import FileSummary, FileWriter
+from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
@@ -19,6 +21,7 @@ from lancekit.format.schema import LanceSchema
 from lancekit.options import DEFAULT_GOAL
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
+from lancekit.storage.base import Sink
 
 __all__ = [
     "NewFiles",
@@ -28,6 +31,7 @@ __all__ = [
     "delete_fragments",
     "tell_all",
     "write_fragments",
+    "write_with_pages",
 ]
 
 #: the reference's defaults
@@ -117,6 +121,34 @@ def write_fragments(
     return fragments
 
 
+def write_with_pages(
+    batches: Iterable[pa.RecordBatch],
+    pages: Mapping[str, Iterable[Iterable[Encoded]]],
+    rows: int,
+    task: WriteTask,
+) -> Fragment:
+    """Write one file, some of whose columns are pages that are encoded already.
+
+    Parameters
+    ----------
+    batches
+        The rows, without those columns; nothing if there are no others.
+    pages
+        Of each such column the pages of its physical columns.
+    rows
+        How many there are, either way.
+    task
+        Where and how to write.
+    """
+    name, place = data_file_name(uuid.uuid4()), next(iter(task.places), WriteTarget(task.store))
+    with _opened(task, place, name, pages.keys()) as (_, writer):
+        for column, stored in pages.items():
+            writer.add_pages(column, stored, rows)
+        for batch in batches:
+            writer.write(batch)
+        return _fragment(name, writer.finish(), place)
+
+
 def tell_all(
     progress: FragmentWriteProgress | None, fragments: Iterable[Fragment], task: WriteTask
 ) -> None:
@@ -186,18 +218,30 @@ class _NonEmpty:
         self._next = batch
 
 
-def _write_file(
-    rest: _NonEmpty, task: WriteTask, most: int, place: WriteTarget, name: str
-) -> Fragment:
+@contextmanager
+def _opened(
+    task: WriteTask, place: WriteTarget, name: str, encoded: Collection[str] = ()
+) -> Iterator[tuple[Sink, FileWriter]]:
+    """Open a file; it is gone if the block raises."""
     sink = place.store.create(place.name(name))
     try:
         settings: dict[str, Any] = {
             "checksums": task.checksums,
             "optimize_for": task.optimize_for,
+            "encoded": encoded,
         }
         if task.max_page_bytes is not None:
             settings["max_page_bytes"] = task.max_page_bytes
-        writer = FileWriter(sink, task.schema, version=task.storage_version, **settings)
+        yield sink, FileWriter(sink, task.schema, version=task.storage_version, **settings)
+    except BaseException:
+        sink.abort()
+        raise
+
+
+def _write_file(
+    rest: _NonEmpty, task: WriteTask, most: int, place: WriteTarget, name: str
+) -> Fragment:
+    with _opened(task, place, name) as (sink, writer):
         left = most
         while left > 0 and rest and sink.tell() < task.max_bytes_per_file:
             batch = rest.take(left)
@@ -208,10 +252,10 @@ def _write_file(
                 _refuse_external(batch)
             writer.write(batch)
             left -= batch.num_rows
-        summary = writer.finish()
-    except BaseException:
-        sink.abort()
-        raise
+        return _fragment(name, writer.finish(), place)
+
+
+def _fragment(name: str, summary: FileSummary, place: WriteTarget) -> Fragment:
     file = replace(data_file(name, summary), base_id=place.base_id)
     return Fragment(id=0, files=(file,), physical_rows=summary.num_rows)
 
