@@ -72,7 +72,7 @@ class Blocks:
     step: int
     encoded_bytes: int
     whole: bool
-    has_bounds: bool
+    kind: pa.DataType
 
     def parts(self, rows: Rows) -> Iterator[Part]:
         """Yield all of the rows, in order, in parts with one origin each."""
@@ -150,8 +150,9 @@ class Blocks:
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield the rows of each block, and between what its values lie, if that is known."""
+        has_bounds = _has_bounds(self.kind)
         for block, begin, end in self._cut(rows):
-            yield rows[begin:end], self._between(block) if self.has_bounds else None
+            yield rows[begin:end], self._between(block) if has_bounds else None
 
     def _between(self, block: int) -> BlockBounds | None:
         """Return the bounds of a block, found out once, when they are first asked for."""
@@ -185,11 +186,11 @@ def blocks_of(run: PageGroup, rows: int, kind: pa.DataType) -> Blocks | None:
     remote = isinstance(first.page.source, PrefetchedSource)
     if not (_is_worth(first.encoding, remote) or is_costly(first)):
         return None
-    step = _LEAST_ROWS
-    while step < _MOST_ROWS and 2 * step * size <= _BLOCK_BYTES * rows:
-        step *= 2
+    # a power of two of rows
+    step = 1 << (_BLOCK_BYTES * rows // max(size, 1)).bit_length() >> 1
+    step = min(max(step, _LEAST_ROWS), _MOST_ROWS)
     key = (first.page.key, len(run.pages), _name(kind))
-    return Blocks(key, rows, step, size, whole=remote, has_bounds=_has_bounds(kind))
+    return Blocks(key, rows, step, size, whole=remote, kind=kind)
 
 
 #: of a block with something that is no number, which is neither less nor greater

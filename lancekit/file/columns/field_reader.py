@@ -386,6 +386,8 @@ class FieldReader:
         self._file = container.source.name
         self._rows = int(container.descriptor.length)
         node = tree(field)
+        #: whether what is read has the field's type already
+        self._is_stored = node.is_leaf and node.kind.equals(field.type)
         with located(self._file, self._field.name):
             if container.version == (2, 0):
                 _check_columns(node, sum(1 for _ in node.walk()), columns)
@@ -396,6 +398,8 @@ class FieldReader:
     def plan(self, rows: Rows) -> Plan:
         """Return what to do for some rows, and how to make chunks of the field's type of it."""
         inner = self._reader.plan(rows)
+        if self._is_stored:
+            return inner
 
         def finish(results: list[pa.Array]) -> list[pa.Array]:
             with located(self._file, self._field.name):

@@ -176,6 +176,8 @@ class FragmentReader:
                 for index in [part.file_index]
             ]
             found[field.name] = joined(field, arrays, len(rows))
+        if found.keys() == set(paths):  # nothing but whole columns
+            return found
         return {path: pick(found[top], rest) for path in paths for top, *rest in [parse_path(path)]}
 
     def _read_file(
