@@ -20,6 +20,8 @@ KERNELS = (
     "lancekit.file.kernels.bitpacking",
     "lancekit.file.kernels.fsst_decode",
     "lancekit.file.kernels.fsst_encode",
+    "lancekit.file.kernels.runs",
+    "lancekit.file.kernels.utf8",
     "lancekit.file.structure.repdef",
     "lancekit.file.structure.repdef_build",
     "lancekit.format._xxh64",

@@ -14,7 +14,7 @@ from lancekit.file.kernels.bits import gather_bits, pack, slice_bits
 from lancekit.file.kernels.compression import compressor, decompress_all
 from lancekit.file.kernels.faults import Damaged
 from lancekit.file.kernels.memory import fetch, gather
-from lancekit.file.kernels.values import is_text
+from lancekit.file.kernels.utf8 import is_text
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.support.memory_file import MemoryFile
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.file.columns.split_leaves import is_whole
 from lancekit.file.kernels.arrow_buffers import byte_width, is_variable, string_buffers
-from lancekit.file.kernels.values import is_text
+from lancekit.file.kernels.utf8 import is_text
 from lancekit.format.arrow_parts import child_of, flattened, item_field, items_of
 from lancekit.format.field_marks import (
     COMPRESSION_LEVEL,

@@ -14,6 +14,7 @@ from lancekit.file.encodings.chunk_buffers import Part, chunk_counts
 from lancekit.file.encodings.request import EncodedValues
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, starts_of
+from lancekit.file.kernels.runs import repeated
 from lancekit.file.kernels.values import DecodedValues, Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 
@@ -181,22 +182,28 @@ def _expanded(
     width, dtype = check(encoding)
     per_chunk = values.lengths // width
     require((runs.lengths >= per_chunk).all(), _NO_LENGTH)
-    lengths = runs.head(per_chunk).astype(np.int64)
+    total = int(counts.sum())
+    few = rows is not None and _LOOK_UP * len(rows) <= total
+    bytes_of_runs = runs.head(per_chunk)
+    stored = values.head(per_chunk * width).view(dtype)
+    if not few:
+        out = repeated(stored, bytes_of_runs, per_chunk, counts, clip=clip)
+        if out is not None:
+            return narrowed(Fixed(width, out.view(np.uint8), total), rows)
+    lengths = bytes_of_runs.astype(np.int64)
     starts = starts_of(lengths)
     borders = starts[starts_of(per_chunk)]
     beyond = np.diff(borders) - counts
     require((beyond >= 0 if clip else beyond == 0).all(), _WRONG_SUM)
-    stored = values.head(per_chunk * width).view(dtype)
-    total = int(counts.sum())
-    if rows is not None and _LOOK_UP * len(rows) <= total:
+    if few and rows is not None:
         chunk, place = located(counts, rows)
         run = np.searchsorted(starts, borders[chunk] + place, "right") - 1
         return Fixed(width, stored[run].view(np.uint8), len(rows))
     if beyond.any():
         left = np.repeat(borders[:-1] + counts, per_chunk) - starts[:-1]
         lengths = np.minimum(lengths, left.clip(min=0))
-    repeated = np.repeat(stored, lengths)
-    return narrowed(Fixed(width, repeated.view(np.uint8), total), rows)
+    whole = np.repeat(stored, lengths)
+    return narrowed(Fixed(width, whole.view(np.uint8), total), rows)
 
 
 def _expanded_one(
@@ -217,5 +224,5 @@ def _expanded_one(
     repeats = lengths
     if total > count:
         repeats = np.diff(lengths.cumsum(dtype=np.int64).clip(max=count), prepend=0)
-    repeated = values[: runs * width].view(dtype).repeat(repeats)
-    return Fixed(width, repeated.view(np.uint8), count)
+    whole = values[: runs * width].view(dtype).repeat(repeats)
+    return Fixed(width, whole.view(np.uint8), count)

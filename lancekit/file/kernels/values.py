@@ -13,6 +13,7 @@ from lancekit.file.kernels import bits
 from lancekit.file.kernels.bounds import nulls
 from lancekit.file.kernels.faults import Damaged, require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes
+from lancekit.file.kernels.utf8 import is_text
 from lancekit.format.arrow_parts import viewed
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "Lists",
     "Nulls",
     "Variable",
-    "is_text",
     "select",
     "storage_type",
     "to_arrow",
@@ -227,36 +227,6 @@ def _variable_to_arrow(raw: Variable, kind: pa.DataType, validity: pa.Buffer | N
     array = pa.Array.from_buffers(kind, raw.count, buffers)
     require(is_text(array, offsets, raw.data), "text is not UTF-8")
     return array
-
-
-def is_text(array: pa.Array, offsets: NDArray[Any], data: Bytes) -> bool:
-    """Return whether strings, between ``offsets`` of ``data``, are UTF-8; binary always is well.
-
-    Most text is ASCII, of which that is seen ten times as fast.  Other text is looked at as one
-    string, in which none of the many may begin inside of a character; Arrow takes three times as
-    long for them one by one, and is asked only where that fails, as it may for bytes behind nulls.
-    """
-    kind = array.type
-    begin, end = int(offsets[0]), int(offsets[-1])
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or begin == end:
-        return True
-    if data[begin:end].max() < 128:
-        return True
-    whole = pa.Array.from_buffers(
-        kind, 1, [None, pa.py_buffer(offsets[[0, -1]]), pa.py_buffer(data)]
-    )
-    firsts = data.take(offsets[: np.searchsorted(offsets, end)])
-    if _is_valid(whole) and not (firsts & 0xC0 == 0x80).any():
-        return True
-    return _is_valid(array)
-
-
-def _is_valid(array: pa.Array) -> bool:
-    try:
-        array.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
 
 
 def words_of(raw: DecodedValues, *widths: int) -> NDArray[Any]:
