@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import takewhile
 from typing import Any, Self
 
+import pyarrow.compute as pc
+
 from lancekit.api._handle import Handle
 from lancekit.api.delta import DatasetDelta
+from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version, describe_version
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.tags_and_branches import Branches, Tags
@@ -19,11 +22,12 @@ from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
+from lancekit.operations.lineage.diff import plan_diff
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version
 from lancekit.versions.listing import latest_snapshot, list_versions
 from lancekit.versions.references import parse_reference, resolve
-from lancekit.versions.snapshot import load_snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Ref", "Versions"]
 
@@ -153,6 +157,70 @@ class Versions(Handle):
             )
         begin = check_count("begin_version", begin_version)
         return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
+
+    def diff(
+        self,
+        old: Ref | datetime | Handle,
+        new: Ref | datetime | Handle | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> DatasetDiff:
+        """Compare two versions: which rows were inserted, deleted and updated, and how.
+
+        No rows are read before they are asked for, and none of fragments that both sides share.
+
+        Parameters
+        ----------
+        old, new
+            A version of this branch, a tag, a pair of branch and version, a time, or another
+            handle, such as one on a clone; ``new`` is this handle by default.
+        on
+            The columns that tell which rows are the same.  By default stable row ids do, as far
+            as both sides got them from a common version, and then the primary key; without both,
+            rows are compared as wholes, so that none is updated.
+        filter
+            Compare only rows that meet it, each side by itself.
+        columns
+            Compare only these columns, and those of the key; all by default.
+
+        Returns
+        -------
+        DatasetDiff
+            `counts`, `columns`, `schema`, `sample()`, `to_table()`, `explain()`.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+        ColumnNotFoundError
+            There is no such column.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://diff-versions-example")
+        >>> _ = ds.delete("x = 2")
+        >>> ds.diff(1).counts.deleted
+        1
+        """
+        key = [on] if isinstance(on, str) else on
+        plan = plan_diff(
+            self._snapshot_at(old),
+            self._snapshot if new is None else self._snapshot_at(new),
+            on=key,
+            condition=filter,
+            columns=columns,
+        )
+        return DatasetDiff(plan)
+
+    def _snapshot_at(self, reference: Ref | datetime | Handle) -> Snapshot:
+        if isinstance(reference, Handle):
+            return reference._snapshot
+        if isinstance(reference, datetime):
+            return snapshot_as_of(self._line, reference)
+        return resolve(self._line, parse_reference(reference, self._line))
 
     # ---- tags, branches, clones
 

@@ -1,0 +1,368 @@
+"""`DatasetDiff`: what changed between two versions, row by row and value by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from lancekit.api.pylance.arguments import check_count
+from lancekit.checked import checked_methods
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.extensions import resolved, resolved_schema
+from lancekit.operations.explain.explanation import Explanation, Reads
+from lancekit.operations.lineage.diff import (
+    Changes,
+    DiffPlan,
+    find_changes,
+    read_side,
+    row_values,
+)
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.side import Addresses, Side
+from lancekit.pipeline.diff.values import differing
+from lancekit.scan.fragments.rebatch import taken
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
+
+#: the column that says what became of a row, and its words: ours, and those of Delta's change feed
+_NAMES: Mapping[str, tuple[str, tuple[str, str, str, str]]] = {
+    "lance": ("_change", ("delete", "insert", "update_before", "update_after")),
+    "delta": ("_change_type", ("delete", "insert", "update_preimage", "update_postimage")),
+}
+_BATCH_ROWS = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class DiffCounts:
+    """How many rows changed, by what became of them; a mapping, too.
+
+    Attributes
+    ----------
+    inserted, deleted, updated
+        Rows of the new side alone, of the old side alone, and of both with other values.
+    unchanged
+        Rows of both sides with the same values.
+    moved
+        Those among the unchanged that lie elsewhere now.
+    ambiguous
+        Those among the inserted and deleted whose key stands more than once on a side.
+    """
+
+    inserted: int
+    deleted: int
+    updated: int
+    unchanged: int
+    moved: int
+    ambiguous: int
+
+    def keys(self) -> list[str]:
+        """Return the names."""
+        return [field.name for field in fields(self)]
+
+    def __getitem__(self, name: str) -> int:
+        return int(asdict(self)[name])
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChanges:
+    """How the columns changed; `renamed` has (old, new) names, `cast` (name, old, new type)."""
+
+    added: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    cast: tuple[tuple[str, pa.DataType, pa.DataType], ...] = ()
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """One changed row: `key` tells which, `cells` has (old, new) of each value that differs.
+
+    Of an inserted row the old values are ``None``, of a deleted one the new ones.
+    """
+
+    change: Literal["insert", "delete", "update"]
+    key: dict[str, Any]
+    cells: dict[str, tuple[Any, Any]]
+
+
+@checked_methods
+class DatasetDiff(Displayed):
+    """The difference between two versions; `LanceDataset.diff` makes it, and reads no rows yet.
+
+    Rows are found when they are first asked for, once.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> rows = {"id": [1, 2, 3], "v": ["a", "b", "c"]}
+    >>> ds = lk.write_dataset(rows, "memory://diff-example", primary_key="id")
+    >>> _ = ds.merge_insert("id").when_matched_update_all().execute({"id": [2], "v": ["B"]})
+    >>> _ = ds.delete("id = 3")
+    >>> d = ds.diff(1)
+    >>> d.counts.updated, d.counts.deleted, d.columns
+    (1, 1, {'id': 0, 'v': 1})
+    >>> d.to_table().to_pylist()[1]
+    {'_change': 'update_before', 'id': 2, 'v': 'b'}
+    """
+
+    def __init__(self, plan: DiffPlan) -> None:
+        self._plan = plan
+
+    @property
+    def old(self) -> tuple[str, int]:
+        """The branch and the version of the old side."""
+        return self._plan.old.line.name, self._plan.old.version
+
+    @property
+    def new(self) -> tuple[str, int]:
+        """The branch and the version of the new side."""
+        return self._plan.new.line.name, self._plan.new.version
+
+    @property
+    def matched_by(self) -> str:
+        """How rows are told to be the same.
+
+        ``"key"``, ``"row ids"``, ``"row ids, then key"`` or ``"whole rows"``.
+        """
+        return self._plan.way
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the key, none if there is none."""
+        return self._plan.key
+
+    @cached_property
+    def _changes(self) -> Changes:
+        return find_changes(self._plan)
+
+    @cached_property
+    def counts(self) -> DiffCounts:
+        """How many rows were inserted, deleted and updated, and how many were not."""
+        found = self._changes
+        deleted, updated = len(found.deleted), len(found.updated[0])
+        return DiffCounts(
+            inserted=len(found.inserted),
+            deleted=deleted,
+            updated=updated,
+            unchanged=self._rows_before() - deleted - updated,
+            moved=found.moved,
+            ambiguous=found.ambiguous,
+        )
+
+    def _rows_before(self) -> int:
+        plan = self._plan
+        if plan.condition is None:
+            return plan.old.manifest.num_rows
+        from lancekit.api.scan_options import ScanOptions
+        from lancekit.api.scanner import scan_of
+
+        return scan_of(plan.old, ScanOptions(filter=plan.condition)).count_rows()
+
+    @property
+    def columns(self) -> dict[str, int]:
+        """How many values of each column differ in the updated rows."""
+        return dict(self._changes.cells)
+
+    @cached_property
+    def schema(self) -> SchemaChanges:
+        """The columns that were added, dropped, renamed and cast."""
+        pairs = self._plan.columns
+        both = [(pair, pair.old) for pair in pairs if pair.old is not None]
+        return SchemaChanges(
+            added=tuple(pair.name for pair in pairs if pair.old is None),
+            dropped=tuple(field.name for field in self._dropped),
+            renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
+            cast=tuple(
+                (pair.name, kind, pair.kind)
+                for pair, old in both
+                if (kind := old.to_arrow().type) != pair.kind
+            ),
+        )
+
+    @cached_property
+    def _dropped(self) -> list[pa.Field]:
+        if not self._plan.whole:
+            return []
+        kept = {pair.old.id for pair in self._plan.columns if pair.old is not None}
+        fields_ = self._plan.old.manifest.schema.fields
+        return [field.to_arrow() for field in fields_ if field.id not in kept]
+
+    # ---- rows
+
+    def to_batches(
+        self, batch_size: int = _BATCH_ROWS, *, names: Literal["lance", "delta"] = "lance"
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the changed rows: deleted ones, inserted ones, and updated ones before and after.
+
+        Parameters
+        ----------
+        batch_size
+            Rows of a batch at most.
+        names
+            Whose words: ``"lance"`` for ``_change`` with ``delete``, ``insert``,
+            ``update_before``, ``update_after``; ``"delta"`` for those of Delta's change feed.
+        """
+        if names not in _NAMES:
+            raise InvalidArgumentError(
+                f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
+            )
+        rows = check_count("batch_size", batch_size, least=1)
+        for table in self._tables(rows, names):
+            yield from resolved(table.combine_chunks()).to_batches()
+
+    def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
+        """Return the changed rows; see `to_batches`."""
+        schema = self._row_schema(names)
+        return pa.Table.from_batches(self.to_batches(names=names), resolved_schema(schema))
+
+    def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
+        """Return the changed rows as a pandas DataFrame; see `to_batches`."""
+        return self.to_table(names=names).to_pandas()
+
+    def sample(self, n: int = 10) -> list[ChangedRow]:
+        """Return some changed rows, updated ones first, each with the values that differ."""
+        left = check_count("n", n)
+        found, rows = self._changes, list[ChangedRow]()
+        old, new = found.updated
+        for at in range(min(left, len(old))):
+            rows.append(self._changed(old[at : at + 1], new[at : at + 1]))
+        for address in found.inserted[: left - len(rows)]:
+            rows.append(self._alone(address, new=True))
+        for address in found.deleted[: max(left - len(rows), 0)]:
+            rows.append(self._alone(address, new=False))
+        return rows
+
+    def explain(self) -> Explanation:
+        """Return what is compared and how, and what is passed over; no rows are read."""
+        return explain_diff(self._plan)
+
+    # ---- how rows are made
+
+    @cached_property
+    def _sides(self) -> tuple[Side, Side]:
+        return read_side(self._plan, new=False), read_side(self._plan, new=True)
+
+    @cached_property
+    def _ordered(self) -> tuple[ColumnPair, ...]:
+        """The columns, those of the key first."""
+        by_name = {pair.name: pair for pair in self._plan.columns}
+        key = [by_name[name] for name in self._plan.key]
+        return (*key, *(pair for pair in self._plan.columns if pair not in key))
+
+    def _row_schema(self, names: str) -> pa.Schema:
+        stored = [pair.new.to_arrow().with_nullable(True) for pair in self._ordered]
+        dropped = [field.with_nullable(True) for field in self._dropped]
+        return pa.schema([pa.field(_NAMES[names][0], pa.string(), False), *stored, *dropped])
+
+    def _rows(self, addresses: Addresses, *, new: bool) -> list[pa.Array]:
+        side = self._sides[new]
+        found = row_values(self._ordered, side, addresses, new=new)
+        names = [field.name for field in self._dropped]
+        if new:
+            return [*found, *(pa.nulls(len(addresses), field.type) for field in self._dropped)]
+        if not names:
+            return found
+        gone = side.read(names, addresses)
+        return [*found, *(gone[name].combine_chunks() for name in names)]
+
+    def _tables(self, rows: int, names: str) -> Iterator[pa.Table]:
+        schema, words = self._row_schema(names), _NAMES[names][1]
+        found = self._changes
+        for place, addresses in enumerate((found.deleted, found.inserted)):
+            for start in range(0, len(addresses), rows):
+                part = addresses[start : start + rows]
+                change = pa.array([words[place]] * len(part), pa.string())
+                yield pa.table([change, *self._rows(part, new=bool(place))], schema=schema)
+        old, new = found.updated
+        step = max(rows // 2, 1)
+        for start in range(0, len(old), step):
+            before, after = (side[start : start + step] for side in (old, new))
+            count = len(before)
+            sides = [
+                pa.table(
+                    [pa.array([word] * count, pa.string()), *self._rows(part, new=is_new)],
+                    schema=schema,
+                )
+                for word, part, is_new in ((words[2], before, False), (words[3], after, True))
+            ]
+            turns = np.arange(2 * count).reshape(2, count).T.ravel()
+            yield taken(pa.concat_tables(sides), turns)
+
+    def _told(self, addresses: Addresses, *, new: bool) -> dict[str, Any]:
+        """Return what tells a row to a person: its key, or its row id or address."""
+        side = self._sides[new]
+        if self._plan.key:
+            columns = [pair for pair in self._ordered if pair.name in self._plan.key]
+            values = row_values(columns, side, addresses, new=new)
+            return {pair.name: v[0].as_py() for pair, v in zip(columns, values, strict=True)}
+        name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
+        return {name: side.read([name], addresses)[name][0].as_py()}
+
+    def _changed(self, old: Addresses, new: Addresses) -> ChangedRow:
+        columns = self._plan.columns
+        before = row_values(columns, self._sides[0], old, new=False)
+        after = row_values(columns, self._sides[1], new, new=True)
+        cells = {
+            pair.name: (mine[0].as_py(), other[0].as_py())
+            for pair, mine, other in zip(columns, before, after, strict=True)
+            if differing(mine, other)[0]
+        }
+        return ChangedRow("update", self._told(new, new=True), cells)
+
+    def _alone(self, address: np.uint64, *, new: bool) -> ChangedRow:
+        addresses = np.array([address], np.uint64)
+        values = row_values(self._plan.columns, self._sides[new], addresses, new=new)
+        cells = {}
+        for pair, value in zip(self._plan.columns, values, strict=True):
+            if pair.name not in self._plan.key and value[0].is_valid:
+                shown = value[0].as_py()
+                cells[pair.name] = (None, shown) if new else (shown, None)
+        return ChangedRow("insert" if new else "delete", self._told(addresses, new=new), cells)
+
+    def _plain(self) -> str:
+        return f"DatasetDiff({_called(self._plan.old)} to {_called(self._plan.new)})"
+
+
+def _called(side: Snapshot) -> str:
+    return f"version {side.version}" if side.branch is None else f"{side.branch}@{side.version}"
+
+
+def explain_diff(plan: DiffPlan) -> Explanation:
+    """Return what a comparison reads and what it passes over, from metadata alone."""
+    parts = plan.shared
+    apart = [*(pair.new for pair in parts.pairs), *parts.new]
+    notes = [
+        f"{parts.fragments} fragments with {parts.rows:,} rows are the same files: not opened",
+        f"{len(parts.pairs)} fragments have the same rows at the same places: only what differs "
+        "of them is read",
+        f"{len(parts.old)} old and {len(parts.new)} new fragments are compared row by row, "
+        f"told by {plan.way}",
+    ]
+    if plan.ancestor is None:
+        notes.append("no common version is known: row ids of the two sides mean different rows")
+    return Explanation(
+        operation="diff",
+        engine="local",
+        why="what differs is read in this process",
+        version=plan.new.version,
+        branch=plan.new.branch,
+        reads=Reads(
+            columns=tuple(pair.name for pair in plan.columns),
+            rows=sum(source.num_rows for source in apart),
+            fragments=len(apart),
+            all_fragments=len(plan.new.manifest.fragments),
+            bytes=0,
+        ),
+        notes=tuple(notes),
+    )

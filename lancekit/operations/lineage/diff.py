@@ -1,0 +1,398 @@
+"""The rows in which two versions differ: planned from metadata, and found with as few reads as do.
+
+Rows of fragments that both sides have with the same files and deletions are the same.  Of the
+others, those at the same place of a file that both have are one row; what is left is paired by
+stable row ids, by a key, or as whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.file.kernels.widths import value_bytes
+from lancekit.format import row_address
+from lancekit.format.operations import DataReplacement, Merge, Project, UnknownOperation, Update
+from lancekit.format.paths import parse_path
+from lancekit.format.schema import LanceSchema
+from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, pair_columns, shared
+from lancekit.pipeline.diff.match import Matches, cancelled, match_keys
+from lancekit.pipeline.diff.side import Addresses, Side
+from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.blobs import blob_view
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.versions.ancestor import common_ancestor
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["Changes", "DiffPlan", "Way", "find_changes", "plan_diff", "read_side", "row_values"]
+
+#: how rows of the two sides are told to be the same
+Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
+
+#: decoded bytes of the rows that are compared at a time
+_HELD_BYTES = 64 << 20
+#: a history longer than this is not read to learn whether its commits marked what they changed
+_READ_COMMITS = 1000
+#: what changes values and leaves the versions of the rows as they are
+_UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
+
+_ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_updated_at_version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPlan:
+    """What is compared, and how; made of metadata alone.
+
+    `ancestor` is the version that both come from; `common_ids` are the row ids that mean the same
+    row on both sides, those below.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    ancestor: Snapshot | None
+    columns: tuple[ColumnPair, ...]
+    shared: Shared
+    way: Way
+    key: tuple[str, ...]
+    condition: str | pc.Expression | None
+    #: whether all columns are compared
+    whole: bool
+
+    @property
+    def common_ids(self) -> int:
+        """The row ids below this number are those of the same rows on both sides."""
+        return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The rows that differ, by their addresses on their sides; `updated` are pairs.
+
+    `cells` counts the values that differ in the updated rows, by column; `moved` the rows that are
+    the same and lie elsewhere; `ambiguous` those deleted and inserted whose key stands more than
+    once on a side.
+    """
+
+    deleted: Addresses
+    inserted: Addresses
+    updated: tuple[Addresses, Addresses]
+    cells: dict[str, int]
+    moved: int
+    ambiguous: int
+    rows_read: tuple[int, int]
+
+
+def plan_diff(
+    old: Snapshot,
+    new: Snapshot,
+    *,
+    on: Sequence[str] | None = None,
+    condition: str | pc.Expression | None = None,
+    columns: Sequence[str] | None = None,
+) -> DiffPlan:
+    """Return how two versions are compared; nothing but metadata is read.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A column of ``on`` or ``columns`` is not there.
+    InvalidArgumentError
+        A column of the key is on one side only.
+    """
+    ancestor = common_ancestor(old, new)
+    last = -1 if ancestor is None else ancestor.manifest.max_field_id()
+    pairs = pair_columns(_seen(old), _seen(new), last)
+    key = tuple(on) if on is not None else _primary_key(new)
+    for name in (*key, *(columns or ())):
+        new.manifest.schema.field(name)
+    for pair in pairs:
+        if pair.name in key and pair.old is None:
+            if on is None:
+                key = ()
+                break
+            raise InvalidArgumentError(
+                f"Column {pair.name!r} is part of the key, and version {old.version} lacks it.",
+                hint="Name columns in `on` that both sides have.",
+                column=pair.name,
+            )
+    compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
+    before, after = (fragment_sources(side, _seen(side)) for side in (old, new))
+    both_stable = old.manifest.has_stable_row_ids and new.manifest.has_stable_row_ids
+    way: Way
+    if on is not None or not (both_stable and ancestor is not None):
+        way = "key" if key else "whole rows"
+    else:
+        way = "row ids, then key" if key else "row ids"
+    filtered = set[str]() if condition is None else _filtered(condition, new)
+    looked_at = [pair for pair in pairs if pair in compared or pair.name in filtered]
+    return DiffPlan(
+        old=old,
+        new=new,
+        ancestor=ancestor,
+        columns=compared,
+        shared=shared(before, after, looked_at),
+        way=way,
+        key=key,
+        condition=condition,
+        whole=columns is None,
+    )
+
+
+def find_changes(plan: DiffPlan) -> Changes:
+    """Find the rows that differ, without the values of those that are alone on their side."""
+    return _Search(plan).run()
+
+
+def read_side(plan: DiffPlan, *, new: bool) -> Side:
+    """Return what reads rows of a side by their addresses."""
+    parts, version = plan.shared, plan.new if new else plan.old
+    sources = parts.new if new else parts.old
+    paired = [pair.new if new else pair.old for pair in parts.pairs]
+    predicate = None
+    if plan.condition is not None:
+        predicate = Predicate.parse(plan.condition, _seen(version).to_arrow())
+    return Side([*sources, *paired], predicate)
+
+
+def _seen(snapshot: Snapshot) -> LanceSchema:
+    return blob_view(snapshot.manifest.schema, "all_binary")
+
+
+def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
+    names = [field.name for field in snapshot.manifest.schema.primary_key]
+    top = set(snapshot.manifest.schema.names)
+    return tuple(names) if top.issuperset(names) else ()
+
+
+def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
+    """Return the columns that a filter reads: where they differ, it may choose other rows."""
+    predicate = Predicate.parse(condition, _seen(new).to_arrow())
+    return {parse_path(path)[0] for path in predicate.columns}
+
+
+class _Search:
+    """One comparison: what was found of it so far."""
+
+    def __init__(self, plan: DiffPlan) -> None:
+        self.plan = plan
+        self.old, self.new = read_side(plan, new=False), read_side(plan, new=True)
+        self.seeds = Seeds.drawn()
+        self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
+        self.moved = self.ambiguous = 0
+        self.updated: list[tuple[Addresses, Addresses]] = []
+        width = sum(value_bytes(pair.kind) for pair in plan.columns)
+        self.step = max(_HELD_BYTES // max(width, 8), 1)
+
+    def run(self) -> Changes:
+        """Compare what is not shared: fragment by fragment in place, then all that is left."""
+        left: list[Addresses] = []
+        right: list[Addresses] = []
+        for pair in self.plan.shared.pairs:
+            gone, come = self._in_place(pair)
+            left.append(gone)
+            right.append(come)
+        left += [self._all(self.old, source.fragment.id) for source in self.plan.shared.old]
+        right += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
+        deleted, inserted = self._paired(_joined(left), _joined(right))
+        olds, news = (_joined([pair[side] for pair in self.updated]) for side in (0, 1))
+        order = np.argsort(news, kind="stable")
+        return Changes(
+            deleted=np.sort(deleted),
+            inserted=np.sort(inserted),
+            updated=(olds[order], news[order]),
+            cells=self.cells,
+            moved=self.moved,
+            ambiguous=self.ambiguous,
+            rows_read=(self.old.rows_read, self.new.rows_read),
+        )
+
+    def _all(self, side: Side, fragment_id: int) -> Addresses:
+        return row_address.addresses(fragment_id, side.rows(fragment_id).astype(np.uint64))
+
+    def _in_place(self, pair: Pair) -> tuple[Addresses, Addresses]:
+        """Return what only a side has of a pair of fragments; of changed rows both, or a pair."""
+        olds, news = pair.old.fragment.id, pair.new.fragment.id
+        left, right = self.old.rows(olds), self.new.rows(news)
+        both = np.intersect1d(left, right, assume_unique=True)
+        gone, come = (np.setdiff1d(own, both, assume_unique=True) for own in (left, right))
+        if pair.columns and len(both):
+            pairs = tuple(
+                row_address.addresses(id_, both.astype(np.uint64)) for id_ in (olds, news)
+            )
+            keeps_rows = self.plan.way.startswith("row ids")
+            changed = self._compare(pair.columns, *pairs, count=keeps_rows)
+            if keeps_rows:
+                self.updated.append((pairs[0][changed], pairs[1][changed]))
+            else:
+                gone = np.concatenate([gone, both[changed]])
+                come = np.concatenate([come, both[changed]])
+        return (
+            row_address.addresses(olds, gone.astype(np.uint64)),
+            row_address.addresses(news, come.astype(np.uint64)),
+        )
+
+    def _paired(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        """Pair rows that may be anywhere; return those that are alone."""
+        way = self.plan.way
+        if way.startswith("row ids") and len(old) and len(new):
+            old, new = self._by_ids(old, new)
+        if not len(old) or not len(new):
+            return self._not_alone(old, new)
+        if way.endswith("key"):
+            return self._by_key(old, new)
+        return self._by_rows(old, new) if way == "whole rows" else (old, new)
+
+    def _not_alone(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        """Count keys that stand twice on the one side that has rows."""
+        if self.plan.way.endswith("key") and len(old) + len(new):
+            repeated = self._matched(old, new).repeated
+            self.ambiguous += len(repeated.old) + len(repeated.new)
+        return old, new
+
+    def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        facts = [
+            side.read([_ID, _CREATED, _UPDATED], rows)
+            for side, rows in ((self.old, old), (self.new, new))
+        ]
+        (ids, created, updated), (other_ids, other_created, other_updated) = (
+            [_numbers(table[name]) for name in (_ID, _CREATED, _UPDATED)] for table in facts
+        )
+        _, left, right = np.intersect1d(ids, other_ids, assume_unique=True, return_indices=True)
+        # a restored table may hand out an id for the second time
+        same = (ids[left] < self.plan.common_ids) & (created[left] == other_created[right])
+        left, right = left[same], right[same]
+        known = np.zeros(len(left), bool)
+        if len(left) and self._is_marked():
+            since = np.uint64(min(self.plan.old.version, self.plan.new.version))
+            known = (updated[left] == other_updated[right]) & (updated[left] <= since)
+        self.moved += int(known.sum())
+        self._update(old[left[~known]], new[right[~known]])
+        return np.delete(old, left), np.delete(new, right)
+
+    def _is_marked(self) -> bool:
+        """Return whether every change of a value since the common version marked its row."""
+        plan = self.plan
+        if any(pair.old is None or not _same_kind(pair) for pair in plan.columns):
+            return False
+        old, new = plan.old, plan.new
+        if old.line != new.line:
+            return False
+        low, high = sorted((old.version, new.version))
+        if high - low > _READ_COMMITS:
+            return False
+        for version in range(low + 1, high + 1):
+            made = old if version == old.version else new if version == new.version else None
+            try:
+                done = (made or load_snapshot(old.line, version)).transaction
+            except FileNotFoundError:
+                return False
+            if done is None or isinstance(done.operation, _UNMARKED):
+                return False
+            if isinstance(done.operation, Update) and done.operation.fields_modified:
+                return False
+        return True
+
+    def _by_key(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        found = self._matched(old, new)
+        self._update(old[found.old], new[found.new])
+        gone, come = old[found.repeated.old], new[found.repeated.new]
+        if len(gone) and len(come):
+            gone, come = self._by_rows(gone, come)
+        self.ambiguous += len(gone) + len(come)
+        return (
+            np.concatenate([old[found.alone.old], gone]),
+            np.concatenate([new[found.alone.new], come]),
+        )
+
+    def _matched(self, old: Addresses, new: Addresses) -> Matches:
+        by_name = {pair.name: pair for pair in self.plan.columns}
+        key = [by_name[name] for name in self.plan.key]
+        return match_keys(self._digests(key, old, new=False), self._digests(key, new, new=True))
+
+    def _by_rows(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
+        columns = self.plan.columns
+        pairs, rest = cancelled(
+            self._digests(columns, old, new=False), self._digests(columns, new, new=True)
+        )
+        self.moved += len(pairs.old)
+        return old[rest.old], new[rest.new]
+
+    def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
+        side = self.new if new else self.old
+        parts = []
+        for start in range(0, len(rows), self.step):
+            some = rows[start : start + self.step]
+            parts.append(digests(row_values(columns, side, some, new=new), self.seeds))
+        return Digests.joined(parts)
+
+    def _update(self, old: Addresses, new: Addresses) -> None:
+        """Compare pairs of rows that lie apart."""
+        changed = self._compare(self.plan.columns, old, new, count=True)
+        self.moved += len(changed) - int(changed.sum())
+        self.updated.append((old[changed], new[changed]))
+
+    def _compare(
+        self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses, *, count: bool
+    ) -> npt.NDArray[np.bool_]:
+        """Return which pairs of rows differ in some columns."""
+        changed = np.zeros(len(old), bool)
+        for start in range(0, len(old), self.step):
+            part = slice(start, start + self.step)
+            left = row_values(columns, self.old, old[part], new=False)
+            right = row_values(columns, self.new, new[part], new=True)
+            for pair, mine, other in zip(columns, left, right, strict=True):
+                unlike = differing(mine, other)
+                changed[part] |= unlike
+                if count:
+                    self.cells[pair.name] += int(unlike.sum())
+        return changed
+
+
+def row_values(
+    columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
+) -> list[pa.Array]:
+    """Return columns of rows, of the types that they have on the new side."""
+    fields = ((pair.name, pair.new if new else pair.old) for pair in columns)
+    names = {name: field.name for name, field in fields if field is not None}
+    table = side.read(list(names.values()), rows)
+    return [
+        _as_array(table[names[pair.name]], pair)
+        if pair.name in names
+        else pa.nulls(len(rows), pair.kind)
+        for pair in columns
+    ]
+
+
+def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
+    if values.type != pair.kind:
+        try:
+            values = values.cast(pair.kind, safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedFeatureError(
+                f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "
+                "one of the other, so that nobody can tell which values differ.",
+                hint="Name the other columns in `columns`.",
+                column=pair.name,
+            ) from error
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
+
+
+def _same_kind(pair: ColumnPair) -> bool:
+    return pair.old is not None and pair.old.to_arrow().type == pair.kind
+
+
+def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    found: npt.NDArray[np.uint64] = values.to_numpy()
+    return found
+
+
+def _joined(parts: Sequence[Addresses]) -> Addresses:
+    return np.concatenate([np.empty(0, np.uint64), *parts])

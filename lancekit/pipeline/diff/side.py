@@ -1,0 +1,93 @@
+"""The rows of one side of a comparison, by their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.format import row_address
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.rebatch import no_rows, taken
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.scan import select_rows
+
+__all__ = ["Addresses", "Side"]
+
+Addresses = npt.NDArray[np.uint64]
+
+#: physical rows that a filter looks at together
+_BLOCK_ROWS = 1 << 18
+
+
+class Side:
+    """The fragments that are looked at of a version, and which rows of them count.
+
+    Parameters
+    ----------
+    sources
+        Fragments.
+    predicate
+        What a row has to be to count; ``None`` for all that are not deleted.
+    """
+
+    def __init__(self, sources: Iterable[FragmentSource], predicate: Predicate | None) -> None:
+        self._readers = {source.fragment.id: FragmentReader(source) for source in sources}
+        self._predicate = predicate
+        self.rows_read = 0
+
+    def reader(self, fragment_id: int) -> FragmentReader:
+        """Return the reader of a fragment."""
+        return self._readers[fragment_id]
+
+    def rows(self, fragment_id: int) -> Offsets:
+        """Return the offsets of the rows of a fragment that count, ascending."""
+        reader = self._readers[fragment_id]
+        if self._predicate is None:
+            return as_offsets(reader.live_between(0, reader.physical_rows))
+        starts = range(0, reader.physical_rows, _BLOCK_ROWS)
+        found = [
+            as_offsets(
+                select_rows(
+                    reader,
+                    self._predicate,
+                    start,
+                    min(start + _BLOCK_ROWS, reader.physical_rows),
+                )[0]
+            )
+            for start in starts
+        ]
+        return np.concatenate(found) if found else np.empty(0, np.int64)
+
+    def read(self, columns: Sequence[str], addresses: Addresses) -> pa.Table:
+        """Read columns of some rows, in the order given; hidden columns by their names."""
+        wanted, inverse = np.unique(addresses, return_inverse=True)
+        parts = [
+            self._readers[id_].read(columns, _dense(offsets.astype(np.int64)))
+            for id_, offsets in row_address.by_fragment(wanted)
+        ]
+        self.rows_read += len(wanted)
+        if not parts:
+            fields = [self._field(name) for name in columns]
+            return no_rows(pa.schema(fields))
+        table = pa.concat_tables(parts)
+        return table if np.array_equal(inverse, np.arange(len(wanted))) else taken(table, inverse)
+
+    def _field(self, name: str) -> pa.Field:
+        return pa.field(name, pa.null())
+
+    def in_parts(
+        self, columns: Sequence[str], addresses: Addresses, rows: int
+    ) -> Iterator[pa.Table]:
+        """Read columns of rows, so many at a time."""
+        for start in range(0, len(addresses), rows):
+            yield self.read(columns, addresses[start : start + rows])
+
+
+def _dense(offsets: Offsets) -> Offsets | range:
+    """Return offsets as a range where they are one, which is read without a selection."""
+    first, last = int(offsets[0]), int(offsets[-1])
+    return range(first, last + 1) if last - first + 1 == len(offsets) else offsets

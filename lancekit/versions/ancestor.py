@@ -1,0 +1,106 @@
+"""Where two versions part: the newest version that both come from, over branches and clones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lancekit.errors import LancekitError
+from lancekit.format.operations import Clone
+from lancekit.versions.line import Line
+from lancekit.versions.listing import list_versions
+from lancekit.versions.reference_files import get_branch
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["Origin", "common_ancestor"]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A version of a line; `unique` tells a branch from an earlier one of its name."""
+
+    line: Line
+    unique: str
+    version: int
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """What two versions of one line have in common."""
+        return self.line.root.uri, self.unique
+
+
+def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
+    """Return the newest version that both come from; ``None`` if nothing tells of one.
+
+    Branches are told from others of their name by their random ids, and a clone by its first
+    commit.  A version that was cleaned up since is no ancestor that could be looked at.
+    """
+    ours = {origin.place: origin for origin in _origins(one)}
+    for origin in _origins(other):
+        mine = ours.get(origin.place)
+        if mine is not None:
+            version = min(mine.version, origin.version)
+            known = (s for s in (one, other) if s.version == version and s.line == origin.line)
+            return next(known, None) or _loaded(origin.line, version)
+    return None
+
+
+def _loaded(line: Line, version: int) -> Snapshot | None:
+    try:
+        return load_snapshot(line, version)
+    except LancekitError:
+        return None
+
+
+def _origins(snapshot: Snapshot) -> Iterator[Origin]:
+    """Yield the version itself, then where its branch forked, and so on to the source of a clone.
+
+    What lies elsewhere and cannot be read any more ends the way.
+    """
+    line, version = snapshot.line, snapshot.version
+    seen: set[tuple[str, str]] = set()
+    while True:
+        last = None
+        for origin in _on_branches(line, version):
+            if origin.place in seen:  # a clone of itself: made by hand
+                return
+            seen.add(origin.place)
+            last = origin
+            yield origin
+        clone = None if last is None else _cloned_from(last.line)
+        if clone is None:
+            return
+        line, version = clone
+
+
+def _on_branches(line: Line, version: int) -> Iterator[Origin]:
+    steps: list[tuple[str | None, int, str]] = []
+    name = line.branch
+    while name is not None:
+        branch = get_branch(line.root, name)
+        unique = branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
+        steps.append((name, branch.parent_version, unique))
+        name = branch.parent_branch
+    versions = [version, *(parent for _, parent, _ in steps)]
+    names = [(name, unique) for name, _, unique in steps] + [(None, "")]
+    for (name, unique), at in zip(names, versions, strict=True):
+        yield Origin(line.on(name), unique, at)
+
+
+def _cloned_from(line: Line) -> tuple[Line, int] | None:
+    """Return the line and the version that a dataset was cloned from."""
+    try:
+        oldest = min(list_versions(line).versions, default=None)
+        first = None if oldest is None else load_snapshot(line, oldest).transaction
+    except LancekitError:
+        return None
+    if first is None or not isinstance(first.operation, Clone) or first.operation.branch_name:
+        return None
+    clone = first.operation
+    try:
+        # only from a place that is trusted: a dataset says for itself where it comes from
+        source = replace(line, root=line.base(clone.ref_path), branch=None)
+        snapshot = load_snapshot(source, clone.ref_version)
+    except LancekitError:
+        return None
+    return snapshot.line, snapshot.version
