@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
     from lancekit.api.batch_udf import BatchUDF, batch_udf
     from lancekit.api.blob_type import BlobType
     from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
+    from lancekit.api.diff import diff
     from lancekit.api.fragment import FragmentMetadata, LanceFragment
     from lancekit.api.history import History, Version
     from lancekit.api.lance_dataset import LanceDataset
@@ -104,6 +105,7 @@ __all__ = [
     "cache_info",
     "clear_cache",
     "dataset",
+    "diff",
     "errors",
     "json_to_schema",
     "optimize",
@@ -124,6 +126,7 @@ _HOMES = {
     "api.batch_udf": "BatchUDF batch_udf",
     "api.blob_type": "BlobType",
     "api.blob_values": "Blob BlobFile blob_array blob_field",
+    "api.diff": "diff",
     "api.fragment": "FragmentMetadata LanceFragment",
     "api.history": "History Version",
     "api.lance_dataset": "LanceDataset",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
 from lancekit.api.delta import DatasetDelta
-from lancekit.api.diff import DatasetDiff
+from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.history import History, Version, describe_version
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.tags_and_branches import Branches, Tags
@@ -22,7 +22,6 @@ from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
-from lancekit.operations.lineage.diff import plan_diff
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version
 from lancekit.versions.listing import latest_snapshot, list_versions
@@ -205,15 +204,13 @@ class Versions(Handle):
         >>> ds.diff(1).counts.deleted
         1
         """
-        key = [on] if isinstance(on, str) else on
-        plan = plan_diff(
+        return diff_of(
             self._snapshot_at(old),
             self._snapshot if new is None else self._snapshot_at(new),
-            on=key,
+            on=on,
             condition=filter,
             columns=columns,
         )
-        return DatasetDiff(plan)
 
     def _snapshot_at(self, reference: Ref | datetime | Handle) -> Snapshot:
         if isinstance(reference, Handle):

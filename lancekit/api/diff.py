@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from typing import Any, Literal
@@ -10,34 +10,38 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count
-from lancekit.checked import checked_methods
+from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
-from lancekit.operations.explain.explanation import Explanation, Reads
+from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.diff import (
     Changes,
     DiffPlan,
     find_changes,
+    plan_diff,
     read_side,
     row_values,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import differing
+from lancekit.pipeline.engine.engine import Choice
 from lancekit.scan.fragments.rebatch import taken
+from lancekit.scan.scan import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
+__all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges", "diff", "diff_of"]
 
 #: the column that says what became of a row, and its words: ours, and those of Delta's change feed
 _NAMES: Mapping[str, tuple[str, tuple[str, str, str, str]]] = {
     "lance": ("_change", ("delete", "insert", "update_before", "update_after")),
     "delta": ("_change_type", ("delete", "insert", "update_preimage", "update_postimage")),
 }
-_BATCH_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,11 @@ class DatasetDiff(Displayed):
         """The columns of the key, none if there is none."""
         return self._plan.key
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether the rows were found already."""
+        return "_changes" in self.__dict__
+
     @cached_property
     def _changes(self) -> Changes:
         return find_changes(self._plan)
@@ -181,7 +190,7 @@ class DatasetDiff(Displayed):
         both = [(pair, pair.old) for pair in pairs if pair.old is not None]
         return SchemaChanges(
             added=tuple(pair.name for pair in pairs if pair.old is None),
-            dropped=tuple(field.name for field in self._dropped),
+            dropped=tuple(field.name for field in self._gone),
             renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
             cast=tuple(
                 (pair.name, kind, pair.kind)
@@ -192,6 +201,12 @@ class DatasetDiff(Displayed):
 
     @cached_property
     def _dropped(self) -> list[pa.Field]:
+        """The columns that only the old side has, but for those whose names others have now."""
+        names = {pair.name for pair in self._plan.columns}
+        return [field for field in self._gone if field.name not in names]
+
+    @cached_property
+    def _gone(self) -> list[pa.Field]:
         if not self._plan.whole:
             return []
         kept = {pair.old.id for pair in self._plan.columns if pair.old is not None}
@@ -201,14 +216,14 @@ class DatasetDiff(Displayed):
     # ---- rows
 
     def to_batches(
-        self, batch_size: int = _BATCH_ROWS, *, names: Literal["lance", "delta"] = "lance"
+        self, batch_size: int | None = None, *, names: Literal["lance", "delta"] = "lance"
     ) -> Iterator[pa.RecordBatch]:
         """Yield the changed rows: deleted ones, inserted ones, and updated ones before and after.
 
         Parameters
         ----------
         batch_size
-            Rows of a batch at most.
+            Rows of a batch at most, by default as many as of a scan.
         names
             Whose words: ``"lance"`` for ``_change`` with ``delete``, ``insert``,
             ``update_before``, ``update_after``; ``"delta"`` for those of Delta's change feed.
@@ -217,9 +232,10 @@ class DatasetDiff(Displayed):
             raise InvalidArgumentError(
                 f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
             )
-        rows = check_count("batch_size", batch_size, least=1)
+        given = default_batch_rows() if batch_size is None else batch_size
+        rows = check_count("batch_size", given, least=1)
         for table in self._tables(rows, names):
-            yield from resolved(table.combine_chunks()).to_batches()
+            yield from resolved(table.combine_chunks()).to_batches(rows)
 
     def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
         """Return the changed rows; see `to_batches`."""
@@ -245,7 +261,7 @@ class DatasetDiff(Displayed):
 
     def explain(self) -> Explanation:
         """Return what is compared and how, and what is passed over; no rows are read."""
-        return explain_diff(self._plan)
+        return _explained(self._plan)
 
     # ---- how rows are made
 
@@ -338,31 +354,58 @@ def _called(side: Snapshot) -> str:
     return f"version {side.version}" if side.branch is None else f"{side.branch}@{side.version}"
 
 
-def explain_diff(plan: DiffPlan) -> Explanation:
-    """Return what a comparison reads and what it passes over, from metadata alone."""
+@checked
+def diff(
+    old: Handle,
+    new: Handle,
+    *,
+    on: str | Sequence[str] | None = None,
+    filter: str | pc.Expression | None = None,  # noqa: A002
+    columns: Sequence[str] | None = None,
+) -> DatasetDiff:
+    """Compare what two handles are at, of one dataset or of two; see `LanceDataset.diff`.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> one = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://diff-one")
+    >>> other = lk.write_dataset({"id": [2, 3], "v": ["B", "c"]}, "memory://diff-other")
+    >>> dict(lk.diff(one, other, on="id").counts)["updated"]
+    1
+    """
+    return diff_of(old._snapshot, new._snapshot, on=on, condition=filter, columns=columns)
+
+
+def diff_of(
+    old: Snapshot,
+    new: Snapshot,
+    *,
+    on: str | Sequence[str] | None,
+    condition: str | pc.Expression | None,
+    columns: Sequence[str] | None,
+) -> DatasetDiff:
+    """Return the difference of two versions, as users have named them."""
+    key = [on] if isinstance(on, str) else on
+    plan = plan_diff(old, new, on=key, condition=condition, columns=columns)
+    return DatasetDiff(plan)
+
+
+def _explained(plan: DiffPlan) -> Explanation:
     parts = plan.shared
     apart = [*(pair.new for pair in parts.pairs), *parts.new]
-    notes = [
-        f"{parts.fragments} fragments with {parts.rows:,} rows are the same files: not opened",
-        f"{len(parts.pairs)} fragments have the same rows at the same places: only what differs "
-        "of them is read",
-        f"{len(parts.old)} old and {len(parts.new)} new fragments are compared row by row, "
-        f"told by {plan.way}",
-    ]
-    if plan.ancestor is None:
-        notes.append("no common version is known: row ids of the two sides mean different rows")
-    return Explanation(
-        operation="diff",
-        engine="local",
-        why="what differs is read in this process",
-        version=plan.new.version,
-        branch=plan.new.branch,
-        reads=Reads(
-            columns=tuple(pair.name for pair in plan.columns),
-            rows=sum(source.num_rows for source in apart),
-            fragments=len(apart),
-            all_fragments=len(plan.new.manifest.fragments),
-            bytes=0,
+    return explanation(
+        plan.new,
+        "diff",
+        Choice("local", "what differs is read in this process"),
+        reads=reads(plan.new, (pair.name for pair in plan.columns), apart),
+        notes=(
+            f"{len(parts.same)} of them are the same files on both sides, with {parts.rows:,} rows:"
+            " not opened",
+            f"{len(parts.pairs)} have the same rows at the same places: what differs is read",
+            f"{len(parts.old)} of the old side and {len(parts.new)} of the new are compared row by"
+            f" row, told by {plan.way}",
+            ""
+            if plan.ancestor
+            else "no common version is known: row ids of the two sides mean different rows",
         ),
-        notes=tuple(notes),
     )

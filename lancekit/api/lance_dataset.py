@@ -16,6 +16,7 @@ from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
 from lancekit.api._versions import Ref, Versions
 from lancekit.api.delta import DatasetDelta
+from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
 from lancekit.api.explainer import Explainer
 from lancekit.api.fragment import FragmentMetadata, LanceFragment
 from lancekit.api.lance_operation import Index, LanceOperation
@@ -48,6 +49,7 @@ __all__ = [
 ]
 # pylance has these here too
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
+__all__ += ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
 __all__ += ["LanceStats"]
 __all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]

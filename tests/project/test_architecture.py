@@ -33,6 +33,7 @@ FLOORS = """
     spark/session
     spark/jobs
     operations/merge
+    operations/lineage
     operations/explain
     operations/columns
     operations
@@ -41,7 +42,7 @@ FLOORS = """
     pipeline
     pipeline/merge
     pipeline/columns
-    pipeline/engine  pipeline/rows
+    pipeline/engine  pipeline/rows  pipeline/diff
     pipeline/keys
     pipeline/casts
     scan

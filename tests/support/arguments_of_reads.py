@@ -321,9 +321,33 @@ READS: dict[str, Method] = dict(
         },
         {"begin_version": 0, "end_version": 1},
     ),
+    "LanceDataset.diff": Method(
+        lambda **kw: [
+            (d.old, d.new, d.key, dict(d.counts), [*d.columns]) for d in [shared().diff(**kw)]
+        ],
+        {
+            "old": Value(2),
+            "new": Value(1),
+            "on": Value(["id", "x"]),
+            "filter": Value("id < 2"),
+            "columns": Value(["x"]),
+        },
+        {"old": 1},
+    ),
     "DatasetDelta.commits": Method(
         lambda **kw: len(shared().delta(begin_version=0, end_version=2).commits(**kw)),
         {"newest": Value(1)},
+    ),
+    "diff": Method(
+        lambda **kw: [(d.old, d.new, d.key, dict(d.counts), [*d.columns]) for d in [lk.diff(**kw)]],
+        {
+            "old": Value(Made(lambda: shared().checkout_version(2))),
+            "new": Value(Made(lambda: shared().checkout_version(1))),
+            "on": Value(["id", "x"]),
+            "filter": Value("id < 2"),
+            "columns": Value(["x"]),
+        },
+        {"old": Made(lambda: shared().checkout_version(1)), "new": Made(shared)},
     ),
     "LanceDataset.get_fragment": Method(
         lambda fragment_id: shared().get_fragment(fragment_id).metadata.id,

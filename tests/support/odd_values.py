@@ -316,6 +316,8 @@ NEEDED: Mapping[str, Arguments] = {
     "LanceDataset.delete": lambda _: {"predicate": "id = 2"},
     "LanceDataset.delete_config_keys": lambda _: {"keys": ["k"]},
     "LanceDataset.delta": lambda _: {"compared_against": 1},
+    "diff": lambda p: {"old": p.ds, "new": p.ds},
+    "LanceDataset.diff": lambda _: {"old": 1},
     "LanceDataset.drop": lambda p: {"base_uri": lk.write_dataset(ROWS, p.new).uri},
     "LanceDataset.drop_columns": lambda _: {"columns": ["s"]},
     "LanceDataset.get_fragment": lambda _: {"fragment_id": 0},

@@ -94,6 +94,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.count_rows": lambda ds, _: ds.count_rows("k > 1"),
     "LanceDataset.data_storage_version": lambda ds, _: ds.data_storage_version,
     "LanceDataset.delta": lambda ds, _: list(ds.delta(compared_against=1).list_transactions()),
+    "LanceDataset.diff": lambda ds, _: ds.diff(1).to_table(),
     "LanceDataset.explain": lambda ds, _: _shown(ds.explain.delete("k = 1")),
     "LanceDataset.fragment_ids": lambda ds, _: ds.fragment_ids,
     "LanceDataset.get_fragment": lambda ds, _: ds.get_fragment(0),

@@ -7,23 +7,30 @@ stable row ids, by a key, or as whole rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.format import row_address
-from lancekit.format.operations import DataReplacement, Merge, Project, UnknownOperation, Update
+from lancekit.format.operations import (
+    DataReplacement,
+    Merge,
+    Overwrite,
+    Project,
+    UnknownOperation,
+    Update,
+)
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, pair_columns, shared
-from lancekit.pipeline.diff.match import Matches, cancelled, match_keys
+from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.expressions.predicate import Predicate
@@ -108,8 +115,7 @@ def plan_diff(
         A column of the key is on one side only.
     """
     ancestor = common_ancestor(old, new)
-    last = -1 if ancestor is None else ancestor.manifest.max_field_id()
-    pairs = pair_columns(_seen(old), _seen(new), last)
+    pairs = pair_columns(_seen(old), _seen(new), _last_common_id(old, new, ancestor))
     key = tuple(on) if on is not None else _primary_key(new)
     for name in (*key, *(columns or ())):
         new.manifest.schema.field(name)
@@ -154,7 +160,8 @@ def find_changes(plan: DiffPlan) -> Changes:
 def read_side(plan: DiffPlan, *, new: bool) -> Side:
     """Return what reads rows of a side by their addresses."""
     parts, version = plan.shared, plan.new if new else plan.old
-    sources = parts.new if new else parts.old
+    # what both have as it is may hold keys that others have, too
+    sources = [*parts.new, *parts.same] if new else parts.old
     paired = [pair.new if new else pair.old for pair in parts.pairs]
     predicate = None
     if plan.condition is not None:
@@ -164,6 +171,46 @@ def read_side(plan: DiffPlan, *, new: bool) -> Side:
 
 def _seen(snapshot: Snapshot) -> LanceSchema:
     return blob_view(snapshot.manifest.schema, "all_binary")
+
+
+def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> int:
+    """Return up to which id of a field both sides mean the same; -1 for none.
+
+    Two branches give the same ids to columns of their own, and an overwrite begins anew.
+    """
+    if ancestor is None:
+        return -1
+    last = ancestor.manifest.max_field_id()
+    ids, others = (
+        {f.id: (f.name, f.logical_type) for f in side.manifest.schema.fields if f.id <= last}
+        for side in (old, new)
+    )
+    if all(ids[id_] == others[id_] for id_ in ids.keys() & others.keys()):
+        return last
+    if not set.isdisjoint(_files(old), _files(new)):
+        return last
+    done = _operations_between(old, new)
+    holds = done is not None and not any(isinstance(one, Overwrite) for one in done)
+    return last if holds else -1
+
+
+def _files(side: Snapshot) -> set[str]:
+    fragments = side.manifest.fragments
+    return {str(side.data_file(file)) for fragment in fragments for file in fragment.files}
+
+
+def _operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
+    """Return what the commits of a line between two versions did; ``None`` if nobody can tell."""
+    low, high = sorted((old, new), key=lambda side: side.version)
+    if old.line != new.line or high.version - low.version > _READ_COMMITS:
+        return None
+    try:
+        between = [load_snapshot(low.line, v) for v in range(low.version + 1, high.version)]
+    except VersionNotFoundError:
+        return None
+    done = [side.transaction for side in (*between, high)[: high.version - low.version]]
+    found = [one.operation for one in done if one is not None]
+    return found if len(found) == len(done) else None
 
 
 def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
@@ -188,6 +235,8 @@ class _Search:
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
         self.moved = self.ambiguous = 0
         self.updated: list[tuple[Addresses, Addresses]] = []
+        #: rows of the new side in fragments that differ, which the old side has at the same places
+        self.kept: list[Addresses] = []
         width = sum(value_bytes(pair.kind) for pair in plan.columns)
         self.step = max(_HELD_BYTES // max(width, 8), 1)
 
@@ -234,6 +283,8 @@ class _Search:
             else:
                 gone = np.concatenate([gone, both[changed]])
                 come = np.concatenate([come, both[changed]])
+                both = both[~changed]
+        self.kept.append(row_address.addresses(news, both.astype(np.uint64)))
         return (
             row_address.addresses(olds, gone.astype(np.uint64)),
             row_address.addresses(news, come.astype(np.uint64)),
@@ -244,17 +295,10 @@ class _Search:
         way = self.plan.way
         if way.startswith("row ids") and len(old) and len(new):
             old, new = self._by_ids(old, new)
-        if not len(old) or not len(new):
-            return self._not_alone(old, new)
-        if way.endswith("key"):
+        if way.endswith("key") and len(old) + len(new):
             return self._by_key(old, new)
-        return self._by_rows(old, new) if way == "whole rows" else (old, new)
-
-    def _not_alone(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
-        """Count keys that stand twice on the one side that has rows."""
-        if self.plan.way.endswith("key") and len(old) + len(new):
-            repeated = self._matched(old, new).repeated
-            self.ambiguous += len(repeated.old) + len(repeated.new)
+        if way == "whole rows" and len(old) and len(new):
+            return self._by_rows(old, new)
         return old, new
 
     def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
@@ -282,40 +326,47 @@ class _Search:
         plan = self.plan
         if any(pair.old is None or not _same_kind(pair) for pair in plan.columns):
             return False
-        old, new = plan.old, plan.new
-        if old.line != new.line:
-            return False
-        low, high = sorted((old.version, new.version))
-        if high - low > _READ_COMMITS:
-            return False
-        for version in range(low + 1, high + 1):
-            made = old if version == old.version else new if version == new.version else None
-            try:
-                done = (made or load_snapshot(old.line, version)).transaction
-            except FileNotFoundError:
-                return False
-            if done is None or isinstance(done.operation, _UNMARKED):
-                return False
-            if isinstance(done.operation, Update) and done.operation.fields_modified:
-                return False
-        return True
+        done = _operations_between(plan.old, plan.new)
+        return done is not None and not any(
+            isinstance(one, _UNMARKED) or (isinstance(one, Update) and one.fields_modified)
+            for one in done
+        )
 
     def _by_key(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
-        found = self._matched(old, new)
-        self._update(old[found.old], new[found.new])
-        gone, come = old[found.repeated.old], new[found.repeated.new]
+        by_name = {pair.name: pair for pair in self.plan.columns}
+        key = [by_name[name] for name in self.plan.key]
+        keys, others = self._digests(key, old, new=False), self._digests(key, new, new=True)
+        found = match_keys(keys, others)
+        left, right = (self._stand_elsewhere(key, side) for side in (keys, others))
+        twice = left[found.old]
+        self._update(old[found.old[~twice]], new[found.new[~twice]])
+        gone = old[np.concatenate([found.old[twice], found.repeated.old])]
+        come = new[np.concatenate([found.new[twice], found.repeated.new])]
         if len(gone) and len(come):
             gone, come = self._by_rows(gone, come)
         self.ambiguous += len(gone) + len(come)
+        self.ambiguous += int(left[found.alone.old].sum() + right[found.alone.new].sum())
         return (
             np.concatenate([old[found.alone.old], gone]),
             np.concatenate([new[found.alone.new], come]),
         )
 
-    def _matched(self, old: Addresses, new: Addresses) -> Matches:
-        by_name = {pair.name: pair for pair in self.plan.columns}
-        key = [by_name[name] for name in self.plan.key]
-        return match_keys(self._digests(key, old, new=False), self._digests(key, new, new=True))
+    def _stand_elsewhere(self, key: Sequence[ColumnPair], keys: Digests) -> npt.NDArray[np.bool_]:
+        """Return which keys stand on rows, too, that both sides have as they are.
+
+        Of a table's primary key none does.
+        """
+        if self.plan.key == _primary_key(self.plan.new):
+            return np.zeros(len(keys), bool)
+        return stand_among(keys, Digests.joined(list(self._kept_keys(key, keys))))
+
+    def _kept_keys(self, key: Sequence[ColumnPair], wanted: Digests) -> Iterator[Digests]:
+        """Yield those keys of rows that both sides have as they are which may be wanted ones."""
+        wholes = [self._all(self.new, source.fragment.id) for source in self.plan.shared.same]
+        for rows in (*wholes, *self.kept):
+            for start in range(0, len(rows), self.step):
+                found = self._digests(key, rows[start : start + self.step], new=True)
+                yield found.at(np.flatnonzero(np.isin(found.first, wanted.first)))
 
     def _by_rows(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         columns = self.plan.columns

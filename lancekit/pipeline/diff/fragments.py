@@ -36,34 +36,44 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """How much both sides have as it is, and what has to be looked at."""
+    """What both sides have as it is, as the new side sees it, and what has to be looked at."""
 
-    fragments: int
-    rows: int
+    same: tuple[FragmentSource, ...]
     pairs: tuple[Pair, ...]
     old: tuple[FragmentSource, ...]
     new: tuple[FragmentSource, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows both sides have as they are."""
+        return sum(source.num_rows for source in self.same)
 
 
 def pair_columns(old: LanceSchema, new: LanceSchema, last_common_id: int) -> list[ColumnPair]:
     """Return each column of the new side with that of the old one.
 
-    It is the one of the same id, among those that both sides got from where they part, or else the
-    one of the same name and type.
+    It is the one of the same id, among those that mean the same on both sides, or else the one of
+    the same name, if values of its type can be had as those of the new one.
     """
     by_id = {field.id: field for field in old.fields if field.id <= last_common_id}
-    by_name = {field.name: field for field in old.fields}
-    new_ids = {field.id for field in new.fields}
+    taken = {field.id for field in new.fields} & by_id.keys()
+    by_name = {field.name: field for field in old.fields if field.id not in taken}
     found = []
     for field in new.fields:
-        match = by_id.get(field.id) if field.id <= last_common_id else None
-        if match is None:
-            named = by_name.get(field.name)
-            taken = named is not None and named.id in by_id and named.id in new_ids
-            if named is not None and not taken and named.logical_type == field.logical_type:
-                match = named
-        found.append(ColumnPair(field.name, field.to_arrow().type, match, field))
+        kind = field.to_arrow().type
+        match = by_id.get(field.id) or by_name.get(field.name)
+        if match is not None and not _castable(match.to_arrow().type, kind):
+            match = None
+        found.append(ColumnPair(field.name, kind, match, field))
     return found
+
+
+def _castable(old: pa.DataType, new: pa.DataType) -> bool:
+    try:
+        pa.nulls(1, old).cast(new)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return True
 
 
 def shared(
@@ -78,8 +88,7 @@ def shared(
     owners: dict[Hashable, int] = {
         str(file): id_ for id_, source in left.items() for file in source.files
     }
-    fragments = rows = 0
-    pairs, others = [], []
+    same, pairs, others = [], [], []
     for source in new:
         places = {owners[str(file)] for file in source.files if str(file) in owners}
         mate = left.get(places.pop()) if len(places) == 1 else None
@@ -91,9 +100,8 @@ def shared(
         if pair.columns or pair.deletions_differ:
             pairs.append(pair)
         else:
-            fragments += 1
-            rows += source.num_rows
-    return Shared(fragments, rows, tuple(pairs), tuple(left.values()), tuple(others))
+            same.append(source)
+    return Shared(tuple(same), tuple(pairs), tuple(left.values()), tuple(others))
 
 
 def _compared(old: FragmentSource, new: FragmentSource, columns: Sequence[ColumnPair]) -> Pair:

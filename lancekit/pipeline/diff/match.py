@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from lancekit.pipeline.diff.values import Digests
 
-__all__ = ["Matches", "Rest", "cancelled", "match_keys"]
+__all__ = ["Matches", "Rest", "cancelled", "match_keys", "stand_among"]
 
 Places = npt.NDArray[np.int64]
 
@@ -98,3 +98,11 @@ def cancelled(old: Digests, new: Digests) -> tuple[Matches, Rest]:
         runs.order[paired & ~is_new], runs.order[paired & is_new] - runs.split, none, none
     )
     return pairs, runs.sides(runs.order[~paired])
+
+
+def stand_among(keys: Digests, others: Digests) -> npt.NDArray[np.bool_]:
+    """Return which of some digests are among others."""
+    runs = _runs(keys, others)
+    found = np.zeros(len(keys), bool)
+    found[runs.rows((runs.old > 0) & (runs.new > 0)).old] = True
+    return found

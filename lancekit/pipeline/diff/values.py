@@ -85,7 +85,7 @@ def differing(old: pa.Array, new: pa.Array) -> Mask:
     lost: Mask = _nulls(old) != _nulls(new)
     if pa.types.is_null(old.type):
         return lost
-    if old.type.num_fields:
+    if pa.types.is_nested(old.type):
         ours, theirs = (digests([array], _FIXED) for array in (old, new))
         unlike: Mask = (ours.first != theirs.first) | (ours.second != theirs.second)
         lost |= unlike
@@ -114,7 +114,7 @@ def _hashes(values: pa.Array, seed: int) -> Hashes:
         out = np.full(len(values), seed, np.uint64)
         for place in range(kind.num_fields):
             _fold(out, _hashes(child_of(values, place), seed))
-    elif kind.num_fields:
+    elif pa.types.is_nested(kind):
         out = _of_lists(values, seed)
     elif pa.types.is_null(kind):
         out = np.zeros(len(values), np.uint64)

@@ -1,0 +1,92 @@
+"""The card of a diff: how many rows changed, which columns, and some of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from lancekit.api.diff import ChangedRow, DatasetDiff
+from lancekit.notebook._common import NAMES, facts, table
+from lancekit.notebook.models import Card, Column, Fact, Row
+from lancekit.notebook.words import clean, count, listing, plural
+from lancekit.options import options
+
+__all__ = ["diff_card"]
+
+_CELLS = (Column("change"), Column("row"), Column("column"), Column("before"), Column("after"))
+
+
+def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
+    if not diff.is_compared:  # which reads rows: nothing that is shown for itself does
+        explained = diff.explain()
+        rows = explained.reads.rows if explained.reads else 0
+        return Card(
+            kind="Diff",
+            title=_title(diff),
+            headline=(f"not compared yet: {plural(rows, 'row')} to look at",),
+            facts=(
+                *facts(*_how(diff), *(("", note) for note in explained.notes)),
+                Fact("next", "d.counts, d.sample(), d.to_table()", code=True),
+            ),
+        )
+    counts = diff.counts
+    changed = {name: cells for name, cells in diff.columns.items() if cells}
+    shown = [row for one in diff.sample(options.display_rows) for row in _cells(one)]
+    total = counts.inserted + counts.deleted + counts.updated
+    return Card(
+        kind="Diff",
+        title=_title(diff),
+        headline=tuple(
+            f"{count(number)} {word}"
+            for word, number in (
+                ("inserted", counts.inserted),
+                ("deleted", counts.deleted),
+                ("updated", counts.updated),
+                ("unchanged", counts.unchanged),
+            )
+        ),
+        facts=facts(
+            *_how(diff),
+            ("cells", listing((f"{clean(n)} {count(c)}" for n, c in changed.items()), NAMES)),
+            ("ambiguous", count(counts.ambiguous) if counts.ambiguous else ""),
+        ),
+        tables=(
+            table(
+                caption="Changed rows",
+                columns=_CELLS,
+                rows=tuple(shown[: options.display_rows]),
+                note=f"of {plural(total, 'row')}: to_table()" if total else "",
+            ),
+        ),
+    )
+
+
+def _title(diff: DatasetDiff) -> str:
+    ends = [
+        f"version {count(number)}" if branch == "main" else f"{clean(branch)}@{count(number)}"
+        for branch, number in (diff.old, diff.new)
+    ]
+    return " to ".join(ends)
+
+
+def _how(diff: DatasetDiff) -> Iterator[tuple[str, str]]:
+    key = f" ({listing(map(clean, diff.key), NAMES)})" if diff.key else ""
+    yield "rows told by", diff.matched_by + key
+    schema = diff.schema
+    yield "columns added", listing(map(clean, schema.added), NAMES)
+    yield "dropped", listing(map(clean, schema.dropped), NAMES)
+    yield "renamed", listing((f"{clean(a)} to {clean(b)}" for a, b in schema.renamed), NAMES)
+    yield "cast", listing((f"{clean(n)} to {clean(str(k))}" for n, _, k in schema.cast), NAMES)
+
+
+def _cells(row: ChangedRow) -> Iterator[Row]:
+    told = ", ".join(f"{clean(name)} {_value(value)}" for name, value in row.key.items())
+    for name, (before, after) in row.cells.items() or [("", (None, None))]:
+        ends = ("", _value(after)) if row.change == "insert" else (_value(before), _value(after))
+        if row.change == "delete":
+            ends = (ends[0], "")
+        yield Row((row.change, told, clean(name), *ends))
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else clean(str(value))

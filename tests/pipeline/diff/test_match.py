@@ -1,0 +1,50 @@
+"""Rows are paired by digests as a dictionary of lists would pair them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lancekit.pipeline.diff.match import cancelled, match_keys
+from lancekit.pipeline.diff.values import Digests
+
+# few of each half, so that halves meet by themselves, too
+KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12)
+
+
+def of(keys: list[tuple[int, int]]) -> Digests:
+    halves = np.array(keys, np.uint64).reshape(-1, 2)
+    return Digests(halves[:, 0].copy(), halves[:, 1].copy())
+
+
+@given(KEYS, KEYS)
+def test_keys_that_each_side_has_once_are_pairs(
+    old: list[tuple[int, int]], new: list[tuple[int, int]]
+) -> None:
+    counts, others = Counter(old), Counter(new)
+    found = match_keys(of(old), of(new))
+    pairs = [(old[a], new[b]) for a, b in zip(found.old, found.new, strict=True)]
+    assert all(a == b for a, b in pairs)
+    once = {key for key in counts.keys() & others.keys() if counts[key] == others[key] == 1}
+    assert sorted(a for a, _ in pairs) == sorted(once)
+    alone = [k for k in old if counts[k] + others[k] == 1]
+    assert [old[at] for at in found.alone.old] == alone
+    assert [new[at] for at in found.alone.new] == [k for k in new if counts[k] + others[k] == 1]
+    rest = {k for k in [*old, *new] if counts[k] + others[k] > 1} - once
+    assert [old[at] for at in found.repeated.old] == [k for k in old if k in rest]
+    assert [new[at] for at in found.repeated.new] == [k for k in new if k in rest]
+
+
+@given(KEYS, KEYS)
+def test_equal_rows_cancel_as_often_as_both_have_them(
+    old: list[tuple[int, int]], new: list[tuple[int, int]]
+) -> None:
+    pairs, rest = cancelled(of(old), of(new))
+    assert [old[a] for a in pairs.old] == [new[b] for b in pairs.new]
+    assert Counter(old[a] for a in pairs.old) == Counter(old) & Counter(new)
+    assert Counter(old[a] for a in rest.old) == Counter(old) - Counter(new)
+    assert Counter(new[b] for b in rest.new) == Counter(new) - Counter(old)
+    assert len({*pairs.old.tolist(), *rest.old.tolist()}) == len(old)
