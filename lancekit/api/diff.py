@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import numpy as np
@@ -228,18 +229,14 @@ class DatasetDiff(Displayed):
             Whose words: ``"lance"`` for ``_change`` with ``delete``, ``insert``,
             ``update_before``, ``update_after``; ``"delta"`` for those of Delta's change feed.
         """
-        if names not in _NAMES:
-            raise InvalidArgumentError(
-                f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
-            )
         given = default_batch_rows() if batch_size is None else batch_size
         rows = check_count("batch_size", given, least=1)
-        for table in self._tables(rows, names):
-            yield from resolved(table.combine_chunks()).to_batches(rows)
+        tables = self._tables(rows, *_words(names))
+        return chain.from_iterable(_batches(table, rows) for table in tables)
 
     def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
         """Return the changed rows; see `to_batches`."""
-        schema = self._row_schema(names)
+        schema = self._row_schema(_words(names)[0])
         return pa.Table.from_batches(self.to_batches(names=names), resolved_schema(schema))
 
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
@@ -276,10 +273,10 @@ class DatasetDiff(Displayed):
         key = [by_name[name] for name in self._plan.key]
         return (*key, *(pair for pair in self._plan.columns if pair not in key))
 
-    def _row_schema(self, names: str) -> pa.Schema:
+    def _row_schema(self, change: str) -> pa.Schema:
         stored = [pair.new.to_arrow().with_nullable(True) for pair in self._ordered]
         dropped = [field.with_nullable(True) for field in self._dropped]
-        return pa.schema([pa.field(_NAMES[names][0], pa.string(), False), *stored, *dropped])
+        return pa.schema([pa.field(change, pa.string(), False), *stored, *dropped])
 
     def _rows(self, addresses: Addresses, *, new: bool) -> list[pa.Array]:
         side = self._sides[new]
@@ -292,8 +289,8 @@ class DatasetDiff(Displayed):
         gone = side.read(names, addresses)
         return [*found, *(gone[name].combine_chunks() for name in names)]
 
-    def _tables(self, rows: int, names: str) -> Iterator[pa.Table]:
-        schema, words = self._row_schema(names), _NAMES[names][1]
+    def _tables(self, rows: int, column: str, words: Sequence[str]) -> Iterator[pa.Table]:
+        schema = self._row_schema(column)
         found = self._changes
         for place, addresses in enumerate((found.deleted, found.inserted)):
             for start in range(0, len(addresses), rows):
@@ -348,6 +345,19 @@ class DatasetDiff(Displayed):
 
     def _plain(self) -> str:
         return f"DatasetDiff({_called(self._plan.old)} to {_called(self._plan.new)})"
+
+
+def _words(names: str) -> tuple[str, tuple[str, str, str, str]]:
+    if names not in _NAMES:
+        raise InvalidArgumentError(
+            f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
+        )
+    return _NAMES[names]
+
+
+def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
+    found: list[pa.RecordBatch] = resolved(table.combine_chunks()).to_batches(rows)
+    return found
 
 
 def _called(side: Snapshot) -> str:
