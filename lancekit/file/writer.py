@@ -351,7 +351,7 @@ class FileWriter:
         """Encode rows and write their pages, while threads encode the next."""
         work = (
             (
-                column.threaded and array.nbytes >= _THREADED_BYTES,
+                known is None and column.threaded and array.nbytes >= _THREADED_BYTES,
                 partial(_encoded, column, array, known),
             )
             for column, array, known in encoded_together(pages, large=self._format.name == "2.2")
@@ -377,7 +377,8 @@ class FileWriter:
 
     def _write_aligned(self, data: Any) -> int:
         """Write one buffer; return where it starts."""
-        self._write(b"\0" * (-self._position % ALIGNMENT))
+        if missing := -self._position % ALIGNMENT:
+            self._write(bytes(missing))
         place = self._position
         self._write(data)
         return place

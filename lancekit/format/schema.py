@@ -62,6 +62,9 @@ RESERVED_NAMES = (
 _NO_ID = -1
 _LAST_FIELD_ID = (1 << 31) - 1
 
+#: what a field remembers besides its attributes
+_MADE = frozenset({"_arrow", "_message"})
+
 #: far more than anybody nests, and few enough for every walk over them
 _MOST_LEVELS = 100
 
@@ -94,7 +97,15 @@ class LanceField:
         """Return the Arrow field, with its metadata."""
         return self._arrow
 
-    # made once: a scan of a wide table asks for each field several times
+    def __getstate__(self) -> dict[str, Any]:
+        # what is made of a field is made again where it is sent to
+        return {name: value for name, value in vars(self).items() if name not in _MADE}
+
+    # made once: a scan or a commit of a wide table asks for each field several times
+    @cached_property
+    def _message(self) -> pb.Field:
+        return _field_to_pb(self)
+
     @cached_property
     def _arrow(self) -> pa.Field:
         try:
@@ -370,8 +381,8 @@ def _from_arrow(
 
 
 def schema_to_pb(schema: LanceSchema) -> list[pb.Field]:
-    """Return the flattened `Field` list, parents first."""
-    return [_field_to_pb(f) for f in schema.walk()]
+    """Return the flattened `Field` list, parents first, to be copied and not changed."""
+    return [f._message for f in schema.walk()]
 
 
 def _field_to_pb(f: LanceField) -> pb.Field:

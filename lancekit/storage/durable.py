@@ -167,11 +167,11 @@ class FileSink:
     def write(self, data: Bytes) -> None:
         """Append ``data``."""
         try:
-            with writing("write", self._path):
-                self._written += self._file.write(data)
-        except StorageError:
+            self._written += self._file.write(data)
+        except OSError:
             self.abort()
-            raise
+            with writing("write", self._path):
+                raise
 
     def tell(self) -> int:
         """Return the number of bytes written so far."""

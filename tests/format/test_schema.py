@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import lance
 import pyarrow as pa
 import pytest
@@ -130,3 +132,14 @@ def test_a_negative_length_is_not_a_variable_one(logical: str) -> None:
     )
     with pytest.raises(CorruptFileError, match="a length of -1"):
         struct.to_arrow()
+
+
+def test_a_field_is_sent_without_what_is_made_of_it() -> None:
+    schema = LanceSchema.from_arrow(pa.schema({"s": pa.struct({"x": pa.int64()})}))
+    sent = len(pickle.dumps(schema.fields[0]))
+    schema.to_arrow()
+    schema_to_pb(schema)
+    assert len(pickle.dumps(schema.fields[0])) == sent
+    again = pickle.loads(pickle.dumps(schema.fields[0]))
+    assert again == schema.fields[0]
+    assert again.to_arrow() == schema.fields[0].to_arrow()

@@ -52,7 +52,9 @@ def encoded_together(
     size = 0
     for page in pages:
         held.append(page)
-        size += page[1].nbytes
+        # asking numbers for their bytes takes longer than it may
+        width = byte_width(page[1].type)
+        size += page[1].nbytes if width is None else width * len(page[1])
         if size > _HELD_BYTES:
             yield from _known(held, large)
             held, size = [], 0
