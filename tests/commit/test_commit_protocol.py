@@ -242,6 +242,28 @@ def test_a_lost_race_writes_nothing_twice(tmp_path) -> None:
     assert not list(path.glob(f"_transactions/*{mine.uuid}*"))
 
 
+def test_the_first_pauses_are_shorter_than_an_attempt(tmp_path) -> None:
+    path = table(tmp_path / "d")
+    now = [0.0]
+
+    def elapsed() -> float:
+        now[0] += 0.05
+        return now[0]
+
+    class Longest(random.Random):
+        def uniform(self, a: float, b: float) -> float:
+            return b
+
+    sleeps: list[float] = []
+    clock = protocol.Clock(elapsed=elapsed, sleep=sleeps.append, random=Longest())
+    with injected(Beaten(path, 5)):
+        snapshot = opened(path)
+        protocol.commit(snapshot, append(snapshot), clock=clock)
+    unit = 2 * sleeps[0]  # what an attempt took, and somewhat more
+    assert 0.05 < unit < 0.1
+    assert sleeps == pytest.approx([unit * share for share in (0.5, 1, 2, 4, 8)])
+
+
 def test_back_off_grows_with_the_time_of_an_attempt(tmp_path) -> None:
     path = table(tmp_path / "d")
     for seconds, longest in ((0.001, 1.0), (0.5, 5.0)):
