@@ -141,6 +141,9 @@ def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: i
     """Read the selected rows among the physical rows ``start`` to ``stop`` of a fragment."""
     if request.predicate is None:
         return project(reader, request.outputs, reader.live_between(start, stop))
+    if not request.outputs:  # it is their number that is wanted
+        _, _, mask = _masked(reader, request.predicate, start, stop)
+        return rows_without_columns(mask.true_count)
     inputs = set[str]().union(*(output.inputs for output in request.outputs))
     rows, known = select_rows(reader, request.predicate, start, stop, inputs)
     return project(reader, request.outputs, rows, known)
@@ -157,16 +160,22 @@ def select_rows(
 
     With them come those columns to ``keep`` that the filter has read.
     """
-    rows = reader.live_between(start, stop)
-    rows = trimmed(reader, predicate, rows)
-    known = reader.read(sorted(predicate.columns), rows)
-    mask = predicate.mask(known)
+    rows, known, mask = _masked(reader, predicate, start, stop)
     known = known.select([name for name in known.column_names if name in keep])
     if mask.true_count < len(rows):
         chosen = np.flatnonzero(flags_of(mask))
         rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
         known = known.filter(mask)  # chunk by chunk, where `take` would join them first
     return rows, known if known.column_names else None
+
+
+def _masked(
+    reader: FragmentReader, predicate: Predicate, start: int, stop: int
+) -> tuple[Offsets | range, pa.Table, pa.BooleanArray]:
+    """Return rows, the columns that a filter looks at, and which of the rows it selects."""
+    rows = trimmed(reader, predicate, reader.live_between(start, stop))
+    known = reader.read(sorted(predicate.columns), rows)
+    return rows, known, predicate.mask(known)
 
 
 def project(
