@@ -11,6 +11,7 @@ from typing import Any, Self
 import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
+from lancekit.api.changes import ChangeFeed
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.history import History, Version, describe_version
@@ -211,6 +212,41 @@ class Versions(Handle):
             condition=filter,
             columns=columns,
         )
+
+    def changes(
+        self,
+        since: Ref | datetime | Handle,
+        until: Ref | datetime | Handle | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> ChangeFeed:
+        """Return what each commit did to the rows, one after the other.
+
+        Parameters
+        ----------
+        since, until
+            What changed after the one, up to and including the other: versions of one branch, by
+            number, tag, time or handle; ``until`` is this handle by default.
+        on, filter, columns
+            As of `diff`.
+
+        Returns
+        -------
+        ChangeFeed
+            `to_table()` and `to_batches()` with ``_commit_version`` and ``_commit_timestamp``;
+            `steps`; `gaps` names what is gone in between.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The versions are of two branches, or the wrong way round.
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+        """
+        end = self._snapshot if until is None else self._snapshot_at(until)
+        return ChangeFeed(self._snapshot_at(since), end, on, filter, columns)
 
     def _snapshot_at(self, reference: Ref | datetime | Handle) -> Snapshot:
         if isinstance(reference, Handle):

@@ -15,6 +15,7 @@ from lancekit.api._rows import Rows
 from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
 from lancekit.api._versions import Ref, Versions
+from lancekit.api.changes import ChangeFeed, ChangeStep
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
 from lancekit.api.explainer import Explainer
@@ -49,7 +50,7 @@ __all__ = [
 ]
 # pylance has these here too
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
-__all__ += ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
+__all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
 __all__ += ["LanceStats"]
 __all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]

@@ -35,6 +35,8 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
     Branches are told from others of their name by their random ids, and a clone by its first
     commit.  A version that was cleaned up since is no ancestor that could be looked at.
     """
+    if one.line == other.line:
+        return min(one, other, key=lambda side: side.version)
     ours = {origin.place: origin for origin in _origins(one)}
     for origin in _origins(other):
         mine = ours.get(origin.place)

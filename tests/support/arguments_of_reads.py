@@ -338,6 +338,20 @@ READS: dict[str, Method] = dict(
         lambda **kw: len(shared().delta(begin_version=0, end_version=2).commits(**kw)),
         {"newest": Value(1)},
     ),
+    "LanceDataset.changes": Method(
+        lambda **kw: [
+            (step.old, step.new, step.diff.key, dict(step.diff.counts), [*step.diff.columns])
+            for step in shared().changes(**kw).steps
+        ],
+        {
+            "since": Value(2),
+            "until": Value(1),
+            "on": Value(["id", "x"]),
+            "filter": Value("id < 2"),
+            "columns": Value(["x"]),
+        },
+        {"since": 1},
+    ),
     "diff": Method(
         lambda **kw: [(d.old, d.new, d.key, dict(d.counts), [*d.columns]) for d in [lk.diff(**kw)]],
         {

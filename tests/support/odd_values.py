@@ -310,6 +310,7 @@ NEEDED: Mapping[str, Arguments] = {
         "dest": p.uri,
         "transactions": [lk.Transaction(2, lk.LanceOperation.Append([]))],
     },
+    "LanceDataset.changes": lambda _: {"since": 1},
     "LanceDataset.create_branch": lambda _: {"branch": "n"},
     "LanceDataset.deep_clone": lambda p: {"target_path": p.new, "reference": 1},
     "LanceDataset.shallow_clone": lambda p: {"target_path": p.new, "reference": 1},

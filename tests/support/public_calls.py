@@ -88,6 +88,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.all_files": lambda ds, _: list(ds.all_files()),
     "LanceDataset.base_paths": lambda ds, _: ds.base_paths(),
     "LanceDataset.branch": lambda ds, _: ds.branch,
+    "LanceDataset.changes": lambda ds, _: ds.changes(1).to_table(),
     "LanceDataset.checkout_latest": lambda ds, _: ds.checkout_latest(),
     "LanceDataset.checkout_version": lambda ds, _: ds.checkout_version("t").to_table(),
     "LanceDataset.config": lambda ds, _: ds.config(),
