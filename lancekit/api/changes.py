@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,6 +18,9 @@ from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ChangeFeed", "ChangeStep"]
 

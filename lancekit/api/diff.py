@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -35,6 +34,9 @@ from lancekit.pipeline.engine.engine import Choice
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.scan import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges", "diff", "diff_of"]
 
