@@ -203,8 +203,8 @@ def _serve(name: str) -> None:
         child = os.fork()
         if not child:
             try:
-                taken = _done(module, Job(**json.loads(line)))
                 own_memory()
+                taken = _done(module, Job(**json.loads(line)))
                 answer = json.dumps([astuple(one) for one in taken])
                 os.write(write, answer.encode())
             except BaseException:
