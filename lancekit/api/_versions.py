@@ -24,7 +24,7 @@ from lancekit.commit.refs import clone_line, create_branch
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.operations.maintenance.clone import copy_line
-from lancekit.operations.restore import restore_version
+from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions
 from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import Snapshot, load_snapshot
@@ -101,6 +101,32 @@ class Versions(Handle):
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
         self._move(lambda snapshot: (restore_version(snapshot), None))
+
+    def undo(self) -> None:
+        """Take the newest change back: the version before it becomes the newest, as a new one.
+
+        Nothing is lost: the version that is taken back stays in the history, and can be undone to.
+        The handle moves to the new version.
+
+        Raises
+        ------
+        RetryableConflictError
+            The handle is not at the newest version, whose change would be lost.
+        VersionNotFoundError
+            The version before was cleaned up.
+        InvalidArgumentError
+            There is no version before.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://undo-example")
+        >>> _ = ds.delete("true")
+        >>> ds.undo()
+        >>> ds.count_rows()
+        2
+        """
+        self._move(lambda snapshot: (undo_version(snapshot), None))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""

@@ -78,6 +78,7 @@ def commit(
     timeout: timedelta = COMMIT_TIMEOUT,
     storage_version: str | None = None,
     detached: bool = False,
+    strict: bool = False,
     clock: Clock | None = None,
 ) -> Snapshot:
     """Commit an operation that was worked out from ``read``; return the new version.
@@ -92,8 +93,7 @@ def commit(
     pending
         The operation, and what only its writer knows.
     max_retries
-        How often the race for a version number may be lost.  An `Overwrite` with 0 is strict: it
-        becomes the version after ``read`` or fails, whatever landed.
+        How often the race for a version number may be lost.  An `Overwrite` with 0 is strict.
     timeout
         After how long no further attempt is begun.
     storage_version
@@ -101,6 +101,8 @@ def commit(
     detached
         Commit outside of the history: the version has a random number, is never the newest, and
         meets no conflicts.
+    strict
+        Become the version after ``read`` or fail, whatever landed.
     clock
         Time and chance; the real ones by default.
 
@@ -127,7 +129,7 @@ def commit(
     try:
         if detached:
             return _commit_detached(base, pending)
-        if isinstance(pending.operation, ops.Overwrite) and max_retries == 0:
+        if strict or (isinstance(pending.operation, ops.Overwrite) and max_retries == 0):
             return _commit_strictly(base, pending)
         return _commit_retrying(base, pending, max(max_retries, 1), timeout)
     except (CommitUnknownError, StorageError):

@@ -1,4 +1,4 @@
-"""Make an old version the newest one."""
+"""Make an old version the newest one, or the one before the newest."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import uuid
 
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
+from lancekit.errors import (
+    InvalidArgumentError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+    VersionNotFoundError,
+)
 from lancekit.format.transaction import Restore
 from lancekit.operations.cleanup.auto import commit
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["restore_version"]
+__all__ = ["restore_version", "undo_version"]
 
 
 def restore_version(snapshot: Snapshot) -> Snapshot:
@@ -19,3 +25,44 @@ def restore_version(snapshot: Snapshot) -> Snapshot:
     check_writable(snapshot)
     pending = Pending(operation=Restore(version=snapshot.version), uuid=str(uuid.uuid4()))
     return commit(latest_snapshot(snapshot.line), pending)
+
+
+def undo_version(snapshot: Snapshot) -> Snapshot:
+    """Commit the state before ``snapshot``, which has to be the newest version, as a new one."""
+    check_writable(snapshot)
+    if snapshot.version == 1:
+        raise InvalidArgumentError(
+            f"Version 1 of {snapshot.line.uri} is the first: there is nothing before it.",
+            hint="LanceDataset.drop() removes a dataset.",
+            version=1,
+        )
+    newest = latest_snapshot(snapshot.line).version
+    if newest != snapshot.version:
+        raise _not_newest(snapshot, newest)
+    before = snapshot.version - 1
+    try:
+        load_snapshot(snapshot.line, before)
+    except VersionNotFoundError as error:
+        raise VersionNotFoundError(
+            f"Version {before} of {snapshot.line.uri} is gone, so that version {snapshot.version} "
+            "cannot be taken back to it.",
+            hint="It was cleaned up. ds.versions() lists what checkout_version(...).restore() can "
+            "go back to.",
+            version=before,
+        ) from error
+    pending = Pending(operation=Restore(version=before), uuid=str(uuid.uuid4()), doing="undo")
+    try:
+        return commit(snapshot, pending, strict=True)
+    except RetriesExhaustedError as error:
+        raise _not_newest(snapshot, latest_snapshot(snapshot.line).version) from error
+
+
+def _not_newest(snapshot: Snapshot, newest: int) -> RetryableConflictError:
+    return RetryableConflictError(
+        f"Version {snapshot.version} of {snapshot.line.uri} is not the newest any more: to go back "
+        f"to the one before would take back what came up to version {newest}, too.",
+        hint=f"Look at ds.changes({snapshot.version}); ds.checkout_latest(), then undo() takes "
+        "back the newest.",
+        read_version=snapshot.version,
+        newest=newest,
+    )

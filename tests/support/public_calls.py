@@ -169,6 +169,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.shallow_clone": lambda ds, folder: ds.shallow_clone(folder / "shallow", 1),
     "LanceDataset.sql": lambda ds, _: ds.sql("SELECT k FROM dataset").build().to_batch_records(),
     "LanceDataset.truncate_table": lambda ds, _: ds.truncate_table(),
+    "LanceDataset.undo": lambda ds, _: ds.undo(),
     "LanceDataset.update": lambda ds, _: ds.update({"s": "'z'"}, where="k = 2"),
     "LanceDataset.update_config": lambda ds, _: ds.update_config({"x": "y"}),
     "LanceDataset.update_field_metadata": lambda ds, _: ds.update_field_metadata({"s": {"a": "b"}}),
