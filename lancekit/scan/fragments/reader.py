@@ -185,6 +185,8 @@ class FragmentReader:
     ) -> Mapping[str, pa.ChunkedArray]:
         reader = self.file(file_index)
         around = range(0) if len(rows) == 0 else range(int(rows[0]), int(rows[-1]) + 1)
+        if isinstance(rows, np.ndarray) and len(rows) == len(around) and (np.diff(rows) == 1).all():
+            rows = around  # all that they span: nothing has to be chosen
         if isinstance(rows, range) or len(rows) <= len(around) * _SCATTERED_SHARE:
             table = reader.read(wanted, rows)
         else:
