@@ -252,7 +252,7 @@ class _Search:
         right += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
         deleted, inserted = self._paired(_joined(left), _joined(right))
         olds, news = (_joined([pair[side] for pair in self.updated]) for side in (0, 1))
-        order = np.argsort(news, kind="stable")
+        order = np.argsort(news)
         return Changes(
             deleted=np.sort(deleted),
             inserted=np.sort(inserted),
@@ -386,6 +386,8 @@ class _Search:
 
     def _update(self, old: Addresses, new: Addresses) -> None:
         """Compare pairs of rows that lie apart."""
+        order = np.argsort(new)  # rows are read in the order in which they lie
+        old, new = old[order], new[order]
         changed = self._compare(self.plan.columns, old, new, count=True)
         self.moved += len(changed) - int(changed.sum())
         self.updated.append((old[changed], new[changed]))

@@ -12,7 +12,8 @@ from lancekit.pipeline.diff.match import cancelled, match_keys
 from lancekit.pipeline.diff.values import Digests
 
 # few of each half, so that halves meet by themselves, too
-KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12)
+KEYS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12)
+KEYS |= st.lists(st.tuples(st.integers(0, 40), st.just(1)), max_size=12, unique=True)
 
 
 def of(keys: list[tuple[int, int]]) -> Digests:
