@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancekit as lk
 from lancekit import options
 from lancekit.errors import CorruptFileError, MemoryLimitError
 from lancekit.file import FileReader
 from lancekit.file.columns import work
+from lancekit.storage import identity
 from tests.file.columns import NULLS, assert_same, columns, with_nulls
 from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import assert_same_nested, nested_columns, nested_field
@@ -100,6 +102,21 @@ def test_alike_pages_have_one_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work, "_MOST_ROWS", 10 * ROWS)
     assert reader.read(reader.columns).equals(table)
     assert len(made) == 1 + 5
+
+
+def test_what_is_remembered_of_some_columns_is_no_other_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files on a disk are remembered; each choice here has the same first column, and as many."""
+    lists = [[k] * (k % 5) for k in range(ROWS)]
+    table = pa.table({f"c{k}": rolled(pa.array(lists), k * k) for k in range(9)})
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    ds = lk.write_dataset(table, tmp_path / "d")
+    choices = [[0, 1, 2, 3], [0, 4, 5, 6], [0, 2, 7, 8]]
+    for rows in ([7], [60, 250], [3, 4, 290]):
+        for choice in choices:
+            names = [f"c{k}" for k in choice]
+            assert ds.take(rows, names).equals(table.select(names).take(rows)), (rows, names)
 
 
 def test_a_damaged_page_among_many_is_named() -> None:

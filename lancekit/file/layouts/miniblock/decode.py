@@ -41,6 +41,7 @@ from lancekit.format.pb import encodings_v21_pb2 as pb
 __all__ = ["MiniBlockPages"]
 
 _MOST_ITEMS = 1 << 48
+_KEY_BYTES = 80  # of a page, as what it is remembered by
 _MAX_LOG = 15  # values of a chunk other than the last: at most 32,768
 
 
@@ -125,7 +126,8 @@ class MiniBlockPages:
         self._layout = layout = pages[0][1]
         self._kind = kind
         keys = tuple(page.key for page in self._pages)
-        self._key = None if None in keys else (keys[0], len(keys))
+        # all of them: behind the same first page come those of whichever columns are read with it
+        self._key = None if None in keys else keys
         self._layers = Layers.of(layout.layers)
         if self._layers.lists:
             require(
@@ -145,7 +147,11 @@ class MiniBlockPages:
     @cached_property
     def _chunks(self) -> _Chunks:
         key = None if self._key is None else ("chunks", *self._key)
-        return remembered("pages", key, self._read_chunks, _Chunks.bytes_held)
+        return remembered("pages", key, self._read_chunks, self._bytes_held)
+
+    def _bytes_held(self, chunks: _Chunks) -> int:
+        """Return how much memory the tables take, and what they are remembered by."""
+        return chunks.bytes_held() + _KEY_BYTES * len(self._pages)
 
     def _read_chunks(self) -> _Chunks:
         pages = self._pages
