@@ -284,6 +284,8 @@ class MiniBlockPages:
         counts = chunks.values[wanted + 1] - chunks.values[wanted]
         parts = self._parse_chunks(data, places, sizes, counts)
         levels = self._levels(parts)
+        if self._layers.lists:
+            self._check_visible(levels, parts.counts, counts)
         cut = chunks.cut(wanted) if self._layers.lists else np.zeros(len(wanted), bool)
         first = chunks.rows[wanted]
         # a row whose start was not read counts as one that starts where its chunk does
@@ -301,6 +303,14 @@ class MiniBlockPages:
             entries = self._row_starts(levels, parts.counts, cut, starting)
         levels, keep = pick(levels, self._layers, entries, local)
         return self._decode(parts, counts, levels, keep, chunks.pages[wanted])
+
+    def _check_visible(self, levels: Levels, entries: Ints, values: Ints) -> None:
+        """Every chunk has its own values: one that shows others would have those of the next."""
+        shown = levels.visible(self._layers)
+        if shown is not None:
+            before = starts_of(shown)[starts_of(entries)]
+            entries = before[1:] - before[:-1]
+        require(np.array_equal(entries, values), "a chunk's values are not those of its levels")
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
         """Return at which entry every row starts; the index must be right about each chunk."""
