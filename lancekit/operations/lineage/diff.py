@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError, VersionNotFoundError
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.file.kernels.widths import value_bytes
 from lancekit.format import row_address
 from lancekit.format.operations import (
@@ -29,6 +29,7 @@ from lancekit.format.operations import (
 )
 from lancekit.format.paths import parse_path
 from lancekit.format.schema import LanceSchema
+from lancekit.operations.lineage.history import operations_between
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, pair_columns, shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.side import Addresses, Side
@@ -37,7 +38,7 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.ancestor import common_ancestor
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Changes", "DiffPlan", "Way", "find_changes", "plan_diff", "read_side", "row_values"]
 
@@ -46,8 +47,6 @@ Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
 
 #: decoded bytes of the rows that are compared at a time
 _HELD_BYTES = 64 << 20
-#: a history longer than this is not read to learn whether its commits marked what they changed
-_READ_COMMITS = 1000
 #: what changes values and leaves the versions of the rows as they are
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
@@ -189,7 +188,7 @@ def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> 
         return last
     if not set.isdisjoint(_files(old), _files(new)):
         return last
-    done = _operations_between(old, new)
+    done = operations_between(old, new)
     holds = done is not None and not any(isinstance(one, Overwrite) for one in done)
     return last if holds else -1
 
@@ -197,20 +196,6 @@ def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> 
 def _files(side: Snapshot) -> set[str]:
     fragments = side.manifest.fragments
     return {str(side.data_file(file)) for fragment in fragments for file in fragment.files}
-
-
-def _operations_between(old: Snapshot, new: Snapshot) -> list[Any] | None:
-    """Return what the commits of a line between two versions did; ``None`` if nobody can tell."""
-    low, high = sorted((old, new), key=lambda side: side.version)
-    if old.line != new.line or high.version - low.version > _READ_COMMITS:
-        return None
-    try:
-        between = [load_snapshot(low.line, v) for v in range(low.version + 1, high.version)]
-    except VersionNotFoundError:
-        return None
-    done = [side.transaction for side in (*between, high)[: high.version - low.version]]
-    found = [one.operation for one in done if one is not None]
-    return found if len(found) == len(done) else None
 
 
 def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
@@ -326,7 +311,7 @@ class _Search:
         plan = self.plan
         if any(pair.old is None or not _same_kind(pair) for pair in plan.columns):
             return False
-        done = _operations_between(plan.old, plan.new)
+        done = operations_between(plan.old, plan.new)
         return done is not None and not any(
             isinstance(one, _UNMARKED) or (isinstance(one, Update) and one.fields_modified)
             for one in done

@@ -343,3 +343,25 @@ def test_what_cannot_be_cast_is_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedFeatureError, match="'x' was string and is double"):
         _ = ds.diff(1, on="id").counts
     assert ds.diff(1, on="id", columns=["id"]).counts.unchanged == 1
+
+
+def test_a_restore_takes_back_what_marked_no_rows(tmp_path: Path) -> None:
+    rows = {"id": [1, 2, 3, 4], "v": [5, 6, 7, 8]}
+    ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True, max_rows_per_file=2)
+    ds.drop_columns(["v"])
+    ds.add_columns({"v": "id * 100"})
+    ds.optimize.compact_files()
+    compacted = ds.version
+    ds.checkout_version(1).restore()
+    for old, new in ((compacted, compacted + 1), (compacted + 1, compacted)):
+        assert ds.diff(old, new).columns == {"id": 0, "v": 4}
+
+
+def test_a_restore_takes_back_an_overwrite_with_other_columns(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"a": [1, 2], "b": [5, 6]}, tmp_path / "t")
+    ds = lk.write_dataset({"b": [5, 6], "a": [1, 2]}, ds, mode="overwrite")
+    ds.checkout_version(1).restore()
+    for old, new in ((2, 3), (3, 2)):
+        d = ds.diff(old, new)
+        assert not d.schema
+        assert d.counts.unchanged == 2
