@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -82,13 +82,18 @@ class ChangeFeed(Displayed):
         self._asked = (on, condition, columns)
 
     @cached_property
+    def versions(self) -> list[int]:
+        """The versions that are compared, each with the one before it."""
+        first, last = self._since.version, self._until.version
+        there = [v for v in list_versions(self._since.line).versions if first < v < last]
+        return [first, *there, last] if first < last else [first]
+
+    @cached_property
     def steps(self) -> list[ChangeStep]:
         """The commits, oldest first; no rows are read."""
         line, (on, condition, columns) = self._since.line, self._asked
-        first, last = self._since.version, self._until.version
-        there = [v for v in list_versions(line).versions if first < v < last]
-        between = [load_snapshot(line, version) for version in there]
-        ends = [self._since, *between, self._until] if first < last else [self._since]
+        between = [load_snapshot(line, version) for version in self.versions[1:-1]]
+        ends = [self._since, *between, self._until][: len(self.versions)]
         return [
             ChangeStep(
                 old.version,
@@ -100,9 +105,14 @@ class ChangeFeed(Displayed):
         ]
 
     @property
+    def is_listed(self) -> bool:
+        """Whether the versions in between were loaded already."""
+        return "steps" in self.__dict__
+
+    @property
     def gaps(self) -> list[tuple[int, int]]:
         """The versions between which others are gone: their commits come as one step."""
-        return [(step.old, step.new) for step in self.steps if step.commits > 1]
+        return [(old, new) for old, new in pairwise(self.versions) if new - old > 1]
 
     def to_batches(
         self, batch_size: int | None = None, *, names: Literal["lance", "delta"] = "lance"
@@ -121,6 +131,11 @@ class ChangeFeed(Displayed):
         """Return the changed rows of all commits.
 
         A column that a commit did not know yet, or no more, is null in its rows.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            A column had types that have nothing in common.
         """
         tables = [
             pa.Table.from_batches([_stamped(batch, step) for batch in table.to_batches()])
@@ -128,7 +143,7 @@ class ChangeFeed(Displayed):
             if (table := step.diff.to_table(names=names)).num_rows
         ]
         if tables:
-            return pa.concat_tables(tables, promote_options="permissive")
+            return _together(tables)
         none = diff_of(self._until, self._until, on=None, condition=None, columns=self._asked[2])
         empty = none.to_table(names=names).schema
         return pa.schema([*empty, _VERSION, _TIME]).empty_table()
@@ -139,6 +154,17 @@ class ChangeFeed(Displayed):
 
     def _plain(self) -> str:
         return f"ChangeFeed(version {self._since.version} to {self._until.version})"
+
+
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    try:
+        return pa.concat_tables(tables, promote_options="permissive")
+    except pa.ArrowTypeError as error:
+        raise UnsupportedFeatureError(
+            f"The rows of all commits make no one table, for a column changed its type: {error}.",
+            hint="to_batches() and steps have the rows of each commit with the types that it had; "
+            "changes(columns=[...]) leaves columns out.",
+        ) from error
 
 
 def _stamped(batch: pa.RecordBatch, step: ChangeStep) -> pa.RecordBatch:

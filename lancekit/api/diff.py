@@ -264,6 +264,10 @@ class DatasetDiff(Displayed):
 
     # ---- how rows are made
 
+    def __getstate__(self) -> dict[str, Any]:
+        # open files stay behind
+        return {name: value for name, value in self.__dict__.items() if name != "_sides"}
+
     @cached_property
     def _sides(self) -> tuple[Side, Side]:
         return read_side(self._plan, new=False), read_side(self._plan, new=True)

@@ -1,19 +1,24 @@
-"""The card of a diff: how many rows changed, which columns, and some of the rows."""
+"""The cards of a diff, with some of the rows, and of a feed of changes, with its commits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
 
+from lancekit.api.changes import ChangeFeed, ChangeStep
 from lancekit.api.diff import ChangedRow, DatasetDiff
 from lancekit.notebook._common import NAMES, facts, table
 from lancekit.notebook.models import Card, Column, Fact, Row
-from lancekit.notebook.words import clean, count, listing, plural
+from lancekit.notebook.words import clean, count, listing, moment, plural
 from lancekit.options import options
 
-__all__ = ["diff_card"]
+__all__ = ["diff_card", "feed_card"]
 
 _CELLS = (Column("change"), Column("row"), Column("column"), Column("before"), Column("after"))
+_STEPS = tuple(
+    Column(name)
+    for name in ("version", "committed", "inserted", "deleted", "updated", "to look at")
+)
 
 
 def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
@@ -59,6 +64,41 @@ def diff_card(diff: DatasetDiff, _now: datetime) -> Card:
             ),
         ),
     )
+
+
+def feed_card(feed: ChangeFeed, _now: datetime) -> Card:
+    """Return the card of a feed; its steps are listed if that loads no more than a page."""
+    versions = feed.versions
+    page, number = options.display_rows, len(versions) - 1
+    shown = feed.steps[-page:] if 0 < number <= page or feed.is_listed else []
+    gaps = (f"{count(old)} to {count(new)}" for old, new in feed.gaps)
+    older = number - len(shown)
+    return Card(
+        kind="Changes",
+        title=f"version {count(versions[0])} to version {count(versions[-1])}",
+        headline=(plural(number, "step"),),
+        facts=(
+            *facts(("gaps", listing(gaps, NAMES))),
+            Fact("next", "feed.to_table(), feed.steps", code=True),
+        ),
+        tables=(
+            table(
+                caption="Newest first",
+                columns=_STEPS,
+                rows=tuple(_step(step) for step in reversed(shown)),
+                note=f"{count(older)} more: feed.steps" if older else "",
+            ),
+        ),
+    )
+
+
+def _step(step: ChangeStep) -> Row:
+    diff, cells = step.diff, (count(step.new), moment(step.timestamp))
+    if diff.is_compared:
+        counts = diff.counts
+        return Row((*cells, *map(count, (counts.inserted, counts.deleted, counts.updated)), ""))
+    reads = diff.explain().reads
+    return Row((*cells, "", "", "", plural(reads.rows if reads else 0, "row")))
 
 
 def _title(diff: DatasetDiff) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from lancekit.api.changes import ChangeFeed
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
@@ -17,7 +18,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.notebook._cache import cache_card
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
-from lancekit.notebook._diff import diff_card
+from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
@@ -54,6 +55,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Transaction: transaction_card,
     DatasetDelta: delta_card,
     DatasetDiff: diff_card,
+    ChangeFeed: feed_card,
     Tags: tags_card,
     Branches: branches_card,
     MergeResult: merge_card,

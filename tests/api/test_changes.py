@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 
 
 @pytest.fixture
@@ -81,3 +82,24 @@ def test_versions_that_are_gone(table: lk.LanceDataset) -> None:
     assert found[table.version, "delete"] == 1
     assert found[table.version, "insert"] == 1
     assert found[table.version, "update_after"] == 9
+
+
+def test_a_column_whose_types_have_nothing_in_common(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1], "v": ["a"]}, tmp_path / "t", primary_key="id")
+    ds.update({"v": "'b'"})
+    ds.drop_columns(["v"])
+    ds.add_columns({"v": "id + 5"})
+    feed = ds.changes(1)
+    with pytest.raises(UnsupportedFeatureError, match="v has incompatible types"):
+        feed.to_table()
+    kinds_of_v = [b.schema.field("v").type for b in feed.to_batches() if "v" in b.schema.names]
+    assert set(kinds_of_v) == {pa.string(), pa.int64()}
+    assert ds.changes(1, 2).to_table().num_rows == 2
+
+
+def test_feeds_and_diffs_are_pickled_after_they_were_read(table: lk.LanceDataset) -> None:
+    feed, diff = table.changes(1), table.diff(1)
+    rows, changed = feed.to_table(), diff.to_table()
+    again, diff_again = pickle.loads(pickle.dumps((feed, diff)))
+    assert again.to_table() == rows
+    assert diff_again.to_table() == changed

@@ -34,6 +34,21 @@ def test_every_displayed_class_has_a_card():
     public = {getattr(lk, name) for name in lk.__all__ if isinstance(getattr(lk, name), type)}
     assert {kind for kind in public if issubclass(kind, Displayed)} <= CARDS.keys()
     assert all(issubclass(kind, Displayed) for kind in CARDS)
+    # by name: a class with slots is there twice
+    own = {kind.__name__ for kind in Displayed.__subclasses__() if "lancekit" in kind.__module__}
+    assert own <= {base.__name__ for kind in CARDS for base in kind.__mro__}
+
+
+def test_a_feed_of_changes(ds):
+    feed = ds.changes(1)
+    assert lines(feed)[0].startswith("version 1 to version 4 · 3 steps")
+    assert "has no card" not in repr(feed)
+    first = next(line.split() for line in lines(feed) if line.split()[:1] == ["4"])
+    assert first[-1] in {"row", "rows"}  # not compared yet
+    feed.to_table()
+    newest = next(line.split() for line in lines(feed) if line.split()[:1] == ["4"])
+    assert newest[-3:] == ["1", "0", "0"]
+    assert lines(ds.changes(4))[0].endswith("0 steps")
 
 
 def test_every_operation_has_a_word():
