@@ -308,8 +308,8 @@ class MiniBlockPages:
         """Every chunk has its own values: one that shows others would have those of the next."""
         shown = levels.visible(self._layers)
         if shown is not None:
-            before = starts_of(shown)[starts_of(entries)]
-            entries = before[1:] - before[:-1]
+            hidden = np.searchsorted(np.flatnonzero(~shown), starts_of(entries))
+            entries = entries - (hidden[1:] - hidden[:-1])
         require(np.array_equal(entries, values), "a chunk's values are not those of its levels")
 
     def _row_starts(self, levels: Levels, counts: Ints, cut: NDArray[np.bool_], rows: Ints) -> Ints:
