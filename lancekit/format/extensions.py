@@ -149,8 +149,31 @@ def stored_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+#: lists that have offsets
+_LISTS = (pa.ListArray, pa.LargeListArray, pa.MapArray)
+
+
 def _storage(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    return values if values.type.equals(kind, check_metadata=True) else values.cast(kind)
+    """Return values as a type that differs in nothing but extensions and metadata.
+
+    Part by part: Arrow's casts of lists of nulls lose items.
+    """
+    if values.type.equals(kind, check_metadata=True):
+        return values
+    if isinstance(values, pa.ExtensionArray):
+        return _storage(values.storage, kind)
+    below = _children(kind)
+    if isinstance(values, pa.StructArray):
+        parts = [_storage(values.field(at), child.type) for at, child in enumerate(below)]
+        return pa.StructArray.from_arrays(parts, fields=below, mask=values.is_null())
+    if values.type.id == kind.id and isinstance(values, _LISTS):
+        return _with_items(values, kind, _storage(items_of(values), below[0].type))
+    return values.cast(kind)
+
+
+def _with_items(lists: pa.Array, kind: pa.DataType, items: pa.Array) -> pa.Array:
+    """Return lists or maps, as a type of such, with other items in the place of theirs."""
+    return pa.Array.from_buffers(kind, len(lists), lists.buffers()[:2], -1, lists.offset, [items])
 
 
 # ---- JSON
@@ -221,8 +244,7 @@ def _convert(
         return pa.StructArray.from_arrays(parts, fields=fields, mask=values.is_null())
     items = _convert(items_of(values), below[0], convert)
     kind = _with_children(field.type, [below[0].with_type(items.type)])
-    buffers = values.buffers()[:2]
-    return pa.Array.from_buffers(kind, len(values), buffers, -1, values.offset, [items])
+    return _with_items(values, kind, items)
 
 
 # ---- and back

@@ -69,7 +69,14 @@ def test_what_arrow_hands_out_comes_back(column):
             same(cast(as_reader(make(table), like=table.schema), wanted), stored)
 
 
+NO_ITEMS = pa.StructArray.from_arrays(
+    [pa.array([[], [None] * 3], pa.list_(pa.bool_())), pa.array([None, b"\0" * 16], pa.uuid())],
+    ["a", "u"],
+)
+
+
 @given(columns())
+@example(NO_ITEMS)
 def test_without_a_schema_values_stay_or_are_refused(column):
     table = pa.table({"x": column})
     stored = in_stored_form(table)
