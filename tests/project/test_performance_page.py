@@ -35,6 +35,12 @@ def measured(tmp_path: Path, part: str, *words: str) -> dict[str, Any]:
     return found
 
 
+def only_whole(whole: bool) -> None:
+    """Skip what starts many processes to time them; what is felt shows that the page is made."""
+    if not whole:
+        pytest.skip("only in a whole run")
+
+
 def test_the_page_is_of_the_saved_numbers() -> None:
     assert PAGE.read_text() == document(json.loads(SAVED.read_text()))
     well_formed(PAGE.read_text())
@@ -80,7 +86,8 @@ def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.torture
-def test_growth_is_measured_and_drawn(tmp_path: Path) -> None:
+def test_growth_is_measured_and_drawn(tmp_path: Path, whole: bool) -> None:
+    only_whole(whole)
     numbers, page = tmp_path / "numbers.json", tmp_path / "page.md"
     main(["growth", "--quick", "--only=rows", "--json", str(numbers), "--page", str(page)])
     curves = json.loads(numbers.read_text())["growth"]["found"]
@@ -105,7 +112,10 @@ def test_growth_beyond_linear_is_bold() -> None:
 
 
 @pytest.mark.torture
-def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_imports_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    only_whole(whole)
     found = measured(tmp_path, "imports", "lancekit")
     assert "Imports" in well_formed(capsys.readouterr().out)
     assert [*found] == ["lancekit", "lancekit, up to `lk.dataset`"]
@@ -113,7 +123,10 @@ def test_imports_are_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.torture
-def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_writers_are_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    only_whole(whole)
     found = measured(tmp_path, "writers", "append")
     assert "Four writers" in well_formed(capsys.readouterr().out)
     assert found.keys() == {"append 10 rows, fsync off", "append 10 rows, fsync on"}
@@ -122,8 +135,9 @@ def test_writers_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.torture
 def test_operations_and_files_are_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
 ) -> None:
+    only_whole(whole)
     (taken,) = measured(tmp_path, "operations", "1M, SQL").values()
     assert min(taken["ours"], taken["theirs"]) > 0
     (case,) = measured(tmp_path, "files", "vectors, nulls").values()

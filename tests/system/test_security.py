@@ -15,7 +15,7 @@ from tests.support.patience import WHOLE_SECONDS
 from tests.support.public_calls import CALLS, NEEDS_SPARK, public_names
 
 ROOT = Path(__file__).parents[2]
-SHARES = 6
+SHARES = 3
 
 
 def test_everything_that_a_dataset_offers_is_called() -> None:
