@@ -93,10 +93,7 @@ class Versions(Handle):
             A version of this branch, a tag, a pair of branch and version, or a time: the newest
             version committed until then.
         """
-        if isinstance(when, datetime):
-            return self._other(snapshot_as_of(self._line, when), read_only=True)
-        snapshot = resolve(self._line, parse_reference(when, self._line))
-        return self._other(snapshot, read_only=True)
+        return self._other(self._snapshot_at(when), read_only=True)
 
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""

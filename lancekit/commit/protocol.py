@@ -153,10 +153,22 @@ def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
     read = base.read
     newest = _newest(read)
     _check_same_dataset(read, newest)
-    landed = _attempt(base, read, [], pending, newest.naming)
+    if newest.version == read.version:
+        landed = _attempt(base, read, [], pending, newest.naming)
+    else:  # the name may be free: a cleanup removes versions, too
+        landed = _landed_before(read, pending, newest.naming)
     if landed is None:
         raise _lost(read, pending, 0)
     return landed
+
+
+def _landed_before(read: Snapshot, pending: Pending, naming: ManifestNaming) -> Snapshot | None:
+    """Return the version after ``read`` if it is mine, by an attempt whose answer was lost."""
+    try:
+        found = load_snapshot(read.line, read.version + 1, naming)
+    except VersionNotFoundError:
+        return None
+    return found if is_transaction(found, pending.uuid) else None
 
 
 def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: timedelta) -> Snapshot:
@@ -204,7 +216,7 @@ def _lost(
 ) -> RetriesExhaustedError:
     races = f"lost {attempts} race{'s' if attempts != 1 else ''} for the next version number"
     if attempts == 0:
-        races = f"may only become version {read.version + 1}, which is there already"
+        races = f"may only become version {read.version + 1}, which is taken"
     elif timeout is not None:
         races += f", and {timeout.total_seconds():g} s are over"
     return RetriesExhaustedError(

@@ -15,7 +15,7 @@ from lancekit.errors import (
 from lancekit.format.transaction import Restore
 from lancekit.operations.cleanup.auto import commit
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["restore_version", "undo_version"]
 
@@ -36,12 +36,12 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             hint="LanceDataset.drop() removes a dataset.",
             version=1,
         )
-    newest = latest_snapshot(snapshot.line).version
-    if newest != snapshot.version:
-        raise _not_newest(snapshot, newest)
     before = snapshot.version - 1
+    pending = Pending(operation=Restore(version=before), uuid=str(uuid.uuid4()), doing="undo")
     try:
-        load_snapshot(snapshot.line, before)
+        return commit(snapshot, pending, strict=True)
+    except RetriesExhaustedError as error:
+        raise _not_newest(snapshot, latest_snapshot(snapshot.line).version) from error
     except VersionNotFoundError as error:
         raise VersionNotFoundError(
             f"Version {before} of {snapshot.line.uri} is gone, so that version {snapshot.version} "
@@ -50,11 +50,6 @@ def undo_version(snapshot: Snapshot) -> Snapshot:
             "go back to.",
             version=before,
         ) from error
-    pending = Pending(operation=Restore(version=before), uuid=str(uuid.uuid4()), doing="undo")
-    try:
-        return commit(snapshot, pending, strict=True)
-    except RetriesExhaustedError as error:
-        raise _not_newest(snapshot, latest_snapshot(snapshot.line).version) from error
 
 
 def _not_newest(snapshot: Snapshot, newest: int) -> RetryableConflictError:

@@ -355,7 +355,7 @@ def test_a_strict_overwrite_becomes_the_next_version_or_none(tmp_path) -> None:
     path = table(tmp_path / "d")
     snapshot = opened(path)
     lk.write_dataset(ROWS, path, mode="append")
-    with pytest.raises(errors.RetriesExhaustedError, match="version 2, which is there already"):
+    with pytest.raises(errors.RetriesExhaustedError, match="version 2, which is taken"):
         protocol.commit(snapshot, overwrite(snapshot), max_retries=0)
     assert lk.dataset(path).version == 2
     now = opened(path)
@@ -363,6 +363,21 @@ def test_a_strict_overwrite_becomes_the_next_version_or_none(tmp_path) -> None:
     assert protocol.commit(now, mine, max_retries=0).version == 3
     assert protocol.commit(now, mine, max_retries=0).version == 3, "it is mine"
     assert lance.dataset(str(path)).count_rows() == 3
+    lk.write_dataset(ROWS, path, mode="append")
+    assert protocol.commit(now, mine, max_retries=0).version == 3, "it is still mine"
+
+
+def test_a_strict_overwrite_takes_no_place_that_a_cleanup_made(tmp_path) -> None:
+    path = table(tmp_path / "d")
+    snapshot = opened(path)
+    for _ in range(2):
+        ds = lk.write_dataset(ROWS, path, mode="append")
+    ds.tags.create("kept", 1)
+    ds.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)
+    assert [version["version"] for version in ds.versions()] == [1, 3]
+    with pytest.raises(errors.RetriesExhaustedError, match="version 2, which is taken"):
+        protocol.commit(snapshot, overwrite(snapshot), max_retries=0)
+    assert [version["version"] for version in ds.versions()] == [1, 3]
 
 
 def test_detached_versions(tmp_path) -> None:
