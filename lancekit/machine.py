@@ -6,7 +6,24 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["total_memory"]
+__all__ = ["decoding_threads", "processors", "total_memory"]
+
+#: more than these only compete for memory
+_DECODING_THREADS = 8
+
+
+def processors() -> int:
+    """Return how many threads this process can run at once.
+
+    A container or a batch system may allow fewer than the machine has.
+    """
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
+
+
+def decoding_threads() -> int:
+    """Return how many threads are to decode at a time."""
+    return min(processors(), _DECODING_THREADS)
 
 
 def total_memory() -> int:

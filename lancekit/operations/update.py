@@ -5,7 +5,6 @@ See docs/format/operations.md, 6.1.
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from lancekit.format.field_marks import holds_blobs
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Update
 from lancekit.legible import shown
+from lancekit.machine import processors
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import UpdateResult
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -171,7 +171,7 @@ def _ids(schema: LanceSchema, names: Mapping[str, str]) -> tuple[int, ...]:
 def _groups(sources: Sequence[FragmentSource], runner: Runner) -> list[tuple[FragmentSource, ...]]:
     """Divide fragments among tasks: each writes a file at least, so not into many."""
     rows = sum(source.fragment.num_rows for source in sources)
-    most = (os.cpu_count() or 1) if runner.name == "local" else len(sources)
+    most = processors() if runner.name == "local" else len(sources)
     number = max(min(most, rows // MAX_ROWS_PER_FILE), 1)
     groups: list[list[FragmentSource]] = [[] for _ in range(number)]
     seen = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,12 +11,11 @@ from itertools import chain
 from types import TracebackType
 from typing import TypeVar
 
+from lancekit.machine import decoding_threads
+
 __all__ = ["Workers"]
 
 T = TypeVar("T")
-
-#: pieces of work that are done at a time
-_THREADS = min(os.cpu_count() or 1, 8)
 
 
 class Workers:
@@ -44,7 +42,7 @@ class Workers:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(_THREADS, thread_name_prefix="lancekit-scan")
+        return ThreadPoolExecutor(decoding_threads(), thread_name_prefix="lancekit-scan")
 
     def results(self, work: Iterable[Callable[[], T]]) -> Iterator[T]:
         """Yield the results of some work in order, while the next few pieces are done."""
@@ -55,10 +53,11 @@ class Workers:
             yield first()
         if first is None or second is None:
             return
+        threads = decoding_threads()
         running: deque[Future[T]] = deque()
         for do in chain((first, second), rest):
             running.append(self._pool.submit(copy_context().run, do))
-            if len(running) > _THREADS:
+            if len(running) > threads:
                 yield running.popleft().result()
         while running:
             yield running.popleft().result()

@@ -31,7 +31,7 @@ def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "_PIECE_BYTES", 1 << 14)
     monkeypatch.setattr(parallel, "_THREADED_BYTES", 1)
     monkeypatch.setattr(parallel, "_PIECE_ROWS", 1000)
-    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(4))
 
 
 def _table() -> pa.Table:
@@ -126,7 +126,7 @@ def test_an_error_comes_in_its_turn() -> None:
 
 
 def test_options_of_a_block_hold_in_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(2))
     seen = []
 
     def look() -> pa.Array:

@@ -138,7 +138,7 @@ class Place:
             shutil.copytree(self._saved, self.path)
         fail_at, faults.fail_at = faults.fail_at, 0
         # one thread: the calls come in the same order each time
-        with injected(faults), patch("os.cpu_count", return_value=1):
+        with injected(faults), patch("os.sched_getaffinity", return_value={0}):
             ds = lk.dataset(self.path) if change.exists else None
             faults.calls.clear()
             faults.fail_at = fail_at

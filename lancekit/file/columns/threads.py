@@ -14,13 +14,11 @@ from typing import TypeVar
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.pb import encodings_v20_pb2
+from lancekit.machine import decoding_threads, processors
 
 __all__ = ["Piece", "ahead", "divide", "is_costly", "run"]
 
 T = TypeVar("T")
-
-#: More threads than this only compete for memory.
-_MAX_THREADS = 8
 
 #: What is decoded as one piece, in encoded bytes; a thread takes some milliseconds for it.
 _PIECE_BYTES = 3 << 19
@@ -97,7 +95,7 @@ def run(work: Sequence[tuple[int, Callable[[], T]]]) -> list[T]:
         The first error in the order of ``work``; what has not begun by then is dropped.
     """
     costly = [cost for cost, _ in work if cost]
-    if len(costly) < 2 or sum(costly) < _THREADED_BYTES or os.cpu_count() == 1:
+    if len(costly) < 2 or sum(costly) < _THREADED_BYTES or processors() == 1:
         return [decode() for _, decode in work]
     pool = _pool(os.getpid())
     # options of a `with` block hold in the threads too
@@ -119,7 +117,7 @@ def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, No
     Each piece of work says whether a thread may do it; if not, it is done when its result is due.
     Closing the iterator, or an error, drops what has not begun.
     """
-    threads = min(os.cpu_count() or 1, _MAX_THREADS)
+    threads = decoding_threads()
     pool = _pool(os.getpid())
     running: deque[Future[T]] = deque()
     try:
@@ -141,5 +139,5 @@ def ahead(work: Iterable[tuple[bool, Callable[[], T]]]) -> Generator[T, None, No
 def _pool(process: int) -> ThreadPoolExecutor:
     """Return the threads of this process; those of its parent do not survive a fork."""
     del process
-    threads = min(os.cpu_count() or 1, _MAX_THREADS)
+    threads = decoding_threads()
     return ThreadPoolExecutor(threads, thread_name_prefix="lancekit-file")

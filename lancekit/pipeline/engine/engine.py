@@ -7,7 +7,6 @@ make its runner.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
 from lancekit.errors import EngineError
+from lancekit.machine import processors
 from lancekit.options import options
 from lancekit.progress import POLL_SECONDS, Tracker, tracking, what_is
 
@@ -94,7 +94,7 @@ class LocalRunner:
     def _in_threads(
         self, work: Callable[[Task], Result], tasks: Sequence[Task], tracker: Tracker
     ) -> list[Result]:
-        threads = min(len(tasks), os.cpu_count() or 1, self._threads)
+        threads = min(len(tasks), processors(), self._threads)
         with ThreadPoolExecutor(threads, thread_name_prefix="lancekit") as pool:
             context = copy_context()  # options of a `with` block hold in the threads too
             running = [pool.submit(context.copy().run, work, task) for task in tasks]

@@ -6,7 +6,6 @@ hundred fragments of ten thousand rows take a fifth of the time that they take o
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
@@ -17,6 +16,7 @@ from pyroaring import BitMap
 from lancekit.file import FileReader
 from lancekit.file.concatenated import join_files
 from lancekit.file.kernels.memory import starts_of
+from lancekit.machine import decoding_threads
 from lancekit.scan.fragments.blobs import has_blobs
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
@@ -106,7 +106,7 @@ def rows_together(sources: Iterable[FragmentSource]) -> int:
     Large fragments gain nothing by it: what is decoded of several would not stay in the cache.
     """
     rows = sum(source.fragment.physical_rows for source in sources)
-    share = -(-rows // (min(os.cpu_count() or 1, 8)))
+    share = -(-rows // decoding_threads())
     return min(max(share, _THREAD_ROWS), _JOINT_ROWS)
 
 

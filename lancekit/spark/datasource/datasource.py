@@ -9,7 +9,6 @@ force for later queries of the same DataFrame.  ``columns`` and ``filter`` are o
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,6 +19,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.machine import processors
 from lancekit.options import Options
 from lancekit.scan.scan import Scan
 from lancekit.spark.datasource.options import SourceOptions
@@ -143,7 +143,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
     def __init__(self, scan: Scan, options: Options) -> None:
         self._request = scan.request
         self._options = options
-        pieces = cut_pieces(scan_ranges(scan), scan.request, os.cpu_count() or 1)
+        pieces = cut_pieces(scan_ranges(scan), scan.request, processors())
         self._pieces: list[Piece] = pieces or [Piece(())]
 
     def partitions(self) -> list[InputPartition]:

@@ -15,7 +15,6 @@ Deleted rows are not told.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -36,6 +35,7 @@ from lancekit.errors import (
 )
 from lancekit.format import transaction as ops
 from lancekit.format.row_ids import read_row_versions
+from lancekit.machine import processors
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.scan import ScanRequest
@@ -137,7 +137,7 @@ class LanceStreamReader(
         with self._asked.on_this():
             request, sources = self._changes(start["version"], end["version"])
             ranges = whole_ranges(sources)
-            pieces = cut_pieces(ranges, request, os.cpu_count() or 1) or [Piece(())]
+            pieces = cut_pieces(ranges, request, processors()) or [Piece(())]
         return [InputPartition((request, piece)) for piece in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.machine import total_memory
+from lancekit.machine import processors, total_memory
 from lancekit.spark.session.connect import parse_remote
 
 __all__ = [
@@ -76,7 +75,7 @@ def default_master() -> str:
 
     The second number lets a failed task be tried again, which a plain ``local[N]`` never does.
     """
-    return f"local[{_cores()},{TASK_FAILURES}]"
+    return f"local[{processors()},{TASK_FAILURES}]"
 
 
 def local_settings(*, master: str, memory: str | None) -> dict[str, str]:
@@ -87,7 +86,7 @@ def local_settings(*, master: str, memory: str | None) -> dict[str, str]:
     values["spark.driver.memory"] = memory or _default_memory()
     if master.startswith("local"):
         # The default of 200 is meant for a cluster.
-        values["spark.sql.shuffle.partitions"] = str(2 * _cores())
+        values["spark.sql.shuffle.partitions"] = str(2 * processors())
     return values
 
 
@@ -148,11 +147,6 @@ def _check_remote(wanted: Mapping[str, str]) -> None:
             hint="Leave memory out.",
             memory=wanted["spark.driver.memory"],
         )
-
-
-def _cores() -> int:
-    # A container or a batch system may allow fewer than the machine has.
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _default_memory() -> str:
