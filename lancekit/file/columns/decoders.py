@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancekit.file.container.footer import StoredPage
 from lancekit.file.container.page import Page
-from lancekit.file.kernels.faults import Unsupported
+from lancekit.file.kernels.faults import Damaged, Unsupported
 from lancekit.file.kernels.row_selection import Rows, grouped
 from lancekit.file.layouts.blob_decode import DESCRIPTOR, BlobPage
 from lancekit.file.layouts.constant_decode import ConstantPage
@@ -21,7 +21,7 @@ from lancekit.file.structure.field_tree import Path
 from lancekit.file.structure.leaf import PageDecoder
 from lancekit.file.structure.repdef import Layers
 
-__all__ = ["array_page", "decoder_of"]
+__all__ = ["array_page", "checked_rows", "decoder_of"]
 
 _LAYOUTS: dict[str, Callable[[Page, Any, pa.DataType], PageDecoder]] = {
     "mini_block": lambda page, layout, kind: MiniBlockPages([(page, layout)], kind),
@@ -56,6 +56,13 @@ def _decoder(page: Page, encoding: Any, kind: pa.DataType) -> PageDecoder:
         raise Unsupported(f"page layout {name!r}")
     decoder: PageDecoder = make(page, getattr(encoding, name), kind)
     return decoder
+
+
+def checked_rows(array: pa.Array, rows: Rows, kind: pa.DataType) -> pa.Array:
+    """Return what was decoded for rows, if that is what it is."""
+    if len(array) != len(rows) or array.type != kind:
+        raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
+    return array
 
 
 def array_page(stored: StoredPage, kind: pa.DataType) -> ArrayPage:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from lancekit.cache import remembered
 from lancekit.errors import FormatError
 from lancekit.file.columns.blocks import BlockBounds, Blocks, Part, blocks_of
-from lancekit.file.columns.decoders import array_page, decoder_of
+from lancekit.file.columns.decoders import array_page, checked_rows, decoder_of
 from lancekit.file.columns.page_runs import PageGroup, runs_of
 from lancekit.file.columns.threads import Piece, divide
 from lancekit.file.columns.work import SMALL_BYTES, SmallRun, Work
@@ -215,7 +215,7 @@ class _Leaf:
             return pa.concat_arrays(parts)
 
     def _decode(self, key: int, pages: Sequence[StoredPage], rows: Rows, encoded: int) -> pa.Array:
-        column, kind = self._column, self._path.kinds[-1]
+        column = self._column
         with (
             located(column.file, column.name, pages[0].page.index),
             allowance(encoded, column.page_memory),
@@ -223,10 +223,7 @@ class _Leaf:
             decode = self._decoders.get(key)
             if decode is None:
                 decode = self._decoders[key] = self._decoder_of(pages)
-            array = decode(rows)
-            if len(array) != len(rows) or array.type != kind:
-                raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
-        return array
+            return checked_rows(decode(rows), rows, self._path.kinds[-1])
 
     def _decoder_of(self, pages: Sequence[StoredPage]) -> Callable[[Rows], pa.Array]:
         if self._column.is_20:

@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import FormatError
-from lancekit.file.columns.decoders import decoder_of
+from lancekit.file.columns.decoders import checked_rows, decoder_of
 from lancekit.file.columns.page_runs import PageGroup
 from lancekit.file.columns.threads import is_costly, run
 from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.bounds import allowance
-from lancekit.file.kernels.faults import Damaged, located
+from lancekit.file.kernels.faults import located
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.structure.field_tree import Path
 
@@ -145,9 +145,8 @@ def _together(group: Sequence[SmallRun]) -> list[pa.Array]:
         allowance(min(small.run.encoded_bytes for small in group), first.memory),
     ):
         rows, borders = _numbered_through(group)
-        array = decoder_of([page for small in group for page in small.run.pages], first.path)(rows)
-        if len(array) != len(rows) or array.type != first.path.kinds[-1]:
-            raise Damaged(f"it decodes to {len(array)} values of {array.type}, not {len(rows)}")
+        decode = decoder_of([page for small in group for page in small.run.pages], first.path)
+        array = checked_rows(decode(rows), rows, first.path.kinds[-1])
     parts: list[pa.Array] = []
     for small, (start, stop) in zip(group, pairwise(borders), strict=True):
         part = array.slice(start, stop - start)
