@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count
+from lancekit.api.scan_options import ScanOptions
+from lancekit.api.scanner import scan_of
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
@@ -22,13 +24,14 @@ from lancekit.operations.explain.explanation import Explanation, explanation, re
 from lancekit.operations.lineage.diff import (
     Changes,
     DiffPlan,
+    Sides,
     find_changes,
     plan_diff,
-    read_side,
+    read_sides,
     row_values,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.side import Addresses, Side
+from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
 from lancekit.pipeline.engine.engine import Choice
 from lancekit.scan.fragments.rebatch import taken
@@ -156,7 +159,7 @@ class DatasetDiff(Displayed):
 
     @cached_property
     def _changes(self) -> Changes:
-        return find_changes(self._plan)
+        return find_changes(self._plan, self._sides)
 
     @cached_property
     def counts(self) -> DiffCounts:
@@ -176,9 +179,6 @@ class DatasetDiff(Displayed):
         plan = self._plan
         if plan.condition is None:
             return plan.old.manifest.num_rows
-        from lancekit.api.scan_options import ScanOptions
-        from lancekit.api.scanner import scan_of
-
         return scan_of(plan.old, ScanOptions(filter=plan.condition)).count_rows()
 
     @property
@@ -248,15 +248,16 @@ class DatasetDiff(Displayed):
     def sample(self, n: int = 10) -> list[ChangedRow]:
         """Return some changed rows, updated ones first, each with the values that differ."""
         left = check_count("n", n)
-        found, rows = self._changes, list[ChangedRow]()
-        old, new = found.updated
-        for at in range(min(left, len(old))):
-            rows.append(self._changed(old[at : at + 1], new[at : at + 1]))
-        for address in found.inserted[: left - len(rows)]:
-            rows.append(self._alone(address, new=True))
-        for address in found.deleted[: max(left - len(rows), 0)]:
-            rows.append(self._alone(address, new=False))
-        return rows
+        found = self._changes
+        old, new = (side[:left] for side in found.updated)
+        left -= len(old)
+        inserted = found.inserted[:left]
+        deleted = found.deleted[: left - len(inserted)]
+        return [
+            *self._changed(old, new),
+            *self._alone("insert", inserted),
+            *self._alone("delete", deleted),
+        ]
 
     def explain(self) -> Explanation:
         """Return what is compared and how, and what is passed over; no rows are read."""
@@ -269,8 +270,8 @@ class DatasetDiff(Displayed):
         return {name: value for name, value in self.__dict__.items() if name != "_sides"}
 
     @cached_property
-    def _sides(self) -> tuple[Side, Side]:
-        return read_side(self._plan, new=False), read_side(self._plan, new=True)
+    def _sides(self) -> Sides:
+        return read_sides(self._plan)
 
     @cached_property
     def _ordered(self) -> tuple[ColumnPair, ...]:
@@ -297,57 +298,77 @@ class DatasetDiff(Displayed):
 
     def _tables(self, rows: int, column: str, words: Sequence[str]) -> Iterator[pa.Table]:
         schema = self._row_schema(column)
+
+        def table(word: str, addresses: Addresses, *, new: bool) -> pa.Table:
+            change = pa.array([word] * len(addresses), pa.string())
+            return pa.table([change, *self._rows(addresses, new=new)], schema=schema)
+
         found = self._changes
-        for place, addresses in enumerate((found.deleted, found.inserted)):
+        for word, addresses, new in (
+            (words[0], found.deleted, False),
+            (words[1], found.inserted, True),
+        ):
             for start in range(0, len(addresses), rows):
-                part = addresses[start : start + rows]
-                change = pa.array([words[place]] * len(part), pa.string())
-                yield pa.table([change, *self._rows(part, new=bool(place))], schema=schema)
-        old, new = found.updated
+                yield table(word, addresses[start : start + rows], new=new)
         step = max(rows // 2, 1)
-        for start in range(0, len(old), step):
-            before, after = (side[start : start + step] for side in (old, new))
-            count = len(before)
-            sides = [
-                pa.table(
-                    [pa.array([word] * count, pa.string()), *self._rows(part, new=is_new)],
-                    schema=schema,
-                )
-                for word, part, is_new in ((words[2], before, False), (words[3], after, True))
-            ]
-            turns = np.arange(2 * count).reshape(2, count).T.ravel()
-            yield taken(pa.concat_tables(sides), turns)
+        for start in range(0, len(found.updated[0]), step):
+            before, after = (side[start : start + step] for side in found.updated)
+            both = pa.concat_tables(
+                [table(words[2], before, new=False), table(words[3], after, new=True)]
+            )
+            yield taken(both, np.arange(len(both)).reshape(2, -1).T.ravel())
 
-    def _told(self, addresses: Addresses, *, new: bool) -> dict[str, Any]:
-        """Return what tells a row to a person: its key, or its row id or address."""
-        side = self._sides[new]
-        if self._plan.key:
-            columns = [pair for pair in self._ordered if pair.name in self._plan.key]
-            values = row_values(columns, side, addresses, new=new)
-            return {pair.name: v[0].as_py() for pair, v in zip(columns, values, strict=True)}
-        name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
-        return {name: side.read([name], addresses)[name][0].as_py()}
-
-    def _changed(self, old: Addresses, new: Addresses) -> ChangedRow:
+    def _values(self, addresses: Addresses, *, new: bool) -> dict[str, pa.Array]:
         columns = self._plan.columns
-        before = row_values(columns, self._sides[0], old, new=False)
-        after = row_values(columns, self._sides[1], new, new=True)
-        cells = {
-            pair.name: (mine[0].as_py(), other[0].as_py())
-            for pair, mine, other in zip(columns, before, after, strict=True)
-            if differing(mine, other)[0]
-        }
-        return ChangedRow("update", self._told(new, new=True), cells)
+        values = row_values(columns, self._sides[new], addresses, new=new)
+        return {pair.name: v for pair, v in zip(columns, values, strict=True)}
 
-    def _alone(self, address: np.uint64, *, new: bool) -> ChangedRow:
-        addresses = np.array([address], np.uint64)
-        values = row_values(self._plan.columns, self._sides[new], addresses, new=new)
-        cells = {}
-        for pair, value in zip(self._plan.columns, values, strict=True):
-            if pair.name not in self._plan.key and value[0].is_valid:
-                shown = value[0].as_py()
-                cells[pair.name] = (None, shown) if new else (shown, None)
-        return ChangedRow("insert" if new else "delete", self._told(addresses, new=new), cells)
+    def _told(
+        self, values: Mapping[str, pa.Array], addresses: Addresses, *, new: bool
+    ) -> list[dict[str, Any]]:
+        """Return what tells rows to a person: their keys, or their row ids or addresses."""
+        key = self._plan.key
+        if key:
+            told = pa.table({name: values[name] for name in key})
+        else:
+            name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
+            told = self._sides[new].read([name], addresses)
+        rows: list[dict[str, Any]] = told.to_pylist()
+        return rows
+
+    def _changed(self, old: Addresses, new: Addresses) -> list[ChangedRow]:
+        if not len(new):
+            return []
+        before, after = self._values(old, new=False), self._values(new, new=True)
+        unlike = {name: differing(before[name], after[name]) for name in before}
+        return [
+            ChangedRow(
+                "update",
+                key,
+                {
+                    name: (before[name][row].as_py(), after[name][row].as_py())
+                    for name, cells in unlike.items()
+                    if cells[row]
+                },
+            )
+            for row, key in enumerate(self._told(after, new, new=True))
+        ]
+
+    def _alone(self, change: Literal["insert", "delete"], addresses: Addresses) -> list[ChangedRow]:
+        if not len(addresses):
+            return []
+        new = change == "insert"
+        values = self._values(addresses, new=new)
+        rows = []
+        for row, key in enumerate(self._told(values, addresses, new=new)):
+            held = {
+                name: column[row].as_py()
+                for name, column in values.items()
+                if name not in self._plan.key and column[row].is_valid
+            }
+            cells = {name: (None, v) if new else (v, None) for name, v in held.items()}
+            rows.append(ChangedRow(change, key, cells))
+        return rows
 
     def _plain(self) -> str:
         return f"DatasetDiff({_called(self._plan.old)} to {_called(self._plan.new)})"

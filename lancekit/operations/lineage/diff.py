@@ -40,10 +40,22 @@ from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Changes", "DiffPlan", "Way", "find_changes", "plan_diff", "read_side", "row_values"]
+__all__ = [
+    "Changes",
+    "DiffPlan",
+    "Sides",
+    "Way",
+    "find_changes",
+    "plan_diff",
+    "read_sides",
+    "row_values",
+]
 
 #: how rows of the two sides are told to be the same
 Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
+
+#: what reads the rows of the old version, and of the new one
+Sides = tuple[Side, Side]
 
 #: decoded bytes of the rows that are compared at a time
 _HELD_BYTES = 64 << 20
@@ -93,7 +105,6 @@ class Changes:
     cells: dict[str, int]
     moved: int
     ambiguous: int
-    rows_read: tuple[int, int]
 
 
 def plan_diff(
@@ -151,21 +162,24 @@ def plan_diff(
     )
 
 
-def find_changes(plan: DiffPlan) -> Changes:
+def find_changes(plan: DiffPlan, sides: Sides) -> Changes:
     """Find the rows that differ, without the values of those that are alone on their side."""
-    return _Search(plan).run()
+    return _Search(plan, sides).run()
 
 
-def read_side(plan: DiffPlan, *, new: bool) -> Side:
-    """Return what reads rows of a side by their addresses."""
-    parts, version = plan.shared, plan.new if new else plan.old
+def read_sides(plan: DiffPlan) -> Sides:
+    """Return what reads rows of each side by their addresses."""
+    parts = plan.shared
     # what both have as it is may hold keys that others have, too
-    sources = [*parts.new, *parts.same] if new else parts.old
-    paired = [pair.new if new else pair.old for pair in parts.pairs]
-    predicate = None
-    if plan.condition is not None:
-        predicate = Predicate.parse(plan.condition, _seen(version).to_arrow())
-    return Side([*sources, *paired], predicate)
+    olds = [*parts.old, *(pair.old for pair in parts.pairs)]
+    news = [*parts.new, *parts.same, *(pair.new for pair in parts.pairs)]
+    return Side(olds, _predicate(plan, plan.old)), Side(news, _predicate(plan, plan.new))
+
+
+def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
+    if plan.condition is None:
+        return None
+    return Predicate.parse(plan.condition, _seen(version).to_arrow())
 
 
 def _seen(snapshot: Snapshot) -> LanceSchema:
@@ -213,9 +227,9 @@ def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
 class _Search:
     """One comparison: what was found of it so far."""
 
-    def __init__(self, plan: DiffPlan) -> None:
+    def __init__(self, plan: DiffPlan, sides: Sides) -> None:
         self.plan = plan
-        self.old, self.new = read_side(plan, new=False), read_side(plan, new=True)
+        self.old, self.new = sides
         self.seeds = Seeds.drawn()
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
         self.moved = self.ambiguous = 0
@@ -245,7 +259,6 @@ class _Search:
             cells=self.cells,
             moved=self.moved,
             ambiguous=self.ambiguous,
-            rows_read=(self.old.rows_read, self.new.rows_read),
         )
 
     def _all(self, side: Side, fragment_id: int) -> Addresses:

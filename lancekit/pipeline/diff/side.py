@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pyarrow as pa
 from lancekit.format import row_address
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
-from lancekit.scan.fragments.rebatch import no_rows, taken
+from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import select_rows
 
@@ -39,10 +39,6 @@ class Side:
         self._predicate = predicate
         self.rows_read = 0
 
-    def reader(self, fragment_id: int) -> FragmentReader:
-        """Return the reader of a fragment."""
-        return self._readers[fragment_id]
-
     def rows(self, fragment_id: int) -> Offsets:
         """Return the offsets of the rows of a fragment that count, ascending."""
         reader = self._readers[fragment_id]
@@ -63,28 +59,18 @@ class Side:
         return np.concatenate(found) if found else np.empty(0, np.int64)
 
     def read(self, columns: Sequence[str], addresses: Addresses) -> pa.Table:
-        """Read columns of some rows, in the order given; hidden columns by their names."""
+        """Read columns of some rows, at least one, in the order given.
+
+        Hidden columns go by their names.
+        """
         wanted, inverse = np.unique(addresses, return_inverse=True)
         parts = [
             self._readers[id_].read(columns, _dense(offsets.astype(np.int64)))
             for id_, offsets in row_address.by_fragment(wanted)
         ]
         self.rows_read += len(wanted)
-        if not parts:
-            fields = [self._field(name) for name in columns]
-            return no_rows(pa.schema(fields))
         table = pa.concat_tables(parts)
         return table if np.array_equal(inverse, np.arange(len(wanted))) else taken(table, inverse)
-
-    def _field(self, name: str) -> pa.Field:
-        return pa.field(name, pa.null())
-
-    def in_parts(
-        self, columns: Sequence[str], addresses: Addresses, rows: int
-    ) -> Iterator[pa.Table]:
-        """Read columns of rows, so many at a time."""
-        for start in range(0, len(addresses), rows):
-            yield self.read(columns, addresses[start : start + rows])
 
 
 def _dense(offsets: Offsets) -> Offsets | range:
