@@ -197,7 +197,7 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  options  errors  display  legible
+    progress  options  errors  display  legible  machine
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """
