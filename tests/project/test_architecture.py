@@ -39,6 +39,7 @@ FLOORS = """
     operations
     operations/maintenance
     operations/checks  operations/cleanup  operations/common
+    operations/constraints
     pipeline
     pipeline/merge
     pipeline/columns

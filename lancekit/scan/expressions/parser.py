@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
@@ -23,6 +23,7 @@ from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.long_lists import Listed, lift
 
 __all__ = ["Gathered", "gathered_in", "listed_in", "parse", "parse_part", "slot_of", "start_of"]
+__all__ += ["Token", "tokens"]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -37,6 +38,30 @@ class Gathered:
 
     alike: Alike
     tree: Any
+
+
+class Token(NamedTuple):
+    """A piece of a text: what kind it is by sqlglot's word, and from where to where it goes."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+def tokens(sql: str) -> list[Token]:
+    """Return the pieces of a text, without comments.
+
+    Raises
+    ------
+    PredicateError
+        A quote or a comment is not closed.
+    """
+    try:
+        found = Dialect.get_or_raise(_LanceSQL).tokenize(sql)
+    except TokenError as error:
+        raise failure(sql, "a quote or comment is not closed:", _unclosed(sql)) from error
+    return [Token(one.token_type.name, one.text, one.start, one.end + 1) for one in found]
 
 
 def _refuse_case(parser: Any) -> None:

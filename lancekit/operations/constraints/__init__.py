@@ -1,0 +1,1 @@
+"""Conditions that a table has to meet: stored, evaluated, and tried by commits."""
