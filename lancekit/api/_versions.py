@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, Self
 
@@ -17,7 +17,7 @@ from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.history import History, Version, describe_version
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.tags_and_branches import Branches, Tags
-from lancekit.api.time_travel import snapshot_as_of
+from lancekit.api.time_travel import Ref, snapshot_as_of, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch
@@ -27,11 +27,9 @@ from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions
 from lancekit.versions.references import parse_reference, resolve
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import load_snapshot
 
-__all__ = ["Ref", "Versions"]
-
-Ref = int | str | tuple[str | None, int | None]
+__all__ = ["Versions"]
 
 
 @checked_methods
@@ -84,16 +82,46 @@ class Versions(Handle):
         """Move the handle to the newest version of its branch."""
         self._move(lambda snapshot: (latest_snapshot(snapshot.line), None))
 
-    def at(self, when: Ref | datetime) -> Self:
+    def at(
+        self,
+        when: Ref | datetime | timedelta | None = None,
+        *,
+        asof: datetime | timedelta | str | None = None,
+    ) -> Self:
         """Return a read-only handle that never moves.
 
         Parameters
         ----------
         when
-            A version of this branch, a tag, a pair of branch and version, or a time: the newest
-            version committed until then.
+            A version of this branch, a tag, a pair of branch and version, or a time as in `asof`;
+            text is a tag.
+        asof
+            Instead: the newest version committed until then.  A datetime or its text, without a
+            zone in local time, which warns; or how long ago, as a negative timedelta.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such thing.  Of a time before the first version, or between two of which
+            the versions in between were cleaned up, the error names the nearest that are there.
+        InvalidArgumentError
+            The timedelta is one of the future, or both or none were given.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from datetime import timedelta
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://at-example")
+        >>> ds.at(timedelta(0)).version
+        1
         """
-        return self._other(self._snapshot_at(when), read_only=True)
+        if (when is None) is (asof is None):
+            raise InvalidArgumentError(
+                f"at() got when={when!r} and asof={asof!r}.", hint="Pass one of the two."
+            )
+        if asof is not None:
+            return self._other(snapshot_as_of(self._line, asof), read_only=True)
+        return self._other(snapshot_at(self._line, when), read_only=True)
 
     def restore(self) -> None:
         """Make the handle's version the newest one, as a new version; the handle moves there."""
@@ -183,8 +211,8 @@ class Versions(Handle):
 
     def diff(
         self,
-        old: Ref | datetime | Handle,
-        new: Ref | datetime | Handle | None = None,
+        old: Ref | datetime | timedelta | Handle,
+        new: Ref | datetime | timedelta | Handle | None = None,
         *,
         on: str | Sequence[str] | None = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
@@ -229,8 +257,8 @@ class Versions(Handle):
         1
         """
         return diff_of(
-            self._snapshot_at(old),
-            self._snapshot if new is None else self._snapshot_at(new),
+            snapshot_at(self._line, old),
+            self._snapshot if new is None else snapshot_at(self._line, new),
             on=on,
             condition=filter,
             columns=columns,
@@ -238,8 +266,8 @@ class Versions(Handle):
 
     def changes(
         self,
-        since: Ref | datetime | Handle,
-        until: Ref | datetime | Handle | None = None,
+        since: Ref | datetime | timedelta | Handle,
+        until: Ref | datetime | timedelta | Handle | None = None,
         *,
         on: str | Sequence[str] | None = None,
         filter: str | pc.Expression | None = None,  # noqa: A002
@@ -268,15 +296,8 @@ class Versions(Handle):
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             There is no such version.
         """
-        end = self._snapshot if until is None else self._snapshot_at(until)
-        return ChangeFeed(self._snapshot_at(since), end, on, filter, columns)
-
-    def _snapshot_at(self, reference: Ref | datetime | Handle) -> Snapshot:
-        if isinstance(reference, Handle):
-            return reference._snapshot
-        if isinstance(reference, datetime):
-            return snapshot_as_of(self._line, reference)
-        return resolve(self._line, parse_reference(reference, self._line))
+        end = self._snapshot if until is None else snapshot_at(self._line, until)
+        return ChangeFeed(snapshot_at(self._line, since), end, on, filter, columns)
 
     # ---- tags, branches, clones
 

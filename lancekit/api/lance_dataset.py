@@ -8,13 +8,15 @@ from typing import Any
 from lancekit.api._blobs import Blobs
 from lancekit.api._columns import Columns
 from lancekit.api._commits import Commits
+from lancekit.api._lineage import Lineage
 from lancekit.api._maintenance import Maintenance
 from lancekit.api._positions import Positions
 from lancekit.api._reading import Scans
 from lancekit.api._rows import Rows
 from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
-from lancekit.api._versions import Ref, Versions
+from lancekit.api._versions import Versions
+from lancekit.api.bisect import Bisection, Evaluation, Flip
 from lancekit.api.changes import ChangeFeed, ChangeStep
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
@@ -30,6 +32,7 @@ from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.sql import SqlQuery, SqlQueryBuilder
 from lancekit.api.stats import LanceStats
 from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.time_travel import Ref
 from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
@@ -49,6 +52,7 @@ __all__ = [
     "LanceDataset",
 ]
 # pylance has these here too
+__all__ += ["Bisection", "Evaluation", "Flip"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
@@ -66,6 +70,7 @@ class LanceDataset(
     Rows,
     Columns,
     Versions,
+    Lineage,
     Settings,
     Maintenance,
     Commits,

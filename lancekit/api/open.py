@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
 
-from lancekit.api._versions import Ref
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.pylance.arguments import check_place
 from lancekit.api.pylance.typed_dicts import AutoCleanupConfig
-from lancekit.api.time_travel import snapshot_as_of
+from lancekit.api.time_travel import Ref, snapshot_as_of
 from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError
@@ -30,7 +29,7 @@ __all__ = ["dataset", "write_dataset"]
 def dataset(
     uri: str | os.PathLike[str] | None = None,
     version: Ref | None = None,
-    asof: datetime | str | None = None,
+    asof: datetime | timedelta | str | None = None,
     block_size: int | None = None,
     commit_lock: Any = None,
     index_cache_size: int | None = None,
@@ -57,7 +56,7 @@ def dataset(
         newest version of main by default.
     asof
         Instead of a version: the newest one committed until then.  A time without a zone is
-        local time, and warns.
+        local time, and warns; a negative timedelta says how long ago.
     commit_lock
         For a store that cannot put an object only if its name is free: a function of a version's
         number that returns a context manager, in which no other writer of the dataset may be.

@@ -1,17 +1,30 @@
-"""Time travel by a moment: what users pass for a time, and the version it means."""
+"""Time travel: what users pass for a version or for a time, and the version it means."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from lancekit.api._handle import Handle
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown, warn
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions, version_as_of
+from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["snapshot_as_of"]
+__all__ = ["Ref", "snapshot_as_of", "snapshot_at"]
+
+Ref = int | str | tuple[str | None, int | None]
+
+
+def snapshot_at(line: Line, reference: Any) -> Snapshot:
+    """Load what a user names: a version, a tag, a pair, a time, or what a handle is at."""
+    if isinstance(reference, Handle):
+        return reference._snapshot
+    if isinstance(reference, datetime | timedelta):
+        return snapshot_as_of(line, reference)
+    return resolve(line, parse_reference(reference, line))
 
 
 def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
@@ -23,6 +36,7 @@ def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
         The versions to choose from.
     moment
         A datetime, a pandas Timestamp or ISO text; without a zone it is local time, and warns.
+        Or how long ago, as a timedelta that is not positive.
     """
     listing = list_versions(line)
     when = _aware(moment)
@@ -32,6 +46,8 @@ def snapshot_as_of(line: Line, moment: Any) -> Snapshot:
 
 
 def _aware(moment: Any) -> datetime:
+    if isinstance(moment, timedelta):
+        return _ago(moment)
     if isinstance(moment, str):
         try:
             moment = datetime.fromisoformat(moment)
@@ -46,7 +62,8 @@ def _aware(moment: Any) -> datetime:
     if not isinstance(moment, datetime):
         raise InvalidTypeError(
             f"asof is {shown(moment)}.",
-            hint="Pass a datetime, best one with a time zone.",
+            hint="Pass a datetime, best one with a time zone, or a timedelta such as "
+            "timedelta(hours=-2).",
             asof=moment,
         )
     if moment.tzinfo is None:
@@ -61,4 +78,21 @@ def _aware(moment: Any) -> datetime:
             f"asof={shown(moment)} is no time of UTC's calendar.",
             hint='Write it like "2026-03-01 12:00:00+00:00".',
             asof=moment,
+        ) from error
+
+
+def _ago(distance: timedelta) -> datetime:
+    if distance > timedelta(0):
+        raise InvalidArgumentError(
+            f"asof={shown(distance)} lies in the future.",
+            hint="Times past are negative: two hours ago is timedelta(hours=-2).",
+            asof=distance,
+        )
+    try:
+        return datetime.now(UTC) + distance
+    except OverflowError as error:
+        raise InvalidArgumentError(
+            f"asof={shown(distance)} is before the first of all years.",
+            hint="Two hours ago is timedelta(hours=-2).",
+            asof=distance,
         ) from error

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+from lancekit.api.bisect import Bisection
 from lancekit.api.changes import ChangeFeed
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
@@ -15,6 +16,7 @@ from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError
 from lancekit.format.transaction import Transaction
+from lancekit.notebook._bisect import bisection_card
 from lancekit.notebook._cache import cache_card
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._dataset import dataset_card
@@ -56,6 +58,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     DatasetDelta: delta_card,
     DatasetDiff: diff_card,
     ChangeFeed: feed_card,
+    Bisection: bisection_card,
     Tags: tags_card,
     Branches: branches_card,
     MergeResult: merge_card,

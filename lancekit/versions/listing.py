@@ -178,22 +178,34 @@ def version_as_of(
     Raises
     ------
     VersionNotFoundError
-        Every version is younger.
+        Every version is younger, or the one that was the newest then may be gone.
     """
     loaded: dict[int, Snapshot] = {}
 
     def committed(version: int) -> datetime:
-        loaded[version] = load(version)
+        if version not in loaded:
+            loaded[version] = load(version)
         return loaded[version].manifest.timestamp
 
-    place = bisect_right(listing.versions, moment, key=committed)
+    versions = listing.versions
+    place = bisect_right(versions, moment, key=committed)
     if place == 0:
-        first = loaded[listing.versions[0]].manifest
         raise VersionNotFoundError(
             f"{moment.isoformat()} is earlier than the first version that is still there: "
-            f"version {first.version} of {first.timestamp.isoformat()}.",
+            f"version {versions[0]} of {committed(versions[0]).isoformat()}.",
             hint="Ask for a later time, or for a version by its number.",
             asof=moment,
         )
-    version = listing.versions[place - 1]
-    return loaded[version] if version in loaded else load(version)
+    version = versions[place - 1]
+    if place < len(versions) and versions[place] > version + 1 and moment > committed(version):
+        after = versions[place]
+        raise VersionNotFoundError(
+            f"What was the newest version at {moment.isoformat()} is not known: versions between "
+            f"{version} of {committed(version).isoformat()} and {after} of "
+            f"{committed(after).isoformat()} were cleaned up.",
+            hint="Ask for one of the two by its number.",
+            asof=moment,
+            nearest=(version, after),
+        )
+    committed(version)
+    return loaded[version]

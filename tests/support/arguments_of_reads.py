@@ -275,7 +275,20 @@ READS: dict[str, Method] = dict(
         _some(set(inspect.signature(lk.dataset).parameters))
         | {"asof": Refused(dt.datetime(2000, 1, 1, tzinfo=dt.UTC), "2000")},
     ),
-    "LanceDataset.at": Method(lambda when: shared().at(when), {"when": Value(1)}, {"when": 2}),
+    "LanceDataset.at": Method(
+        lambda **kw: shared().at(**kw),
+        {"when": Value(1), "asof": Refused(dt.timedelta(hours=-9999), "earlier than the first")},
+    ),
+    "LanceDataset.bisect": Method(
+        lambda **kw: [(f.version, f.evaluations) for f in [shared().bisect(**kw)]],
+        {
+            "condition": Value(lambda past: past.version == 2),
+            "good": Refused(2, "does not come before"),
+            "bad": Refused(1, "does not come before"),
+            "all": Value(True, {"condition": lambda _: True}),
+        },
+        {"condition": lambda past: past.version < 2},
+    ),
     "LanceDataset.checkout_version": Method(
         lambda version: shared().checkout_version(version), {"version": Value(1)}, {"version": 2}
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,6 +137,17 @@ def _delta_at_its_end(library: ModuleType, uri: str) -> Any:
     library.dataset(uri).delete("k = 3")
     feed = library.dataset(uri).delta(begin_version=1, end_version=2)
     return sorted(feed.get_inserted_rows().read_all()["k"].to_pylist())
+
+
+def _as_of_what_is_gone(library: ModuleType, uri: str) -> Any:
+    for value in (1, 2, 3):
+        library.write_dataset(_table(k=[value]), uri, mode="overwrite")
+    moment = lance.dataset(uri).versions()[1]["timestamp"] + timedelta(microseconds=1)
+    lance.dataset(uri).tags.create("first", 1)
+    lance.dataset(uri).cleanup_old_versions(timedelta(0), error_if_tagged_old_versions=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a time without a zone, which pylance asks for
+        return tried(lambda: library.dataset(uri, asof=moment).version)
 
 
 def _index_without_files(library: ModuleType, uri: str) -> Any:
@@ -323,6 +335,15 @@ DIFFERENCES = (
         _cleanup_of_others,
         3,
         2,
+    ),
+    Difference(
+        "`dataset(asof=)`: a time at which a version was the newest that was cleaned up",
+        "an error, which names the versions before and after it",
+        "the version before it",
+        "rows that were not there at that time would be taken for those that were",
+        _as_of_what_is_gone,
+        REFUSED,
+        1,
     ),
     Difference(
         "`delta` up to a version that is not the handle's",

@@ -87,6 +87,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.at": lambda ds, _: ds.at(1).to_table(),
     "LanceDataset.all_files": lambda ds, _: list(ds.all_files()),
     "LanceDataset.base_paths": lambda ds, _: ds.base_paths(),
+    "LanceDataset.bisect": lambda ds, _: _shown(ds.bisect(lambda past: past.version < 2)),
     "LanceDataset.branch": lambda ds, _: ds.branch,
     "LanceDataset.changes": lambda ds, _: ds.changes(1).to_table(),
     "LanceDataset.checkout_latest": lambda ds, _: ds.checkout_latest(),
