@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Any, Self
 
 from lancekit.api._handle import Handle
@@ -12,6 +11,9 @@ from lancekit.api.bisect import Bisection, bisect_versions
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
+from lancekit.legible import shown
+from lancekit.operations.constraints.evaluate import holds
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Lineage"]
 
@@ -22,7 +24,7 @@ class Lineage(Handle):
 
     def bisect(
         self,
-        condition: Callable[[Self], Any],
+        condition: str | Callable[[Self], Any],
         good: Ref | datetime | timedelta | Handle | None = None,
         bad: Ref | datetime | timedelta | Handle | None = None,
         *,
@@ -36,8 +38,10 @@ class Lineage(Handle):
         ----------
         condition
             A function of a handle, read-only and at one version, that returns True if the version
-            is good.  Where it raises, nobody can tell: other versions are asked instead, and the
-            result names those that leave it in doubt.
+            is good; or text, a filter that all rows of a good version meet, such as
+            ``"delay >= -120"``, or a condition of aggregates: ``"count(DISTINCT id) = count(*)"``.
+            Where it raises, nobody can tell: other versions are asked instead, and the result
+            names those that leave it in doubt.
         good, bad
             Versions of one branch, by number, tag, time or handle; the oldest that can be read,
             and this handle's.
@@ -68,19 +72,26 @@ class Lineage(Handle):
         >>> ds.insert({"delay": [3]})
         >>> ds.insert({"delay": [-999]})
         >>> ds.insert({"delay": [4]})
-        >>> found = ds.bisect(lambda past: past.count_rows("delay < -120") == 0)
+        >>> found = ds.bisect("delay >= -120")
         >>> found.version, found.operation, found.diff.counts.inserted
         (3, 'Append', 1)
+        >>> ds.bisect(lambda past: past.count_rows() < 4).version
+        3
         """
-        if not callable(condition):
-            raise InvalidTypeError(
-                f"condition is {condition!r}.",
-                hint="Pass a function of a handle that returns True if the version is good.",
-            )
         return bisect_versions(
-            condition,
+            self._asked(condition),
             None if good is None else snapshot_at(self._line, good),
             self._snapshot if bad is None else snapshot_at(self._line, bad),
-            partial(self._other, read_only=True),
             sweep=all,
+        )
+
+    def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
+        if isinstance(condition, str):
+            return lambda snapshot: holds(snapshot, condition)
+        if callable(condition):
+            return lambda snapshot: condition(self._other(snapshot, read_only=True))
+        raise InvalidTypeError(
+            f"condition is {shown(condition)}.",
+            hint="Pass a filter that all rows meet, or a function of a handle that returns True if "
+            "the version is good.",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.history import describe_version
@@ -22,8 +22,6 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Bisection", "Evaluation", "Flip", "bisect_versions"]
-
-H = TypeVar("H")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,21 +152,16 @@ class Bisection(Displayed):
 
 
 def bisect_versions(
-    condition: Callable[[H], Any],
-    good: Snapshot | None,
-    bad: Snapshot,
-    open_: Callable[[Snapshot], H],
-    *,
-    sweep: bool,
+    ask: Callable[[Snapshot], Any], good: Snapshot | None, bad: Snapshot, *, sweep: bool
 ) -> Bisection:
     """Find where a condition turns; see `LanceDataset.bisect`.
 
     Parameters
     ----------
+    ask
+        Says whether a version is good.
     good
         ``None`` for the oldest version that can be read.
-    open_
-        Makes a handle for the condition.
     """
     line = bad.line
     numbers = list_versions(line).versions
@@ -179,7 +172,7 @@ def bisect_versions(
         raise _not_before(good, bad)
     ends = (good.version, bad.version)
     wanted = sorted({*ends, *(number for number in numbers if ends[0] < number < ends[1])})
-    asked = _Asked(condition, line, {good.version: good, bad.version: bad}, open_)
+    asked = _Asked(ask, line, {good.version: good, bad.version: bad})
     total = len(wanted) if sweep else 2 + max(len(wanted) - 2, 0).bit_length()
     with tracking("bisecting", total) as tracker:
 
@@ -208,16 +201,15 @@ class _Asked:
 
     def __init__(
         self,
-        condition: Callable[[H], Any],
+        ask: Callable[[Snapshot], Any],
         line: Line,
         loaded: dict[int, Snapshot],
-        open_: Callable[[Snapshot], H],
     ) -> None:
         self.known: dict[int, Evaluation] = {}
         self._errors: dict[int, Exception] = {}
         self._line = line
         self._loaded = loaded
-        self._ask: Callable[[Snapshot], Any] = lambda snapshot: condition(open_(snapshot))
+        self._ask = ask
 
     def __call__(self, version: int) -> bool | None:
         if version not in self.known:

@@ -155,6 +155,19 @@ def test_a_condition_that_raises(tmp_path: Path) -> None:
         assert isinstance(e.value.__cause__, KeyError)
 
 
+def test_a_condition_as_text(tmp_path: Path) -> None:
+    ds = loads(tmp_path / "t", 1, 2, 3, 3, 4, -5, 6)
+    assert ds.bisect("v >= 0").version == 6
+    assert ds.bisect("count(DISTINCT v) = count(*)").version == 4
+    ds.add_columns({"w": "v + 1"})
+    ds.insert({"v": [7], "w": [0]})
+    assert ds.bisect("w > v", 8).version == 9
+    with pytest.raises(InvalidArgumentError, match="raised at version 1: PredicateError"):
+        ds.bisect("w > -9")
+    with pytest.raises(InvalidArgumentError, match="raised at version 1: PredicateError"):
+        ds.bisect("v >")
+
+
 def test_what_a_condition_may_say(tmp_path: Path) -> None:
     ds = loads(tmp_path / "t", 1, 1, -5)
     assert ds.bisect(lambda past: np.bool_(plausible(past))).version == 3
