@@ -48,12 +48,14 @@ if _TYPE_CHECKING:
     from lancekit.operations.cleanup.plan import CleanupStats
     from lancekit.operations.cleanup.run import CleanupExplanation
     from lancekit.operations.common.results import (
+        ApplyResult,
         CompactionMetrics,
         DeleteResult,
         MergeResult,
         UpdateResult,
     )
     from lancekit.operations.explain.explanation import Explanation
+    from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
     from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit.operations.merge.preview import CellChange, MergePlan
     from lancekit.progress import FragmentWriteProgress
@@ -63,6 +65,7 @@ if _TYPE_CHECKING:
     from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 __all__ = [
+    "ApplyResult",
     "BatchUDF",
     "Blob",
     "BlobFile",
@@ -74,6 +77,8 @@ __all__ = [
     "CleanupStats",
     "ColumnOrdering",
     "CompactionMetrics",
+    "ConflictedRow",
+    "Conflicts",
     "DataStatistics",
     "DatasetBasePath",
     "DeleteResult",
@@ -144,8 +149,10 @@ _HOMES = {
     "notebook": "plot_history",
     "operations.cleanup.plan": "CleanupStats",
     "operations.cleanup.run": "CleanupExplanation",
-    "operations.common.results": "CompactionMetrics DeleteResult MergeResult UpdateResult",
+    "operations.common.results": "ApplyResult CompactionMetrics DeleteResult MergeResult "
+    "UpdateResult",
     "operations.explain.explanation": "Explanation",
+    "operations.lineage.conflicts": "ConflictedRow Conflicts",
     "operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "operations.merge.preview": "CellChange MergePlan",
     "progress": "FragmentWriteProgress",

@@ -34,6 +34,7 @@ __all__ = [
     "LancekitError",
     "MatchedRowsError",
     "MemoryLimitError",
+    "MergeConflictError",
     "NotFoundError",
     "NotOfferedAttributeError",
     "NotOfferedError",
@@ -230,6 +231,15 @@ class MatchedRowsError(InvalidArgumentError):
     """``when_matched_fail`` found a match."""
 
     kind = "matched_rows"
+
+
+class MergeConflictError(InvalidArgumentError):
+    """Two sides changed the same rows, and nobody said whose values count.
+
+    ``context["conflicts"]`` has the rows of both sides and of the version that they come from.
+    """
+
+    kind = "merge_conflict"
 
 
 class ReadOnlyError(InvalidArgumentError):

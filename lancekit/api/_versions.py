@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow.compute as pc
 
@@ -23,6 +23,11 @@ from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
+from lancekit.operations.common.results import ApplyResult
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.lineage.apply_changes import check_how
+from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.one_version import revert_version
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions
@@ -152,6 +157,53 @@ class Versions(Handle):
         2
         """
         self._move(lambda snapshot: (undo_version(snapshot), None))
+
+    def revert(
+        self,
+        version: int,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+    ) -> ApplyResult:
+        """Take back what one version did to rows, and keep what came after; the handle moves.
+
+        Rows that changed again since are conflicts: ``"ours"`` keeps them as they are, ``"theirs"``
+        makes them what they were before the version.  Other arguments are as of `DatasetDiff.apply`
+        and `diff`.
+
+        Parameters
+        ----------
+        version
+            A version of this branch.
+        on
+            The columns that tell which rows are the same.
+        by, conflicts
+            What is a conflict, and what becomes of it.
+
+        Raises
+        ------
+        MergeConflictError
+            Rows that the version changed were changed again.
+        VersionNotFoundError
+            The version, or the one before it, is not there.
+        SchemaMismatchError
+            The version changed the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://revert-example", primary_key="id")
+        >>> _ = ds.delete("id = 1")
+        >>> _ = ds.insert({"id": [3]}, mode="append")
+        >>> dict(ds.revert(2))["num_inserted_rows"]
+        1
+        >>> sorted(ds.to_table()["id"].to_pylist())
+        [1, 2, 3]
+        """
+        how = check_how("revert", on, by, conflicts)
+        number = check_count("version", version, least=1)
+        return self._move(lambda ours: revert_version(ours, number, how, RetryPolicy()))
 
     def read_transaction(self, version: int) -> Transaction | None:
         """Return what the commit of a version did, ``None`` if nothing is recorded."""

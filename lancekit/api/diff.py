@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import chain
@@ -20,7 +20,11 @@ from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
+from lancekit.operations.common.results import ApplyResult
+from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
+from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
+from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.diff import (
     Changes,
     DiffPlan,
@@ -28,8 +32,8 @@ from lancekit.operations.lineage.diff import (
     find_changes,
     plan_diff,
     read_sides,
-    row_values,
 )
+from lancekit.operations.lineage.rows import row_values
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import differing
@@ -262,6 +266,64 @@ class DatasetDiff(Displayed):
     def explain(self) -> Explanation:
         """Return what is compared and how, and what is passed over; no rows are read."""
         return _explained(self._plan)
+
+    def apply(
+        self,
+        handle: Handle,
+        *,
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: Literal["cell", "row"] = "cell",
+    ) -> ApplyResult:
+        """Make the same changes to the version that a handle is at, in one commit.
+
+        What the handle's version changed since the old side stays.  The handle moves.
+
+        Parameters
+        ----------
+        handle
+            One on a version that comes from the old side, or has a key in common with it.
+        conflicts
+            What becomes of rows that both changed: ``"fail"`` raises, ``"ours"`` keeps the values
+            of the handle's version, ``"theirs"`` takes those of the new side; a function gets
+            `Conflicts` and returns the rows that are to be, each with its key.
+        by
+            ``"cell"``: changes of different columns of a row go together; ``"row"``: they conflict.
+
+        Returns
+        -------
+        ApplyResult
+            How many rows were inserted, updated and deleted.
+
+        Raises
+        ------
+        MergeConflictError
+            Both sides changed a row, each in another way.
+        InvalidArgumentError
+            The diff has a filter or lacks columns, or nothing tells which rows are the same.
+        SchemaMismatchError
+            The changes do not fit the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://diff-apply", primary_key="id")
+        >>> other = ds.create_branch("other")
+        >>> _ = ds.delete("id = 1")
+        >>> dict(ds.diff(1).apply(other))["num_deleted_rows"]
+        1
+        >>> other.to_table()["id"].to_pylist()
+        [2]
+        """
+        plan = self._plan
+        if plan.condition is not None or not plan.whole:
+            raise InvalidArgumentError(
+                "The diff is of some rows or some columns only, which make no whole change.",
+                hint="Make one without filter= and columns=.",
+            )
+        on = plan.key if plan.way == "key" else None
+        how = check_how("apply", on, by, conflicts)
+        change = Changed(base=plan.old, theirs=plan.new, properties=said_of(plan.old, plan.new))
+        return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
 
     # ---- how rows are made
 

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked_methods
 from lancekit.commit import refs
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.refs import Branch, Tag
+from lancekit.operations.common.results import ApplyResult
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.lineage.apply_changes import check_how
+from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.one_version import pick_version
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
+from lancekit.versions.references import parse_reference, resolve
 
 __all__ = ["Branches", "Tags"]
 
@@ -166,7 +174,7 @@ class Tags(Displayed):
 class Branches(Displayed):
     """The branches of a dataset, without main; `LanceDataset.create_branch` makes one."""
 
-    def __init__(self, handle: OnLine) -> None:
+    def __init__(self, handle: Handle) -> None:
         self._handle = handle
 
     def _line(self) -> Line:
@@ -214,6 +222,54 @@ class Branches(Displayed):
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
         """Replace the branch's own key-value metadata."""
         refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
+
+    # ---- changes of one branch on another
+
+    def cherry_pick(
+        self,
+        branch: str,
+        version: int,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+    ) -> ApplyResult:
+        """Do what one version of a branch did to rows on the handle's branch; the handle moves.
+
+        Parameters
+        ----------
+        branch
+            The other branch, ``"main"`` for the main line.
+        version
+            The version whose changes come.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by, conflicts
+            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`.
+
+        Raises
+        ------
+        MergeConflictError
+            Both sides changed a row, each in another way.
+        BranchNotFoundError, VersionNotFoundError
+            There is no such version, or the one before it is gone.
+        SchemaMismatchError
+            The version changed the columns.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://pick-example", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = trial.delete("id = 1")
+        >>> _ = trial.delete("id = 2")
+        >>> dict(ds.branches.cherry_pick("trial", 2))["num_deleted_rows"]
+        1
+        """
+        how = check_how("cherry-pick", on, by, conflicts)
+        line = resolve(self._line(), parse_reference((branch, None), self._line())).line
+        number = check_count("version", version, least=1)
+        return self._handle._move(lambda ours: pick_version(ours, line, number, how, RetryPolicy()))
 
     def _plain(self) -> str:
         return f"Branches({self._line().root.uri!r})"

@@ -12,17 +12,21 @@ from lancekit.notebook.words import clean, count, listing, plural, size
 from lancekit.operations.cleanup.plan import CleanupStats
 from lancekit.operations.cleanup.run import CleanupExplanation
 from lancekit.operations.common.results import (
+    ApplyResult,
     CompactionMetrics,
     DeleteResult,
     MergeResult,
     UpdateResult,
 )
+from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.options import options
 
 __all__ = [
+    "apply_card",
     "cleanup_card",
     "cleanup_plan_card",
     "compaction_card",
+    "conflicts_card",
     "delete_card",
     "merge_card",
     "update_card",
@@ -108,6 +112,59 @@ def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  #
     )
 
 
+def apply_card(result: ApplyResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    (theirs, version), (base, start) = result.theirs, result.base
+    landed = result.version != result.read_version
+    title = f"{_DOINGS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
+    return Card(
+        kind="Changes",
+        title=title if landed else f"nothing to do for {ref(result.branch, result.version)}",
+        headline=(
+            f"{count(result.num_inserted_rows)} inserted",
+            f"{count(result.num_updated_rows)} updated",
+            f"{count(result.num_deleted_rows)} deleted",
+            _seconds(result.duration),
+        ),
+        facts=(
+            *facts(
+                ("changes of", f"{clean(theirs)}@{count(version)}"),
+                ("since", f"{clean(base)}@{count(start)}"),
+                ("how", result.how),
+                ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
+                ("read", f"version {count(result.read_version)}"),
+                ("attempts", _attempts(result.attempts)),
+            ),
+            *(_undo(result) if landed else ()),
+        ),
+    )
+
+
+_DOINGS = {
+    "apply": "applied to",
+    "revert": "reverted on",
+    "cherry-pick": "picked onto",
+    "merge": "merged into",
+    "rebase": "rebased",
+}
+
+
+def conflicts_card(conflicts: Conflicts, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    """Return the card of conflicts; their rows are read when they are asked for."""
+    ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("since", conflicts.base))
+    return Card(
+        kind="Conflicts",
+        title=plural(len(conflicts), "row"),
+        headline=tuple(f"{count(n)} {kind}" for kind, n in conflicts.counts.items()),
+        facts=(
+            *facts(
+                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                ("rows told by", listing(map(clean, conflicts.key), NAMES)),
+            ),
+            Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),
+        ),
+    )
+
+
 def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: ARG001  # no times
     left = [
         f"{plural(len(ids), 'fragment')} that index {clean(name)} covers"
@@ -177,7 +234,7 @@ def _cleaned(stats: CleanupStats) -> tuple[Fact, ...]:
     )
 
 
-def _undo(result: DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
+def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tuple[Fact, ...]:
     """Return the line that takes a change back, and what else goes out of sight by it."""
     # the version just before, not the one that was read: others may have landed between the two
     before = result.version - 1

@@ -25,9 +25,11 @@ from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
+    apply_card,
     cleanup_card,
     cleanup_plan_card,
     compaction_card,
+    conflicts_card,
     delete_card,
     merge_card,
     update_card,
@@ -39,12 +41,14 @@ from lancekit.notebook.models import Card
 from lancekit.operations.cleanup.plan import CleanupStats
 from lancekit.operations.cleanup.run import CleanupExplanation
 from lancekit.operations.common.results import (
+    ApplyResult,
     CompactionMetrics,
     DeleteResult,
     MergeResult,
     UpdateResult,
 )
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
 
@@ -64,6 +68,8 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MergeResult: merge_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,
+    ApplyResult: apply_card,
+    Conflicts: conflicts_card,
     CompactionMetrics: compaction_card,
     CleanupStats: cleanup_card,
     CleanupExplanation: cleanup_plan_card,

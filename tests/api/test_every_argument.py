@@ -23,6 +23,7 @@ from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES
 from lancekit.operations.commit import CommitSettings
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from tests.support.argument_checks import Method, Value, outcome, shared
+from tests.support.arguments_of_branches import BRANCHES
 from tests.support.arguments_of_explaining import EXPLAINED
 from tests.support.arguments_of_files import FILES
 from tests.support.arguments_of_merges import MERGES
@@ -31,7 +32,7 @@ from tests.support.arguments_of_reads import READS
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
-METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED
+METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [
@@ -55,6 +56,7 @@ MORE: list[Any] = [
 MADE_BY_OTHERS = {
     lk.BlobFile,
     lk.Branches,
+    lk.Conflicts,
     lancekit.api.delta.DatasetDelta,
     lk.optimize.DatasetOptimizer,
     lk.History,

@@ -44,6 +44,20 @@ def conflict():
     return caught.value
 
 
+def sides():
+    """Change a row on two branches; return the conflict, and what became of it."""
+    made = lk.write_dataset(rows(1, 2), "sides.lance", primary_key="id")
+    made.create_branch("side").update({"name": "'<i>theirs</i>'"}, where="id = 1")
+    made.update({"name": "'ours'"}, where="id = 1")
+    with pytest.raises(lk.errors.MergeConflictError) as caught:
+        made.branches.cherry_pick("side", 2)
+    return {
+        "conflicts": caught.value.context["conflicts"],
+        "nothing applied": made.branches.cherry_pick("side", 2, conflicts="ours"),
+        "applied": made.branches.cherry_pick("side", 2, conflicts="theirs"),
+    }
+
+
 @pytest.fixture
 def shown(ds):
     """Every kind of object that has a card, by a name."""
@@ -63,6 +77,7 @@ def shown(ds):
         "tags": ds.tags,
         "branches": ds.branches,
         "no tags": lk.write_dataset(rows(1), "other.lance").tags,
+        **sides(),
         "merge": merge.execute(rows(1, 7)),
         "delete": branch.delete("id < 3"),
         "conflict": conflict(),

@@ -51,6 +51,15 @@ def test_a_feed_of_changes(ds):
     assert lines(ds.changes(4))[0].endswith("0 steps")
 
 
+def test_changes_of_two_sides(shown):
+    found = shown["conflicts"]
+    assert lines(found)[0] == "1 row · 1 update/update"
+    assert fact(found, "theirs") == "side@2"
+    assert lines(shown["nothing applied"])[0].startswith("nothing to do for main:2 · 0 inserted")
+    assert lines(shown["applied"])[0].startswith("picked onto main:3 · 0 inserted · 1 updated")
+    assert fact(shown["applied"], "conflicts") == "1"
+
+
 def test_every_operation_has_a_word():
     assert {kind.__name__ for kind in OPERATIONS} == WORDS.keys()
 

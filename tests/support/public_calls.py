@@ -113,6 +113,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.max_field_id": lambda ds, _: ds.max_field_id,
     "LanceDataset.metadata": lambda ds, _: ds.metadata,
     "LanceDataset.read_transaction": lambda ds, _: _shown(ds.read_transaction(1)),
+    "LanceDataset.revert": lambda ds, _: ds.revert(2),
     "LanceDataset.sample": lambda ds, _: ds.sample(2),
     "LanceDataset.schema": lambda ds, _: ds.schema,
     "LanceDataset.schema_metadata": lambda ds, _: ds.schema_metadata,
@@ -187,6 +188,7 @@ CALLS: Mapping[str, Call] = {
     "Tags.names": lambda ds, _: ds.tags.names(),
     "Tags.replace_metadata": lambda ds, _: ds.tags.replace_metadata("t", {"a": "b"}),
     "Tags.update": lambda ds, _: ds.tags.update("t", 1),
+    "Branches.cherry_pick": lambda ds, _: ds.branches.cherry_pick("main", 2),
     "Branches.delete": lambda ds, _: [
         ds.branches.delete(name) for name in sorted({*ds.branches.names(), "b"})
     ],

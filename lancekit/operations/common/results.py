@@ -11,7 +11,14 @@ from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.versions.line import Line
 
-__all__ = ["CompactionMetrics", "Counts", "DeleteResult", "MergeResult", "UpdateResult"]
+__all__ = [
+    "ApplyResult",
+    "CompactionMetrics",
+    "Counts",
+    "DeleteResult",
+    "MergeResult",
+    "UpdateResult",
+]
 
 
 class Counts(Displayed, dict[str, int]):
@@ -91,6 +98,33 @@ class UpdateResult(Counts):
     attempts: int = 1
     duration: float = 0.0
     engine: EngineName = "local"
+    line: Line | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ApplyResult(Counts):
+    """What became of the changes of another side: of a diff, a version or a branch.
+
+    `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
+    which they were counted.  `num_conflicts` are the rows that both sides had changed, and that
+    were settled.  `version` is `read_version` where there was nothing to do, and `how` says it:
+    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.
+    """
+
+    _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
+    doing: str
+    how: str
+    num_inserted_rows: int = 0
+    num_updated_rows: int = 0
+    num_deleted_rows: int = 0
+    num_conflicts: int = 0
+    base: tuple[str, int]
+    theirs: tuple[str, int]
+    version: int
+    read_version: int
+    branch: str | None = None
+    attempts: int = 1
+    duration: float = 0.0
     line: Line | None = field(default=None, repr=False)
 
 

@@ -8,7 +8,7 @@ stable row ids, by a key, or as whole rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
-from lancekit.file.kernels.widths import value_bytes
+from lancekit.errors import InvalidArgumentError
 from lancekit.format import row_address
 from lancekit.format.operations import (
     DataReplacement,
@@ -28,14 +27,19 @@ from lancekit.format.operations import (
     Update,
 )
 from lancekit.format.paths import parse_path
-from lancekit.format.schema import LanceSchema
 from lancekit.operations.lineage.history import operations_between
+from lancekit.operations.lineage.rows import (
+    read_rows,
+    row_digests,
+    row_values,
+    rows_at_a_time,
+    seen,
+)
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, pair_columns, shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.side import Addresses, Side
-from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
+from lancekit.pipeline.diff.values import Digests, Seeds, differing
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
@@ -45,10 +49,10 @@ __all__ = [
     "DiffPlan",
     "Sides",
     "Way",
+    "compare_rows",
     "find_changes",
     "plan_diff",
     "read_sides",
-    "row_values",
 ]
 
 #: how rows of the two sides are told to be the same
@@ -57,8 +61,6 @@ Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]
 
-#: decoded bytes of the rows that are compared at a time
-_HELD_BYTES = 64 << 20
 #: what changes values and leaves the versions of the rows as they are
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
@@ -94,17 +96,22 @@ class DiffPlan:
 class Changes:
     """The rows that differ, by their addresses on their sides; `updated` are pairs.
 
-    `cells` counts the values that differ in the updated rows, by column; `moved` the rows that are
-    the same and lie elsewhere; `ambiguous` those deleted and inserted whose key stands more than
-    once on a side.
+    `same` are pairs, too, of rows that are the same and lie elsewhere.  `cells` counts the values
+    that differ in the updated rows, by column; `ambiguous` the rows deleted and inserted whose key
+    stands more than once on a side.
     """
 
     deleted: Addresses
     inserted: Addresses
     updated: tuple[Addresses, Addresses]
+    same: tuple[Addresses, Addresses]
     cells: dict[str, int]
-    moved: int
     ambiguous: int
+
+    @property
+    def moved(self) -> int:
+        """How many rows are the same and lie elsewhere."""
+        return len(self.same[0])
 
 
 def plan_diff(
@@ -125,7 +132,7 @@ def plan_diff(
         A column of the key is on one side only.
     """
     ancestor = common_ancestor(old, new)
-    pairs = pair_columns(_seen(old), _seen(new), _last_common_id(old, new, ancestor))
+    pairs = pair_columns(seen(old), seen(new), _last_common_id(old, new, ancestor))
     key = tuple(on) if on is not None else _primary_key(new)
     for name in (*key, *(columns or ())):
         new.manifest.schema.field(name)
@@ -140,7 +147,7 @@ def plan_diff(
                 column=pair.name,
             )
     compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
-    before, after = (fragment_sources(side, _seen(side)) for side in (old, new))
+    before, after = (fragment_sources(side, seen(side)) for side in (old, new))
     both_stable = old.manifest.has_stable_row_ids and new.manifest.has_stable_row_ids
     way: Way
     if on is not None or not (both_stable and ancestor is not None):
@@ -167,6 +174,17 @@ def find_changes(plan: DiffPlan, sides: Sides) -> Changes:
     return _Search(plan, sides).run()
 
 
+def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
+    """Find out which of some rows of the two sides are the same, and differ; others are not read.
+
+    Columns that a side lacks are not compared.
+    """
+    both = tuple(pair for pair in plan.columns if pair.old is not None)
+    alone = replace(plan, columns=both, shared=Shared((), (), (), (), {}))
+    search = _Search(alone, (read_rows(plan.old, old), read_rows(plan.new, new)))
+    return search.of(old, new)
+
+
 def read_sides(plan: DiffPlan) -> Sides:
     """Return what reads rows of each side by their addresses."""
     parts = plan.shared
@@ -179,11 +197,7 @@ def read_sides(plan: DiffPlan) -> Sides:
 def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
     if plan.condition is None:
         return None
-    return Predicate.parse(plan.condition, _seen(version).to_arrow())
-
-
-def _seen(snapshot: Snapshot) -> LanceSchema:
-    return blob_view(snapshot.manifest.schema, "all_binary")
+    return Predicate.parse(plan.condition, seen(version).to_arrow())
 
 
 def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> int:
@@ -220,7 +234,7 @@ def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
 
 def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
     """Return the columns that a filter reads: where they differ, it may choose other rows."""
-    predicate = Predicate.parse(condition, _seen(new).to_arrow())
+    predicate = Predicate.parse(condition, seen(new).to_arrow())
     return {parse_path(path)[0] for path in predicate.columns}
 
 
@@ -232,12 +246,13 @@ class _Search:
         self.old, self.new = sides
         self.seeds = Seeds.drawn()
         self.cells = dict.fromkeys((pair.name for pair in plan.columns), 0)
-        self.moved = self.ambiguous = 0
+        self.ambiguous = 0
         self.updated: list[tuple[Addresses, Addresses]] = []
+        #: rows that are the same, in other places
+        self.same: list[tuple[Addresses, Addresses]] = []
         #: rows of the new side in fragments that differ, which the old side has at the same places
         self.kept: list[Addresses] = []
-        width = sum(value_bytes(pair.kind) for pair in plan.columns)
-        self.step = max(_HELD_BYTES // max(width, 8), 1)
+        self.step = rows_at_a_time(plan.columns)
 
     def run(self) -> Changes:
         """Compare what is not shared: fragment by fragment in place, then all that is left."""
@@ -249,15 +264,19 @@ class _Search:
             right.append(come)
         left += [self._all(self.old, source.fragment.id) for source in self.plan.shared.old]
         right += [self._all(self.new, source.fragment.id) for source in self.plan.shared.new]
-        deleted, inserted = self._paired(_joined(left), _joined(right))
-        olds, news = (_joined([pair[side] for pair in self.updated]) for side in (0, 1))
+        return self.of(_joined(left), _joined(right))
+
+    def of(self, left: Addresses, right: Addresses) -> Changes:
+        """Compare rows that may be anywhere."""
+        deleted, inserted = self._paired(left, right)
+        olds, news = _joined_pairs(self.updated)
         order = np.argsort(news)
         return Changes(
             deleted=np.sort(deleted),
             inserted=np.sort(inserted),
             updated=(olds[order], news[order]),
+            same=_joined_pairs(self.same),
             cells=self.cells,
-            moved=self.moved,
             ambiguous=self.ambiguous,
         )
 
@@ -315,7 +334,7 @@ class _Search:
         if len(left) and self._is_marked():
             since = np.uint64(min(self.plan.old.version, self.plan.new.version))
             known = (updated[left] == other_updated[right]) & (updated[left] <= since)
-        self.moved += int(known.sum())
+        self.same.append((old[left[known]], new[right[known]]))
         self._update(old[left[~known]], new[right[~known]])
         return np.delete(old, left), np.delete(new, right)
 
@@ -371,23 +390,19 @@ class _Search:
         pairs, rest = cancelled(
             self._digests(columns, old, new=False), self._digests(columns, new, new=True)
         )
-        self.moved += len(pairs.old)
+        self.same.append((old[pairs.old], new[pairs.new]))
         return old[rest.old], new[rest.new]
 
     def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
         side = self.new if new else self.old
-        parts = []
-        for start in range(0, len(rows), self.step):
-            some = rows[start : start + self.step]
-            parts.append(digests(row_values(columns, side, some, new=new), self.seeds))
-        return Digests.joined(parts)
+        return row_digests(columns, side, rows, self.seeds, new=new)
 
     def _update(self, old: Addresses, new: Addresses) -> None:
         """Compare pairs of rows that lie apart."""
         order = np.argsort(new)  # rows are read in the order in which they lie
         old, new = old[order], new[order]
         changed = self._compare(self.plan.columns, old, new, count=True)
-        self.moved += len(changed) - int(changed.sum())
+        self.same.append((old[~changed], new[~changed]))
         self.updated.append((old[changed], new[changed]))
 
     def _compare(
@@ -407,35 +422,6 @@ class _Search:
         return changed
 
 
-def row_values(
-    columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
-) -> list[pa.Array]:
-    """Return columns of rows, of the types that they have on the new side."""
-    fields = ((pair.name, pair.new if new else pair.old) for pair in columns)
-    names = {name: field.name for name, field in fields if field is not None}
-    table = side.read(list(names.values()), rows)
-    return [
-        _as_array(table[names[pair.name]], pair)
-        if pair.name in names
-        else pa.nulls(len(rows), pair.kind)
-        for pair in columns
-    ]
-
-
-def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
-    if values.type != pair.kind:
-        try:
-            values = values.cast(pair.kind, safe=False)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise UnsupportedFeatureError(
-                f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "
-                "one of the other, so that nobody can tell which values differ.",
-                hint="Name the other columns in `columns`.",
-                column=pair.name,
-            ) from error
-    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
-
-
 def _same_kind(pair: ColumnPair) -> bool:
     return pair.old is not None and pair.old.to_arrow().type == pair.kind
 
@@ -447,3 +433,7 @@ def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
 
 def _joined(parts: Sequence[Addresses]) -> Addresses:
     return np.concatenate([np.empty(0, np.uint64), *parts])
+
+
+def _joined_pairs(parts: Sequence[tuple[Addresses, Addresses]]) -> tuple[Addresses, Addresses]:
+    return _joined([old for old, _ in parts]), _joined([new for _, new in parts])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
@@ -18,11 +18,12 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
-from lancekit.format.key_filter import ExactKeySet, KeyFilter, choose_filter
+from lancekit.format.key_filter import ExactKeySet
 from lancekit.format.paths import find_field, top_of
-from lancekit.format.schema import LanceField, LanceSchema, check_key_type, column_not_found
+from lancekit.format.schema import LanceSchema, check_key_type, column_not_found
 from lancekit.format.transaction import Transaction, Update
 from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.results import MergeResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
@@ -106,23 +107,11 @@ def _guarded(schema: LanceSchema, clauses: MergeClauses, plan: CastPlan) -> Merg
     That is so whatever the merge is on: a row that matches nothing is new, and one that is matched
     by other columns may get another key.
     """
-    key = tuple(path for top in schema.fields for path in _key_paths(top))
-    paths = tuple(path for path, _ in sorted(key, key=lambda found: found[1]))
+    paths = key_paths(schema)
     updates = clauses.matched == "update" and not {p[0] for p in paths} <= set(clauses.on)
     if not (clauses.insert or updates) or not {p[0] for p in paths} <= set(plan.target.names):
         return clauses
     return replace(clauses, guard=paths, guard_updates=updates)
-
-
-def _key_paths(
-    field: LanceField, above: tuple[str, ...] = ()
-) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the paths of key columns in a field, each with its place in the key."""
-    path = (*above, field.name)
-    if field.key_position is not None:
-        yield path, field.key_position
-    for child in field.children:
-        yield from _key_paths(child, path)
 
 
 def merge_rows(
@@ -333,20 +322,12 @@ def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
 def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
     schema = current.manifest.schema
     if clauses.rewrite_columns:
-        return rewrite_operation(current, work, _key_filter(schema, work))
+        return rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
     updated, removed = apply_deletions(current, work.marked)
     return Update(
         removed_fragment_ids=removed,
         updated_fragments=updated,
         new_fragments=work.new_fragments,
         fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
-        inserted_rows=_key_filter(schema, work),
+        inserted_rows=key_filter(schema, work.inserted_hashes),
     )
-
-
-def _key_filter(schema: LanceSchema, work: MergeWork) -> KeyFilter | None:
-    if work.inserted_hashes is None:
-        return None
-    fields = schema.primary_key
-    types = [f.to_arrow().type for f in fields]
-    return choose_filter([f.id for f in fields], types, work.inserted_hashes)

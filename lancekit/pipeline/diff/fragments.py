@@ -42,6 +42,8 @@ class Shared:
     pairs: tuple[Pair, ...]
     old: tuple[FragmentSource, ...]
     new: tuple[FragmentSource, ...]
+    #: the fragments of the old side with rows at the same places of the new one, by their ids
+    mates: Mapping[int, int]
 
     @property
     def rows(self) -> int:
@@ -89,6 +91,7 @@ def shared(
         str(file): id_ for id_, source in left.items() for file in source.files
     }
     same, pairs, others = [], [], []
+    mates = dict[int, int]()
     for source in new:
         places = {owners[str(file)] for file in source.files if str(file) in owners}
         mate = left.get(places.pop()) if len(places) == 1 else None
@@ -96,12 +99,13 @@ def shared(
             others.append(source)
             continue
         del left[mate.fragment.id]
+        mates[mate.fragment.id] = source.fragment.id
         pair = _compared(mate, source, columns)
         if pair.columns or pair.deletions_differ:
             pairs.append(pair)
         else:
             same.append(source)
-    return Shared(tuple(same), tuple(pairs), tuple(left.values()), tuple(others))
+    return Shared(tuple(same), tuple(pairs), tuple(left.values()), tuple(others), mates)
 
 
 def _compared(old: FragmentSource, new: FragmentSource, columns: Sequence[ColumnPair]) -> Pair:

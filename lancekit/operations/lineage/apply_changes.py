@@ -1,0 +1,165 @@
+"""What another side changed, put into a version by one commit."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.rules.exactly_once import BatchMarker
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import InvalidArgumentError
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.results import ApplyResult
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.common.staged_files import removed_unless_landed
+from lancekit.operations.lineage.conflicts import Conflicts, Resolve
+from lancekit.operations.lineage.given_rows import settled_by
+from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, settle, three_way
+from lancekit.operations.lineage.write_rows import Given, write_rows
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Changed", "How", "apply_changes", "check_how", "said_of", "settled_rows"]
+
+#: how the properties of transactions begin that say what was brought in
+PROPERTY = "lancekit.apply"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class How:
+    """How changes are put into a version; `doing` is what the user called."""
+
+    doing: str
+    on: tuple[str, ...] | None = None
+    by: By = "cell"
+    conflicts: Resolve = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Whose changes come, and since when; what the commit says of that."""
+
+    base: Snapshot
+    theirs: Snapshot
+    properties: Mapping[str, str] = field(default_factory=dict)
+    mark: BatchMarker | None = None
+
+
+def check_how(doing: str, on: Any, by: Any, conflicts: Any) -> How:
+    """Return how to put changes together, as users say it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such way.
+    """
+    if by not in ("cell", "row"):
+        raise InvalidArgumentError(f"by is {by!r}.", hint="Choose 'cell' or 'row'.", by=by)
+    if conflicts not in ("fail", "ours", "theirs") and not callable(conflicts):
+        raise InvalidArgumentError(
+            f"conflicts is {conflicts!r}.",
+            hint="Choose 'fail', 'ours' or 'theirs', or pass a function of the conflicts that "
+            "returns rows.",
+            conflicts=conflicts,
+        )
+    names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
+    return How(doing=doing, on=names, by=by, conflicts=conflicts)
+
+
+def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
+    """Return what a transaction says of the changes that it brought: (branch, version) of both."""
+    ends = {"base": base, "theirs": theirs}
+    return {f"{PROPERTY}.{name}": f"{side.line.name}@{side.version}" for name, side in ends.items()}
+
+
+def apply_changes(
+    ours: Snapshot,
+    changed: Callable[[Snapshot], Changed],
+    how: How,
+    policy: RetryPolicy,
+) -> tuple[Snapshot, ApplyResult]:
+    """Put changes into a version, or into the newest as long as others land first.
+
+    Parameters
+    ----------
+    ours
+        The version that is changed.
+    changed
+        Says whose changes come, for each version that is tried.
+    how
+        How conflicts are found and settled.
+    policy
+        How often to do it again.
+
+    Raises
+    ------
+    MergeConflictError
+        Both sides changed a row, and nobody said whose values count.
+    InvalidArgumentError
+        Nothing tells which rows are the same.
+    SchemaMismatchError
+        Columns changed, too.
+    """
+    started = time.monotonic()
+
+    def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
+        check_writable(current)
+        change = changed(current)
+        plan = three_way(change.base, change.theirs, current, on=how.on, by=how.by)
+        settled, given = settled_rows(plan, how.conflicts)
+        result = _result(plan, settled, given, how)
+        if plan.is_empty or not (settled or given or change.mark):
+            return current, result
+        work = write_rows(plan, settled, given)
+        with removed_unless_landed(current.store, work.new_fragments):
+            pending = Pending(
+                operation=work.operation(current),
+                uuid=str(uuid.uuid4()),
+                affected_rows=work.affected,
+                doing=how.doing,
+                properties=change.properties,
+                mark=change.mark,
+            )
+            landed = commit(current, pending)
+        return landed, replace(result, how="three-way", version=landed.version)
+
+    (landed, result), attempts = retried(ours, attempt, policy)
+    took = time.monotonic() - started
+    return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
+    """Return what is to be done to ours, and rows that somebody made for conflicts.
+
+    Raises
+    ------
+    MergeConflictError
+        There are conflicts, and there should be none.
+    """
+    if not len(plan.clashes):
+        return plan.agreed, None
+    if callable(conflicts):
+        return settled_by(plan, conflicts(Conflicts(plan)))
+    if conflicts == "fail":
+        raise Conflicts(plan).error()
+    return settle(plan, conflicts), None
+
+
+def _result(plan: ThreeWay, settled: Settled, given: Given | None, how: How) -> ApplyResult:
+    made, replaced = (0, 0) if given is None else (given.rows.num_rows, len(given.places))
+    return ApplyResult(
+        doing=how.doing,
+        how="nothing to do",
+        num_inserted_rows=len(settled.inserted) + made - replaced,
+        num_updated_rows=settled.num_rewritten + replaced,
+        num_deleted_rows=len(settled.deleted),
+        num_conflicts=len(plan.clashes),
+        base=(plan.base.line.name, plan.base.version),
+        theirs=(plan.theirs.line.name, plan.theirs.version),
+        version=plan.ours.version,
+        read_version=plan.ours.version,
+        branch=plan.ours.branch,
+    )

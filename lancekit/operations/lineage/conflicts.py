@@ -1,0 +1,206 @@
+"""The rows of which both sides made something else: shown, and settled by who is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.display import Displayed
+from lancekit.errors import MergeConflictError
+from lancekit.format.extensions import resolved
+from lancekit.legible import shown
+from lancekit.operations.lineage.rows import read_rows, row_values
+from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay, called
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ConflictedRow", "Conflicts", "Resolve"]
+
+#: who says what becomes of conflicts
+Resolve = Literal["fail", "ours", "theirs"] | Callable[["Conflicts"], Any]
+
+#: what became of a row, ours first, by whether theirs, ours and both sides' common version have it
+KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")
+
+
+@dataclass(frozen=True, slots=True)
+class ConflictedRow:
+    """One conflict: `columns` are those of which both sides changed the value.
+
+    `base`, `ours` and `theirs` are the row there, ``None`` where there is none.
+    """
+
+    kind: str
+    key: dict[str, Any]
+    columns: tuple[str, ...]
+    base: dict[str, Any] | None
+    ours: dict[str, Any] | None
+    theirs: dict[str, Any] | None
+
+
+class Conflicts(Displayed):
+    """The rows of which both sides made something else.
+
+    `base`, `ours` and `theirs` are the (branch, version) of the common version and of the sides,
+    `columns` those of ours.  Rows are read when they are asked for.
+    """
+
+    def __init__(self, plan: ThreeWay) -> None:
+        self._plan = plan
+
+    def __len__(self) -> int:
+        return len(self._plan.clashes)
+
+    @property
+    def base(self) -> tuple[str, int]:
+        """The branch and the version that both sides come from."""
+        return _end(self._plan.base)
+
+    @property
+    def ours(self) -> tuple[str, int]:
+        """The branch and the version that is changed."""
+        return _end(self._plan.ours)
+
+    @property
+    def theirs(self) -> tuple[str, int]:
+        """The branch and the version whose changes come."""
+        return _end(self._plan.theirs)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What tells a row: its key, or its row id."""
+        return self._plan.key or ("_rowid",)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many there are of each kind: what ours did, and what theirs did."""
+        found = np.bincount(self._kinds(), minlength=len(KINDS)).tolist()
+        return {kind: count for kind, count in zip(KINDS, found, strict=True) if count}
+
+    def sample(self, n: int = 10) -> list[ConflictedRow]:
+        """Return some of them."""
+        rows = self._table(slice(0, max(n, 0))).to_pylist()
+        names = self.key
+        return [
+            ConflictedRow(
+                kind=row["_conflict"],
+                key={name: row[name] for name in names},
+                columns=tuple(row["_columns"]),
+                base=row["base"],
+                ours=row["ours"],
+                theirs=row["theirs"],
+            )
+            for row in rows
+        ]
+
+    def to_table(self) -> pa.Table:
+        """Return all of them: kind, key, columns, and the row of each side as a struct."""
+        return resolved(self._table(slice(None)))
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return all of them as a pandas DataFrame; see `to_table`."""
+        return self.to_table().to_pandas()
+
+    def error(self) -> MergeConflictError:
+        """Return the error for who wants none."""
+        plan, number = self._plan, len(self)
+        return MergeConflictError(
+            f"{called(plan.theirs)} and {called(plan.ours)} changed {number} "
+            f"row{'s' if number != 1 else ''} each in another way since {called(plan.base)}:",
+            details=[*map(_line, self.sample(5)), *(["..."] if number > 5 else [])],
+            hint='error.context["conflicts"] has them all; conflicts="ours" keeps the values of '
+            f'{plan.ours.line.name}, "theirs" takes the others, a function of them makes rows.',
+            conflicts=self,
+        )
+
+    # ---- how rows are made
+
+    def _kinds(self, part: slice = slice(None)) -> npt.NDArray[np.int64]:
+        base, theirs, ours = (rows[part] != NOWHERE for rows in self._addresses)
+        conditions = [base & theirs & ours, base & ~theirs, base & ~ours]
+        return np.select(conditions, [0, 1, 2], 3).astype(np.int64)
+
+    @property
+    def _addresses(self) -> tuple[Addresses, Addresses, Addresses]:
+        found = self._plan.clashes
+        return found.base, found.theirs, found.ours
+
+    def _table(self, part: slice) -> pa.Table:
+        plan, (base, theirs, ours) = self._plan, (rows[part] for rows in self._addresses)
+        names = np.array([pair.name for pair in plan.columns], object)
+        listed = [names[cells].tolist() for cells in plan.clashes.cells[part]]
+        sides = {
+            "base": _structs(plan.base, plan.before, base, new=False),
+            "ours": _structs(plan.ours, plan.columns, ours, new=True),
+            "theirs": _structs(plan.theirs, plan.columns, theirs, new=False),
+        }
+        kinds = pa.array([KINDS[kind] for kind in self._kinds(part)], pa.string())
+        return pa.table(
+            {
+                "_conflict": kinds,
+                **dict(self._told({"base": base, "ours": ours}, sides)),
+                "_columns": pa.array(listed, pa.list_(pa.string())),
+                **sides,
+            }
+        )
+
+    def _told(
+        self, rows: Mapping[str, Addresses], sides: Mapping[str, Any]
+    ) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
+        """Yield what tells the rows: their keys on the side that has them, or their ids."""
+        if not self._plan.key:
+            ids = np.zeros(len(rows["base"]), np.uint64)
+            new = rows["base"] == NOWHERE
+            for name, side, mask in (
+                ("base", self._plan.base, ~new),
+                ("ours", self._plan.ours, new),
+            ):
+                if mask.any():
+                    some = rows[name][mask]
+                    ids[mask] = read_rows(side, some).read(["_rowid"], some)["_rowid"].to_numpy()
+            yield "_rowid", pa.array(ids)
+        for name in self._plan.key:
+            ours, theirs = (sides[side].field(name) for side in ("ours", "theirs"))
+            yield name, pc.if_else(sides["ours"].is_valid(), ours, theirs)
+
+    def _plain(self) -> str:
+        return f"Conflicts({len(self)} rows)"
+
+
+def _end(side: Snapshot) -> tuple[str, int]:
+    return side.line.name, side.version
+
+
+def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool) -> Any:
+    """Return rows as structs, null where a side does not have them."""
+    there = rows != NOWHERE
+    found = rows[there]
+    fields = [pair.new.to_arrow().with_nullable(True) for pair in columns]
+    if not len(found):
+        return pa.nulls(len(rows), pa.struct(fields))
+    values = row_values(columns, read_rows(side, found), found, new=new)
+    structs = pa.StructArray.from_arrays(values, fields=fields)
+    places = np.cumsum(there) - 1
+    return structs.take(pa.array(places, pa.int64(), mask=~there))
+
+
+def _line(row: ConflictedRow) -> str:
+    told = ", ".join(f"{name} = {shown(value)}" for name, value in row.key.items())
+    sides = {"base": row.base, "ours": row.ours, "theirs": row.theirs}
+    if row.kind != KINDS[0]:
+        return f"  {told}: {row.kind} (ours/theirs)"
+    cells = (
+        f"{name} {' / '.join(shown((side or {})[name]) for side in sides.values())}"
+        for name in row.columns
+    )
+    return f"  {told}: {', '.join(cells)} (base / ours / theirs)"

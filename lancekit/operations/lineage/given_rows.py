@@ -1,0 +1,79 @@
+"""Conflicts that a function settles: its rows, each in the place of the row that it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.three_way import NOWHERE, Settled, ThreeWay
+from lancekit.operations.lineage.write_rows import Given
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.diff.match import match_keys
+from lancekit.pipeline.diff.values import Seeds, digests
+from lancekit.pipeline.engine.inputs import as_reader
+
+__all__ = ["settled_by"]
+
+
+def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
+    """Return what is to be done if rows say what becomes of the conflicts.
+
+    A row belongs to the conflict with its key, or its ``_rowid``; a conflict without a row is one
+    of which nothing is left.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A row belongs to no conflict, or two to the same.
+    SchemaMismatchError
+        The rows do not fit the columns.
+    """
+    conflicts = Conflicts(plan)
+    names = conflicts.key
+    schema = plan.ours.manifest.schema.to_arrow()
+    wanted = schema if plan.key else schema.append(pa.field("_rowid", pa.uint64(), False))
+    given = as_reader(rows, None, wanted).read_all()
+    for name in names:
+        if name not in given.column_names:
+            raise SchemaMismatchError(
+                f"The rows that settle the conflicts lack {name!r}, which tells what they are.",
+                hint=f"Return rows with all columns and {', '.join(names)}.",
+                missing=[name],
+            )
+    cast = plan_cast(given.schema, wanted, whose="ours")
+    batches = [cast.apply(batch) for batch in given.to_batches()]
+    table = pa.Table.from_batches(batches, wanted)
+    found = conflicts.to_table()
+    seeds = Seeds.drawn()
+    keys, others = (
+        digests([_array(part[name], wanted.field(name).type) for name in names], seeds)
+        for part in (found, table)
+    )
+    match = match_keys(keys, others)
+    if len(match.alone.new) or len(match.repeated.new):
+        at = int([*match.alone.new, *match.repeated.new][0])
+        told = {name: table[name][at].as_py() for name in names}
+        raise InvalidArgumentError(
+            f"The row {told} settles no conflict, or one that another row settles.",
+            hint="Return at most one row for each conflict, with its key.",
+            row=told,
+        )
+    ours = plan.clashes.ours
+    left = np.ones(len(ours), bool)
+    left[match.old] = False
+    gone = ours[left & (ours != NOWHERE)]
+    settled = replace(plan.agreed, deleted=np.union1d(plan.agreed.deleted, gone))
+    places = ours[match.old]
+    order = np.argsort(places, kind="stable")  # those that are nowhere come last
+    chosen = table.select(schema.names).take(pa.array(match.new[order]))
+    return settled, Given(chosen.cast(schema), places[order][places[order] != NOWHERE])
+
+
+def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    joined = values.combine_chunks()
+    return joined if joined.type == kind else joined.cast(kind)

@@ -1,0 +1,372 @@
+"""What two sides made of one version, put together: planned, and nothing is written.
+
+A row that is in the version both come from is told by its address there, however each side's rows
+are told to be those; rows that are new on both sides are told by the ids or the key that they have
+in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.errors import InvalidArgumentError, MergeConflictError
+from lancekit.format import row_address
+from lancekit.operations.lineage.diff import (
+    Changes,
+    DiffPlan,
+    compare_rows,
+    find_changes,
+    plan_diff,
+    read_sides,
+)
+from lancekit.operations.lineage.rows import read_rows, row_digests, row_values, rows_at_a_time
+from lancekit.operations.lineage.three_way_schema import check_columns
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.match import stand_among
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.values import Seeds, differing
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["NOWHERE", "By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay", "called"]
+__all__ += ["settle", "three_way"]
+
+#: whether changes of different columns of a row exclude each other
+By = Literal["cell", "row"]
+#: of rows and columns
+Cells = npt.NDArray[np.bool_]
+
+#: the address of a row on a side that does not have it
+NOWHERE = np.uint64((1 << 64) - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clashes:
+    """The rows of which both sides made something else, by where they are on each side.
+
+    `cells` are the values that both changed, or all of a row that only one side has; `taken` those
+    that theirs alone changed.
+    """
+
+    base: Addresses
+    theirs: Addresses
+    ours: Addresses
+    cells: Cells
+    taken: Cells
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Rows of ours that get values of theirs: those `taken`, or of all columns that theirs has."""
+
+    theirs: Addresses
+    ours: Addresses
+    taken: Cells | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What is left to do to ours: rows that go, rows that change, rows of theirs that come."""
+
+    deleted: Addresses
+    rewritten: tuple[Rewritten, ...]
+    inserted: Addresses
+
+    @property
+    def num_rewritten(self) -> int:
+        """How many rows change."""
+        return sum(len(part.ours) for part in self.rewritten)
+
+    def __bool__(self) -> bool:
+        return bool(len(self.deleted) or self.num_rewritten or len(self.inserted))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreeWay:
+    """What theirs changed since `base`, as it meets what ours changed.
+
+    `columns` are those of ours, each with that of theirs, `before` with that of the base; `changes`
+    are all of theirs.  `by_ids` tells whether rows are told by their ids, so that keys may change.
+    """
+
+    base: Snapshot
+    theirs: Snapshot
+    ours: Snapshot
+    key: tuple[str, ...]
+    by_ids: bool
+    columns: tuple[ColumnPair, ...]
+    before: tuple[ColumnPair, ...]
+    changes: Changes
+    agreed: Settled
+    clashes: Clashes
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether theirs changed no row at all."""
+        found = self.changes
+        return not (len(found.deleted) or len(found.inserted) or len(found.updated[0]))
+
+
+def three_way(
+    base: Snapshot,
+    theirs: Snapshot,
+    ours: Snapshot,
+    *,
+    on: Sequence[str] | None = None,
+    by: By = "cell",
+) -> ThreeWay:
+    """Find out what there is to do to ours, to have in it what theirs changed since ``base``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        Nothing tells which rows are the same, or a key stands more than once.
+    SchemaMismatchError
+        Columns were dropped, renamed or cast, so that changes of theirs have no place in ours.
+    """
+    to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(base, ours, on=on)
+    between = plan_diff(theirs, ours, on=on)
+    if any(pair.old is None for pair in to_ours.columns):
+        # values of columns that only ours has are no changes of rows
+        common = [pair.name for pair in to_ours.columns if pair.old is not None]
+        mine = _changes(plan_diff(base, ours, on=on, columns=common))
+    else:
+        mine = _changes(to_ours)
+    changes = _changes(to_theirs)
+    check_columns(to_theirs, to_ours, between, changes)
+    if _any(mine) and _any(changes):
+        for plan, found in ((to_theirs, changes), (to_ours, mine)):
+            _check_told(plan, found)
+    return _Meeting(between, to_ours, changes, mine, by).run()
+
+
+def called(side: Snapshot) -> str:
+    """Return what to call a version in texts."""
+    return f"version {side.version} of {side.line.name}"
+
+
+def _changes(plan: DiffPlan) -> Changes:
+    return find_changes(plan, read_sides(plan))
+
+
+def _any(changes: Changes) -> bool:
+    return any(map(len, (changes.deleted, changes.inserted, changes.updated[0])))
+
+
+def _check_told(plan: DiffPlan, found: Changes) -> None:
+    """Refuse to put together what cannot be told apart."""
+    sides = f"{called(plan.old)} and {called(plan.new)}"
+    ends = {(side.line, side.version) for side in (plan.old, plan.new)}
+    parted = plan.ancestor is not None and (plan.ancestor.line, plan.ancestor.version) not in ends
+    if plan.way == "whole rows" or (
+        # ids that one side gave out mean other rows on the other
+        plan.way == "row ids" and parted and plan.old.manifest.next_row_id > plan.common_ids
+    ):
+        raise InvalidArgumentError(
+            f"Nothing tells which rows of {sides} are the same, and both sides changed some: there "
+            "is no key, nor are there row ids that both got from a common version.",
+            hint='Name columns that tell the rows: on=["id"].',
+        )
+    if found.ambiguous:
+        raise InvalidArgumentError(
+            f"The key ({', '.join(plan.key)}) tells no row of {found.ambiguous} that differ "
+            f"between {sides}: it stands more than once.",
+            hint="Name columns in `on` whose values stand once; d.to_table() of the diff has the "
+            "rows.",
+            ambiguous=found.ambiguous,
+        )
+
+
+class _Meeting:
+    """The changes of both sides, row by row."""
+
+    def __init__(
+        self, between: DiffPlan, to_ours: DiffPlan, changes: Changes, mine: Changes, by: By
+    ) -> None:
+        self.between, self.to_ours = between, to_ours
+        self.changes, self.mine, self.by = changes, mine, by
+
+    def run(self) -> ThreeWay:
+        """Return what is to be done, and the clashes."""
+        theirs, mine, between = self.changes, self.mine, self.between
+        olds, news = theirs.updated
+        # what theirs deleted: ours has it as it was, or changed, or deleted it, too
+        gone = np.setdiff1d(theirs.deleted, mine.deleted, assume_unique=True)
+        _, at, place = _both(gone, mine.updated[0])
+        deleted = self._places(np.delete(gone, at))
+        clashes = [self._clashes(gone[at], None, mine.updated[1][place])]
+        # what theirs updated
+        _, at, _ = _both(olds, mine.deleted)
+        clashes.append(self._clashes(olds[at], news[at], None))
+        olds, news = np.delete(olds, at), np.delete(news, at)
+        _, at, place = _both(olds, mine.updated[0])
+        mixed, clash = self._compared(olds[at], news[at], mine.updated[1][place])
+        clashes.append(clash)
+        olds, news = np.delete(olds, at), np.delete(news, at)
+        alone = Rewritten(news, self._places(olds))
+        if any(pair.old is not None and _cast(pair) for pair in self.to_ours.columns):
+            # of columns that ours cast the values are ours
+            alone, _ = self._compared(olds, alone.theirs, alone.ours)
+        # what both inserted
+        inserted = theirs.inserted
+        if len(inserted) and len(mine.inserted):
+            met = compare_rows(between, inserted, mine.inserted)
+            inserted = met.deleted
+            clashes.append(self._clashes(None, *met.updated))
+        agreed = Settled(deleted=np.sort(deleted), rewritten=(alone, mixed), inserted=inserted)
+        plan = ThreeWay(
+            base=self.to_ours.old,
+            theirs=between.old,
+            ours=between.new,
+            key=between.key,
+            by_ids="row ids" in self.to_ours.way + between.way,
+            columns=between.columns,
+            before=self.to_ours.columns,
+            changes=theirs,
+            agreed=agreed,
+            clashes=_joined(clashes),
+        )
+        if between.way == "row ids, then key":
+            self._check_keys(plan)
+        return plan
+
+    def _places(self, rows: Addresses) -> Addresses:
+        """Return where ours has rows of the base that it did not change."""
+        out = np.full(len(rows), NOWHERE)
+        _, at, place = _both(rows, self.mine.same[0])
+        out[at] = self.mine.same[1][place]
+        mates = self.to_ours.shared.mates
+        left = np.flatnonzero(out == NOWHERE)
+        ids = row_address.fragment_ids(rows[left])
+        known, inverse = np.unique(ids, return_inverse=True)
+        moved = np.array([mates[int(id_)] for id_ in known], np.uint64)[inverse]
+        out[left] = moved << np.uint64(32) | row_address.offsets(rows[left])
+        return out
+
+    def _compared(
+        self, base: Addresses, theirs: Addresses, ours: Addresses
+    ) -> tuple[Rewritten, Clashes]:
+        """Compare the values of rows that both sides changed."""
+        columns, before = self.between.columns, self.to_ours.columns
+        shape = (len(base), len(columns))
+        taken, cells = np.zeros(shape, bool), np.zeros(shape, bool)
+        olds = read_rows(self.to_ours.old, base)
+        lefts, rights = read_rows(self.between.old, theirs), read_rows(self.between.new, ours)
+        step = rows_at_a_time(columns)
+        for start in range(0, len(base), step):
+            part = slice(start, start + step)
+            was = row_values(before, olds, base[part], new=False)
+            left = row_values(columns, lefts, theirs[part], new=False)
+            right = row_values(columns, rights, ours[part], new=True)
+            changed = np.zeros((3, len(was[0]), len(columns)), bool)
+            for at, pair in enumerate(columns):
+                if pair.old is not None:
+                    changed[0, :, at] = differing(was[at], left[at])
+                    changed[1, :, at] = differing(was[at], right[at])
+                    changed[2, :, at] = differing(left[at], right[at])
+            taken[part], cells[part] = _judged(*changed, by=self.by)
+        clash = cells.any(axis=1)
+        merged = taken.any(axis=1) & ~clash
+        clashing = Clashes(
+            base=base[clash],
+            theirs=theirs[clash],
+            ours=ours[clash],
+            cells=cells[clash],
+            taken=taken[clash],
+        )
+        return Rewritten(theirs[merged], ours[merged], taken[merged]), clashing
+
+    def _clashes(
+        self, base: Addresses | None, theirs: Addresses | None, ours: Addresses | None
+    ) -> Clashes:
+        """Return clashes of rows that one side does not have."""
+        known = [rows for rows in (base, theirs, ours) if rows is not None]
+        nowhere = np.full(len(known[0]), NOWHERE)
+        sides = [nowhere if rows is None else rows for rows in (base, theirs, ours)]
+        cells = np.ones((len(nowhere), len(self.between.columns)), bool)
+        return Clashes(
+            base=sides[0], theirs=sides[1], ours=sides[2], cells=cells, taken=np.zeros_like(cells)
+        )
+
+    def _check_keys(self, plan: ThreeWay) -> None:
+        """Refuse keys that would stand twice: rows are told by ids, and both may have got one."""
+        seeds = Seeds.drawn()
+        key = [pair for pair in plan.columns if pair.name in plan.key]
+        kept = np.concatenate([self.mine.inserted, self.mine.updated[1]])
+        came = np.concatenate([plan.agreed.inserted, self.changes.updated[1]])
+        if not (len(kept) and len(came)):
+            return
+        ours = row_digests(key, read_rows(plan.ours, kept), kept, seeds, new=True)
+        theirs = row_digests(key, read_rows(plan.theirs, came), came, seeds, new=False)
+        twice = stand_among(theirs, ours)
+        # a row that both sides have may well have its key on both
+        _, left, right = _both(self.changes.updated[0], self.mine.updated[0])
+        left += len(plan.agreed.inserted)
+        one, other = theirs.at(left), ours.at(right + len(self.mine.inserted))
+        twice[left[(one.first == other.first) & (one.second == other.second)]] = False
+        if twice.any():
+            raise _twice(plan, key, came[twice][0])
+
+
+def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
+    rows = np.array([row], np.uint64)
+    values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
+    named = ", ".join(f"{p.name} = {v[0].as_py()!r}" for p, v in zip(key, values, strict=True))
+    return MergeConflictError(
+        f"Both {called(plan.theirs)} and {called(plan.ours)} have a row with {named}, and they are "
+        "not the same row.",
+        hint="Change the key of one of them, or delete it; then do it again.",
+        key=named,
+    )
+
+
+def _both(one: Addresses, other: Addresses) -> tuple[Any, Any, Any]:
+    return np.intersect1d(one, other, assume_unique=True, return_indices=True)
+
+
+def _cast(pair: ColumnPair) -> bool:
+    return pair.old is not None and pair.old.to_arrow().type != pair.kind
+
+
+def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells, Cells]:
+    """Return the values that are taken of theirs, and those that clash."""
+    if by == "cell":
+        return theirs & ~ours & apart, theirs & ours & apart
+    both = np.logical_and(*(np.logical_or.reduce(side, axis=1) for side in (theirs, ours)))
+    return theirs & apart & ~both[:, None], apart & both[:, None]
+
+
+def _joined(parts: Sequence[Clashes]) -> Clashes:
+    return Clashes(
+        **{
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in Clashes.__slots__
+        }
+    )
+
+
+def settle(plan: ThreeWay, whose: Literal["ours", "theirs"]) -> Settled:
+    """Return what is to be done if the values of one side count where both clash."""
+    agreed, clashes = plan.agreed, plan.clashes
+    here, there = clashes.ours != NOWHERE, clashes.theirs != NOWHERE
+    known = (clashes.base != NOWHERE) & here & there
+    taken = clashes.taken | clashes.cells if whose == "theirs" else clashes.taken
+    some = known & taken.any(axis=1)
+    part = Rewritten(clashes.theirs[some], clashes.ours[some], taken[some])
+    rewritten = [*agreed.rewritten, part]
+    if whose == "ours":
+        return replace(agreed, rewritten=tuple(rewritten))
+    both_new = here & there & ~known
+    rewritten.append(Rewritten(clashes.theirs[both_new], clashes.ours[both_new]))
+    return Settled(
+        deleted=np.union1d(agreed.deleted, clashes.ours[here & ~there]),
+        rewritten=tuple(rewritten),
+        inserted=np.concatenate([agreed.inserted, clashes.theirs[there & ~here]]),
+    )

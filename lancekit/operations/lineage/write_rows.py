@@ -1,0 +1,221 @@
+"""The rows that come of two sides' changes, written, and what puts them in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.format import row_address
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.fragment import Fragment
+from lancekit.format.operations import Update
+from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.operations.common.staged_files import write_task
+from lancekit.operations.delete import apply_deletions
+from lancekit.operations.lineage.rows import read_rows, row_values, rows_at_a_time
+from lancekit.operations.lineage.three_way import Cells, Rewritten, Settled, ThreeWay
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.side import Addresses, Side
+from lancekit.pipeline.diff.values import differing
+from lancekit.pipeline.merge.plan import MergeClauses, guard_hashes, with_row_ids
+from lancekit.pipeline.rows.delete import DeletedRows
+from lancekit.pipeline.rows.write import write_fragments
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Given", "RowsWork", "write_rows"]
+
+Hashes = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Rows that somebody made: those that take the place of rows of ours, then new ones."""
+
+    rows: pa.Table
+    places: Addresses
+
+
+@dataclass(frozen=True, slots=True)
+class RowsWork:
+    """The fragments that were written, what goes of the others, and hashes of keys that came."""
+
+    new_fragments: tuple[Fragment, ...]
+    marked: tuple[DeletedRows, ...]
+    hashes: Hashes | None
+
+    @property
+    def affected(self) -> dict[int, BitMap]:
+        """The rows that go, by fragment."""
+        return {found.fragment_id: found.rows for found in self.marked}
+
+    def operation(self, ours: Snapshot) -> Update:
+        """Write the deletion files; return what is to be committed."""
+        schema = ours.manifest.schema
+        updated, removed = apply_deletions(ours, self.marked)
+        return Update(
+            removed_fragment_ids=removed,
+            updated_fragments=updated,
+            new_fragments=self.new_fragments,
+            fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+            inserted_rows=key_filter(schema, self.hashes),
+        )
+
+
+def write_rows(plan: ThreeWay, settled: Settled, given: Given | None = None) -> RowsWork:
+    """Write the rows that change and those that come; nothing refers to them yet.
+
+    Updated rows come first: they keep their row ids.
+    """
+    ours, rows = plan.ours, _Rows(plan, settled, given)
+    fragments = write_fragments(rows.batches(), write_task(ours))
+    moved = rows.moved
+    if len(moved) and ours.manifest.has_stable_row_ids:
+        found = read_rows(ours, moved).read(["_rowid"], moved)
+        fragments = with_row_ids(fragments, found["_rowid"].to_numpy())
+    return RowsWork(
+        new_fragments=tuple(fragments),
+        marked=tuple(_marked(ours, np.concatenate([moved, settled.deleted]))),
+        hashes=np.concatenate([np.empty(0, np.uint64), *rows.hashes]) if rows.guard.guard else None,
+    )
+
+
+def _marked(ours: Snapshot, gone: Addresses) -> Iterator[DeletedRows]:
+    if not len(gone):
+        return
+    for id_, offsets in row_address.by_fragment(np.sort(gone)):
+        fragment = ours.manifest.fragments.get(id_)
+        before = BitMap() if fragment is None else ours.deleted_rows(fragment)
+        rows = to_bitmap(offsets.astype(np.int64))
+        yield DeletedRows(fragment_id=id_, rows=rows, deleted_before=before)
+
+
+@dataclass
+class _Rows:
+    """The rows to be written, and what was seen of their keys on the way."""
+
+    plan: ThreeWay
+    settled: Settled
+    given: Given | None
+    hashes: list[Hashes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        schema, other = self.plan.ours.manifest.schema, self.plan.theirs.manifest.schema
+        # blobs as a file takes them
+        self.columns = tuple(
+            replace(
+                pair,
+                kind=schema.field(pair.name).to_arrow().type,
+                new=schema.field(pair.name),
+                old=None if pair.old is None else other.field(pair.old.name),
+            )
+            for pair in self.plan.columns
+        )
+        self.schema = schema.to_arrow()
+        self.step = rows_at_a_time(self.columns)
+        paths = key_paths(schema)
+        self.guard = MergeClauses(on=self.plan.key, guard=paths)
+        tops = {top for top, *_ in paths}
+        #: columns of the primary key that an updated row may get other values of
+        self.loose = () if tops <= set(self.plan.key) and not self.plan.by_ids else tuple(tops)
+
+    @property
+    def moved(self) -> Addresses:
+        """The rows of ours that are written anew, in the order in which they are."""
+        parts = [part.ours for part in self.settled.rewritten]
+        places = [] if self.given is None else [self.given.places]
+        return np.concatenate([np.empty(0, np.uint64), *parts, *places])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for part in self.settled.rewritten:
+            yield from self._rewritten(part)
+        if self.given is not None:
+            kept = len(self.given.places)
+            yield from self.given.rows.slice(0, kept).to_batches()
+        rows = self.settled.inserted
+        theirs = self._side(self.plan.theirs, rows)
+        for start in range(0, len(rows), self.step):
+            some = rows[start : start + self.step]
+            yield from self._guarded(self._table(row_values(self.columns, theirs, some, new=False)))
+        if self.given is not None:
+            yield from self._guarded(self.given.rows.slice(kept))
+
+    def _rewritten(self, part: Rewritten) -> Iterator[pa.RecordBatch]:
+        theirs, ours = (
+            self._side(side, rows)
+            for side, rows in ((self.plan.theirs, part.theirs), (self.plan.ours, part.ours))
+        )
+        for start in range(0, len(part.ours), self.step):
+            these = slice(start, start + self.step)
+            rows = part.theirs[these], part.ours[these]
+            taken = np.zeros((len(rows[0]), len(self.columns)), bool)
+            for at, pair in enumerate(self.columns):
+                taken[:, at] = pair.old is not None
+            if part.taken is not None:
+                taken &= part.taken[these]
+            come = _columns(self.columns, _any(taken))
+            stay = _columns(self.columns, _any(~taken))
+            left = dict(_named(come, theirs, rows[0], new=False))
+            right = dict(_named(stay, ours, rows[1], new=True))
+            values = [
+                _chosen(left.get(pair.name), right.get(pair.name), taken[:, at])
+                for at, pair in enumerate(self.columns)
+            ]
+            table = self._table(values)
+            self._see_keys(table, ours, rows[1])
+            yield from table.to_batches()
+
+    def _see_keys(self, table: pa.Table, ours: Side, rows: Addresses) -> None:
+        """Remember the keys of updated rows that are not those that they had."""
+        if not self.loose:
+            return
+        key = [pair for pair in self.columns if pair.name in self.loose]
+        before = row_values(key, ours, rows, new=True)
+        unlike = np.zeros(len(rows), bool)
+        for pair, values in zip(key, before, strict=True):
+            unlike |= differing(values, table[pair.name].combine_chunks())
+        if unlike.any():
+            self.hashes.append(guard_hashes(table, self.guard, np.flatnonzero(unlike)))
+
+    def _guarded(self, table: pa.Table) -> list[pa.RecordBatch]:
+        if self.guard.guard and table.num_rows:
+            self.hashes.append(guard_hashes(table, self.guard))
+        found: list[pa.RecordBatch] = table.to_batches()
+        return found
+
+    def _table(self, values: Sequence[pa.Array]) -> pa.Table:
+        return pa.table(list(values), schema=self.schema)
+
+    def _side(self, side: Snapshot, rows: Addresses) -> Side:
+        return read_rows(side, rows, side.manifest.schema)
+
+
+def _any(cells: Cells) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = np.logical_or.reduce(cells, axis=0)
+    return found
+
+
+def _columns(columns: Sequence[ColumnPair], wanted: npt.NDArray[np.bool_]) -> list[ColumnPair]:
+    return [pair for pair, is_wanted in zip(columns, wanted, strict=True) if is_wanted]
+
+
+def _named(
+    columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
+) -> Iterator[tuple[str, pa.Array]]:
+    if columns:
+        values = row_values(columns, side, rows, new=new)
+        yield from zip((pair.name for pair in columns), values, strict=True)
+
+
+def _chosen(theirs: Any, ours: Any, taken: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the values of theirs where they are taken, else those of ours."""
+    if theirs is None or ours is None:
+        return cast(pa.Array, ours if theirs is None else theirs)
+    places = np.arange(len(taken)) + np.where(taken, 0, len(taken))
+    found: pa.Array = pa.concat_arrays([theirs, ours]).take(pa.array(places))
+    return found

@@ -1,0 +1,46 @@
+"""Merges of plain tables: what becomes of rows that two sides changed since one version."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Row = dict[str, Any]
+#: the rows of a version, by what tells them
+Rows = Mapping[Hashable, Row]
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The rows that come of it, and what told those that clashed."""
+
+    rows: dict[Hashable, Row]
+    clashes: set[Hashable]
+
+
+def merged(base: Rows, theirs: Rows, ours: Rows, by: str, whose: str) -> Merged:
+    """Merge row by row, cell by cell."""
+    rows, clashes = {}, set()
+    for key in {*base, *theirs, *ours}:
+        was, left, right = base.get(key), theirs.get(key), ours.get(key)
+        winner = left if whose == "theirs" else right
+        if left in (was, right):
+            found = right
+        elif right == was:
+            found = left
+        elif was is None or left is None or right is None or by == "row":
+            clashes.add(key)
+            found = winner
+        else:
+            found = {}
+            for name in right:
+                b, t, o = was[name], left[name], right[name]
+                if t != b and o != b and t != o:
+                    clashes.add(key)
+                    found[name] = t if whose == "theirs" else o
+                else:
+                    found[name] = o if t == b else t
+        if found is not None:
+            rows[key] = found
+    return Merged(rows, clashes)
