@@ -21,6 +21,7 @@ __all__ = [
     "ColumnNotFoundError",
     "CommitConflictError",
     "CommitUnknownError",
+    "ConstraintViolationError",
     "CorruptFileError",
     "DatasetExistsError",
     "DatasetNotFoundError",
@@ -240,6 +241,16 @@ class MergeConflictError(InvalidArgumentError):
     """
 
     kind = "merge_conflict"
+
+
+class ConstraintViolationError(InvalidArgumentError):
+    """Rows, or a table, that break a constraint of `ds.constraints`.
+
+    ``context`` has ``constraint`` (its name), ``condition``, ``violations`` (how many rows,
+    ``None`` for a condition of the table) and ``sample``: some of them, or the aggregates.
+    """
+
+    kind = "constraint_violation"
 
 
 class ReadOnlyError(InvalidArgumentError):

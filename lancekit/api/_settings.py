@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Self
 
 from lancekit.api._handle import Handle
+from lancekit.api.constraints import Constraints
 from lancekit.api.pylance.arguments import check_list, check_mapping
 from lancekit.checked import checked_methods
 from lancekit.format.manifest import BasePath
@@ -55,6 +56,23 @@ class Settings(Handle):
     def delete_config_keys(self, keys: list[str]) -> None:
         """Remove keys from the table's config, and move the handle; missing ones are no error."""
         self.update_config(dict.fromkeys(check_list("keys", keys, "keys")))
+
+    @property
+    def constraints(self) -> Constraints:
+        """The table's constraints: conditions that its rows, or all of them together, have to meet.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"delay": [3, -5]}, "memory://constraints-example")
+        >>> ds.constraints.add("delays are plausible", "delay >= -120")
+        >>> try:
+        ...     ds.insert({"delay": [-500]})
+        ... except lk.errors.ConstraintViolationError as error:
+        ...     print(error.context["sample"])
+        [{'delay': -500}]
+        """
+        return Constraints(self)
 
     def update_metadata(self, values: Changes, *, replace: bool = False) -> dict[str, str]:
         """Change the table's own metadata; arguments as in `update_config`."""

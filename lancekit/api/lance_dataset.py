@@ -18,6 +18,7 @@ from lancekit.api._spark import SparkFrames
 from lancekit.api._versions import Versions
 from lancekit.api.bisect import Bisection, Evaluation, Flip
 from lancekit.api.changes import ChangeFeed, ChangeStep
+from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
 from lancekit.api.explainer import Explainer
@@ -54,6 +55,7 @@ __all__ = [
 # pylance has these here too
 __all__ += ["Bisection", "Evaluation", "Flip"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
+__all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
 __all__ += ["LanceStats"]

@@ -32,6 +32,7 @@ from lancekit.errors import (
 )
 from lancekit.format import flags, names
 from lancekit.format import transaction as ops
+from lancekit.format.manifest import Manifest
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction
 from lancekit.versions.line import Line
@@ -39,13 +40,17 @@ from lancekit.versions.listing import Newest, newest_version
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["Clock", "check_not_replaced", "check_writable", "commit", "create_first_version"]
-__all__ += ["COMMIT_TIMEOUT", "MAX_RETRIES", "put_first_manifest"]
+__all__ += ["COMMIT_TIMEOUT", "MAX_RETRIES", "Audit", "put_first_manifest"]
 
 #: how often the race for a version number may be lost, and how long it is run; the defaults of all
 #: public calls
 MAX_RETRIES = 20
 COMMIT_TIMEOUT = timedelta(minutes=30)
 _LONGEST_PAUSE = 5.0
+
+
+#: is given the version that an attempt is built on, the manifest to put, and the operation
+Audit = Callable[[Snapshot, Manifest, ops.Operation], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +85,7 @@ def commit(
     detached: bool = False,
     strict: bool = False,
     clock: Clock | None = None,
+    audit: Audit | None = None,
 ) -> Snapshot:
     """Commit an operation that was worked out from ``read``; return the new version.
 
@@ -105,6 +111,8 @@ def commit(
         Become the version after ``read`` or fail, whatever landed.
     clock
         Time and chance; the real ones by default.
+    audit
+        Looks at each version that is about to be put, and raises if it must not be.
 
     Raises
     ------
@@ -125,7 +133,7 @@ def commit(
             hint="Open the newest version and do the change there.",
             version=read.version,
         )
-    base = _Base(read, storage_version, clock, StagedTransaction(read.store))
+    base = _Base(read, storage_version, clock, StagedTransaction(read.store), audit)
     try:
         if detached:
             return _commit_detached(base, pending)
@@ -147,6 +155,7 @@ class _Base:
     storage_version: str | None
     clock: Clock
     staged: StagedTransaction
+    audit: Audit | None
 
 
 def _commit_strictly(base: _Base, pending: Pending) -> Snapshot:
@@ -334,6 +343,8 @@ def _attempt(
     if pending.mark is not None:
         pending.mark.check_first(latest.manifest.config, latest.version)
     built = _build(base, latest, rebased)
+    if base.audit is not None:
+        base.audit(latest, built.manifest, rebased.operation)
     return put_version(latest.line, built, naming, _transaction(based_on, rebased), base.staged)
 
 
@@ -342,6 +353,8 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     built = _build(base, read, pending)
     number = base.clock.random.getrandbits(63) | 1 << 63
     built = Built(replace(built.manifest, version=number), built.indices)
+    if base.audit is not None:
+        base.audit(read, built.manifest, pending.operation)
     transaction = _transaction(read.version, pending)
     landed = put_version(read.line, built, read.naming, transaction, base.staged)
     if landed is None:  # once in 2**63 times

@@ -8,6 +8,7 @@ from typing import Any
 
 from lancekit.api.bisect import Bisection
 from lancekit.api.changes import ChangeFeed
+from lancekit.api.constraints import ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
@@ -19,6 +20,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.notebook._bisect import bisection_card
 from lancekit.notebook._cache import cache_card
 from lancekit.notebook._conflict import conflict_card
+from lancekit.notebook._constraints import constraint_run_card, constraints_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
@@ -65,6 +67,8 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Bisection: bisection_card,
     Tags: tags_card,
     Branches: branches_card,
+    Constraints: constraints_card,
+    ConstraintRun: constraint_run_card,
     MergeResult: merge_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,

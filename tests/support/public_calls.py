@@ -78,6 +78,11 @@ def _uncommitted(ds: Dataset, _: Path) -> object:
     return Dataset.commit(ds, transaction)
 
 
+def _constrained(ds: Dataset, _: Path) -> object:
+    ds.constraints.add("known", "count(k) >= 0")
+    return [*_shown(ds.constraints), *_shown(ds.constraints.run())]
+
+
 #: by the name of the class and of the method or property
 CALLS: Mapping[str, Call] = {
     "shown": _all_shown,
@@ -93,6 +98,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.checkout_latest": lambda ds, _: ds.checkout_latest(),
     "LanceDataset.checkout_version": lambda ds, _: ds.checkout_version("t").to_table(),
     "LanceDataset.config": lambda ds, _: ds.config(),
+    "LanceDataset.constraints": _constrained,
     "LanceDataset.count_rows": lambda ds, _: ds.count_rows("k > 1"),
     "LanceDataset.data_storage_version": lambda ds, _: ds.data_storage_version,
     "LanceDataset.delta": lambda ds, _: list(ds.delta(compared_against=1).list_transactions()),

@@ -23,6 +23,7 @@ from lancekit.legible import shown, warn
 from lancekit.operations.cleanup.consent import PREFIX, agree, is_agreed
 from lancekit.operations.cleanup.plan import CleanupRequest
 from lancekit.operations.cleanup.run import clean_up
+from lancekit.operations.constraints.audit import Audit
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
@@ -98,12 +99,14 @@ class AutoCleanup:
 
 
 def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
-    """Commit an operation, and clean up if the table's config says that it is time.
+    """Commit an operation that meets the table's constraints, and clean up if it is time.
 
-    Arguments, results and errors are those of `lancekit.commit.protocol.commit`.  A cleanup that
-    fails is a warning: the version has landed.
+    Arguments, results and errors are those of `lancekit.commit.protocol.commit`, and the errors of
+    `Audit`.  A cleanup that fails is a warning: the version has landed.
     """
-    landed = commit_only(read, pending, **settings)
+    audit = Audit()
+    landed = commit_only(read, pending, audit=audit, **settings)
+    audit.landed()
     if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
         if _sets(pending.operation) & set(SETTINGS):
             agree(landed)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.row_address import fragment_ids
+from lancekit.operations.constraints.changed import Changed
 from lancekit.scan.expressions.aggregate import Tally
 from lancekit.scan.expressions.condition import Condition, parse_condition
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.reader import rows_without_columns
+from lancekit.scan.fragments.reader import FragmentReader, rows_without_columns
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan, ScanRequest
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Outcome", "condition_of", "evaluate", "evaluate_rows", "holds", "row_sources"]
+__all__ = ["Outcome", "condition_of", "evaluate", "holds", "try_changed"]
 
 #: rows that are shown of those that break a condition
 SAMPLE_ROWS = 5
@@ -71,18 +72,29 @@ def holds(snapshot: Snapshot, condition: str | Condition) -> bool:
 def evaluate(snapshot: Snapshot, condition: str | Condition) -> Outcome:
     """Try a condition on all rows of a version; errors as `holds`."""
     bound = condition_of(snapshot, condition) if isinstance(condition, str) else condition
-    sources = row_sources(snapshot)
-    return evaluate_rows(sources, bound) if bound.of_rows else _evaluate_table(sources, bound)
+    sources = tuple(fragment_sources(snapshot, blob_view(snapshot.manifest.schema)))
+    return _evaluate_rows(sources, bound) if bound.of_rows else _evaluate_table(sources, bound)
 
 
-def row_sources(snapshot: Snapshot) -> tuple[FragmentSource, ...]:
-    """Return the fragments of a version, as conditions see their rows."""
-    return tuple(fragment_sources(snapshot, blob_view(snapshot.manifest.schema)))
+def try_changed(changed: Changed, condition: Condition) -> Outcome:
+    """Try a condition of rows on those that a commit adds or changes."""
+    outcome = _evaluate_rows(changed.new, condition)
+    samples, count = [outcome.sample] if outcome.violations else [], outcome.violations or 0
+    for pair in changed.patched:
+        rows = pair.broken(condition)
+        if len(rows) and count < SAMPLE_ROWS:
+            reader = FragmentReader(pair.new)
+            samples.append(reader.read(_shown(pair.new), rows[: SAMPLE_ROWS - count]))
+        count += len(rows)
+    sample = pa.concat_tables(samples) if samples else pa.table({})
+    return Outcome(not count, count, sample)
 
 
-def evaluate_rows(sources: Iterable[FragmentSource], condition: Condition) -> Outcome:
-    """Try a condition of rows on the rows of some fragments, which are of one schema."""
-    chosen = tuple(sources)
+def _shown(source: FragmentSource) -> list[str]:
+    return [field.name for field in source.schema.fields if not holds_blobs(field.metadata)]
+
+
+def _evaluate_rows(chosen: tuple[FragmentSource, ...], condition: Condition) -> Outcome:
     if not chosen:
         return Outcome(True, 0, pa.table({}))
     count, holders = 0, set[int]()
@@ -93,9 +105,10 @@ def evaluate_rows(sources: Iterable[FragmentSource], condition: Condition) -> Ou
         count += found.num_rows
     if not count:
         return Outcome(True, 0, pa.table({}))
-    names = [field.name for field in chosen[0].schema.fields if not holds_blobs(field.metadata)]
     holding = [source for source in chosen if source.fragment.id in holders]
-    sample = replace(_scan(holding, condition.broken, names), limit=SAMPLE_ROWS).to_table()
+    sample = replace(
+        _scan(holding, condition.broken, _shown(chosen[0])), limit=SAMPLE_ROWS
+    ).to_table()
     return Outcome(False, count, sample)
 
 

@@ -1,0 +1,116 @@
+"""`ds.constraints`: names, what is refused, and what is shown."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    IncompatibleConflictError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFoundError,
+    PredicateError,
+    ReadOnlyError,
+)
+from lancekit.operations.constraints.stored import PREFIX
+
+
+@pytest.fixture
+def ds(tmp_path):
+    return lk.write_dataset({"id": [1, 2, 2], "x": [5, -1, None]}, tmp_path / "d")
+
+
+def test_they_come_and_go(ds) -> None:
+    assert ds.constraints.list() == ()
+    assert ds.constraints.run().holds
+    ds.constraints.add("small", "x < 10")
+    ds.constraints.add("a 'name' of any letters: é", "count(*) > 0", on_fail="warn")
+    assert ds.version == 3
+    first, second = ds.constraints.list()
+    assert (first.name, second.name) == ("a 'name' of any letters: é", "small")
+    assert (second.condition, second.on_fail, second.existing) == ("x < 10", "refuse", "refuse")
+    assert first.on_fail == "warn"
+    assert set(ds.config()) == {PREFIX + first.name, PREFIX + second.name}
+    assert ds.checkout_version(2).constraints.list() == (second,)
+    ds.constraints.drop("small")
+    assert ds.constraints.list() == lk.dataset(ds.uri).constraints.list() == (first,)
+    assert pickle.loads(pickle.dumps(first)) == first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "what"),
+    [
+        (("", "x > 3"), InvalidArgumentError, "cannot be called ''"),
+        ((" x", "x > 3"), InvalidArgumentError, "cannot be called ' x'"),
+        (("n" * 201, "x > 3"), InvalidArgumentError, "cannot be called 'nnn"),
+        (("small", "x > 3"), InvalidArgumentError, "There is a constraint 'small' already"),
+        (("new", "x >"), PredicateError, "does not parse"),
+        (("new", "y > 3"), PredicateError, "no column 'y'"),
+        (("new", "x > 3", "ignore"), InvalidArgumentError, "on_fail"),
+        (("new", "x > 3", "warn", "mend"), InvalidArgumentError, "existing"),
+        ((3, "x > 3"), InvalidTypeError, "name"),
+        (("new", 3), InvalidTypeError, "condition"),
+    ],
+)
+def test_what_cannot_be_added(ds, arguments, error, what) -> None:
+    ds.constraints.add("small", "x < 10")
+    with pytest.raises(error, match=what):
+        ds.constraints.add(*arguments)
+    assert ds.version == ds.latest_version == 2
+
+
+def test_what_cannot_be_dropped(ds) -> None:
+    with pytest.raises(NotFoundError, match=r"'none' in version 1\. There are none"):
+        ds.constraints.drop("none")
+    ds.constraints.add("small", "x < 10")
+    with pytest.raises(NotFoundError, match="There are 'small'"):
+        ds.constraints.drop("none")
+    with pytest.raises(ReadOnlyError):
+        ds.at(2).constraints.drop("small")
+
+
+def test_one_of_the_name_came_meanwhile(ds) -> None:
+    other = lk.dataset(ds.uri)
+    other.constraints.add("small", "x < 10")
+    with pytest.raises(IncompatibleConflictError, match=r"both changed config .*small"):
+        ds.constraints.add("small", "x < 20")
+    ds.constraints.add("smaller", "x < 9")
+    assert [one.name for one in ds.constraints.list()] == ["small", "smaller"]
+
+
+def test_what_is_shown(ds) -> None:
+    assert "0 constraints" in repr(ds.constraints)
+    assert "ds.constraints.add(" in ds.constraints._repr_html_()
+    ds.constraints.add("not <b>negative</b>", "x >= 0", existing="allow")
+    ds.constraints.add("one row each", "count(DISTINCT id) = count(*)", existing="allow")
+    ds.update_config({"owner": "ada"})
+    assert "may break it" in repr(ds.constraints)
+    assert "<b>neg" not in ds.constraints._repr_html_()
+    run = ds.constraints.run()
+    assert len(run) == 2
+    text = repr(run)
+    assert "tried on main:4 · 0 hold · 2 broken" in text
+    assert "-1" in text
+    assert "count(DISTINCT id)" in run._repr_html_()
+    assert run._plain() == (
+        "ConstraintRun(version 4: 'not <b>negative</b>' broken, 'one row each' broken)"
+    )
+    (of_rows, of_table) = run
+    assert of_rows.sample.to_pylist() == [{"id": 2, "x": -1}]
+    assert of_table.violations is None
+
+
+def test_on_rows_that_do_not_fit(tmp_path, ds) -> None:
+    ds.constraints.add("small", "x < 10")
+    ds.constraints.drop("small")
+    ds.drop_columns(["x"])
+    old = ds.checkout_version(2)
+    run = old.constraints.run(ds.version)
+    assert not run.holds
+    (result,) = run
+    assert (result.holds, result.violations) == (None, None)
+    assert "no column 'x'" in result.problem
+    assert "not tried: there is no column" in repr(run)
