@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 
+import lance
 import pytest
 
 import lancekit as lk
@@ -79,6 +80,33 @@ def test_one_of_the_name_came_meanwhile(ds) -> None:
         ds.constraints.add("small", "x < 20")
     ds.constraints.add("smaller", "x < 9")
     assert [one.name for one in ds.constraints.list()] == ["small", "smaller"]
+
+
+def test_what_is_explained(ds) -> None:
+    explain = ds.explain.insert({"id": [7], "x": [7]})
+    assert not any("constraint" in note for note in explain.notes)
+    ds.constraints.add("small", "x < 10 AND id < 100")
+    ds.constraints.add("few", "count(*) < 10")
+    ds.constraints.add("sums", "sum(x) < 10 OR max(id) < 7")
+    for explained in (
+        ds.explain.insert({"id": [7], "x": [7]}),
+        ds.explain.update({"x": "x + 1"}),
+        ds.explain.delete("x > 1"),
+        ds.explain.drop_columns(["x"]),
+        ds.merge_insert("id").when_not_matched_insert_all().explain({"id": [7], "x": [7]}),
+    ):
+        few, small, sums = [note for note in explained.notes if note.startswith("constraint")]
+        assert few == "constraint 'few': the manifest says how many rows there are"
+        assert small == "constraint 'small': of rows that are new or changed, id, x is read again"
+        assert "at each attempt to commit, id, x is read of all rows; now that is of 3 rows" in sums
+        assert "'sums'" in repr(explained)
+    assert not any("constraint" in note for note in ds.explain.compact_files().notes)
+    assert not any("constraint" in note for note in ds.explain.to_table().notes)
+    ds.update_config({PREFIX + "few": None})
+    ds.constraints.drop("small")
+    lance.dataset(ds.uri).update_config({PREFIX + "newer": "{}"})
+    ds.checkout_latest()
+    assert any("no commit of rows lands" in note for note in ds.explain.delete("x > 1").notes)
 
 
 def test_what_is_shown(ds) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
+import pyarrow as pa
+
 from lancekit.errors import (
     ColumnNotFoundError,
     ConstraintViolationError,
@@ -99,16 +101,18 @@ class Audit:
         condition = _bound(constraint, latest, candidate, operation)
         if is_new and constraint.existing == "allow" and isinstance(operation, ops.UpdateConfig):
             return
-        if condition.of_rows:
-            changed = changed_fragments(None if is_new else latest, candidate, operation, condition)
-            key = (constraint, changed.files)
-            if key in self._met:  # by an earlier attempt
-                return
-            outcome = try_changed(changed, condition)
-            if outcome.holds:
-                self._met.add(key)
-        else:
-            outcome = evaluate(candidate, condition)
+        try:
+            outcome = self._outcome(
+                constraint, condition, None if is_new else latest, candidate, operation
+            )
+        except PredicateError as error:
+            first, *others = error.message.split("\n")
+            raise PredicateError(
+                f"The constraint {constraint.name!r} cannot be computed: {first}",
+                details=others,
+                hint=error.hint,
+                **{**error.context, "constraint": constraint.name},
+            ) from error
         if outcome.holds:
             return
         if constraint.on_fail == "warn":
@@ -117,6 +121,25 @@ class Audit:
             self._warnings.append(f"{_says(constraint, outcome)} It did not before, either.")
         else:
             raise _violation(constraint, outcome, is_new=is_new)
+
+    def _outcome(
+        self,
+        constraint: Constraint,
+        condition: Condition,
+        before: Snapshot | None,
+        candidate: Snapshot,
+        operation: ops.Operation,
+    ) -> Outcome:
+        if not condition.of_rows:
+            return evaluate(candidate, condition)
+        changed = changed_fragments(before, candidate, operation, condition)
+        key = (constraint, changed.files)
+        if key in self._met:  # by an earlier attempt
+            return Outcome(True, 0, pa.table({}))
+        outcome = try_changed(changed, condition)
+        if outcome.holds:
+            self._met.add(key)
+        return outcome
 
     def _warn_of_lost(
         self,
@@ -169,6 +192,13 @@ def _check_not_renamed(
     """Refuse a column that is called by a constraint, and was another one before."""
     known = latest.manifest.schema
     paths = paths_by_id(schema)
+    try:
+        named = condition_of(latest, constraint.condition).columns
+    except PredicateError:  # this very commit adds it, and the columns
+        return
+    if named != condition.columns:  # a name in other letters is that of a new column, too
+        changed = " and ".join(sorted(named - condition.columns))
+        raise _lost_column(constraint, "adds a column called like one of", f"{changed}.")
     for path in condition.columns:
         try:
             chain = find_field(known, path)

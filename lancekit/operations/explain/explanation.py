@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lancekit.display import Displayed
+from lancekit.operations.explain.constraints import constraint_notes
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.pipeline.engine.engine import Choice, EngineName
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -15,6 +16,8 @@ __all__ = ["METADATA_ONLY", "Explanation", "Reads", "Writes", "explanation", "re
 
 #: where a change of nothing but metadata runs
 METADATA_ONLY = Choice("local", "only metadata is read and written")
+#: commits that are not held against constraints
+_NO_VALUES = {"Clone", "ReserveFragments", "Restore", "Rewrite"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +89,8 @@ def explanation(
     notes: Iterable[str] = (),
 ) -> Explanation:
     """Return what is to be said of an operation on a version."""
+    done = tuple(commits)
+    tried = constraint_notes(snapshot) if set(done) - _NO_VALUES else ()
     return Explanation(
         operation=operation,
         engine=choice.engine,
@@ -94,8 +99,8 @@ def explanation(
         branch=snapshot.branch,
         reads=reads,
         writes=writes,
-        commits=tuple(commits),
-        notes=tuple(filter(None, notes)),
+        commits=done,
+        notes=(*filter(None, notes), *tried),
     )
 
 

@@ -17,6 +17,7 @@ from lancekit.commit.manifest.build import build_manifest
 from lancekit.errors import (
     ConstraintViolationError,
     InvalidArgumentError,
+    PredicateError,
     UnsupportedFeatureError,
 )
 from lancekit.format.operations import Append
@@ -63,6 +64,7 @@ WRITES = {
     "update": (lambda ds: ds.update({"x": "x - 2"}), 2),
     "merge": (_merge, 1),
     "merge of columns": (_patch, 1),
+    "replaced column": (lambda ds: ds.replace_columns({"x": "x - 2"}), 2),
     "raw": (lambda ds: raw_append(ds, BAD), 1),
     "detached": (lambda ds: raw_append(ds, BAD, detached=True), 1),
     "strict": (lambda ds: raw_append(ds, BAD, max_retries=0), 1),
@@ -146,6 +148,23 @@ def test_a_column_that_a_constraint_names_stays(
         CHANGES[how](ds)
     ds.constraints.drop("about x")
     CHANGES[how](ds)
+
+
+def test_a_column_of_the_same_letters(ds: lk.LanceDataset) -> None:
+    ds.constraints.add("large", "X < 100")
+    with pytest.raises(InvalidArgumentError, match=r"adds a column called like one of .*'large'"):
+        ds.add_columns({"X": "-x"})
+    with pytest.raises(ConstraintViolationError, match="'large'"):
+        ds.insert({"x": [100]})
+
+
+def test_what_cannot_be_computed(ds: lk.LanceDataset) -> None:
+    ds.constraints.add("odd", "10 / id > 0")
+    before = files(ds)
+    with pytest.raises(PredicateError, match=r"'odd' cannot be computed.*\n.*10 / id") as caught:
+        ds.insert({"id": [0]})
+    assert caught.value.context["constraint"] == "odd"
+    assert files(ds) == before
 
 
 def test_a_constraint_of_a_newer_release(ds: lk.LanceDataset) -> None:
