@@ -55,6 +55,7 @@ if _TYPE_CHECKING:
         UpdateResult,
     )
     from lancekit.operations.explain.explanation import Explanation
+    from lancekit.operations.lineage.branch_merge import BranchMergePlan
     from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
     from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit.operations.merge.preview import CellChange, MergePlan
@@ -70,6 +71,7 @@ __all__ = [
     "Blob",
     "BlobFile",
     "BlobType",
+    "BranchMergePlan",
     "Branches",
     "CacheInfo",
     "CellChange",
@@ -152,6 +154,7 @@ _HOMES = {
     "operations.common.results": "ApplyResult CompactionMetrics DeleteResult MergeResult "
     "UpdateResult",
     "operations.explain.explanation": "Explanation",
+    "operations.lineage.branch_merge": "BranchMergePlan",
     "operations.lineage.conflicts": "ConflictedRow Conflicts",
     "operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "operations.merge.preview": "CellChange MergePlan",

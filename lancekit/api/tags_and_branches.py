@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_count
@@ -14,12 +14,15 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.refs import Branch, Tag
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
-from lancekit.operations.lineage.apply_changes import check_how
+from lancekit.operations.lineage.apply_changes import How, check_how
+from lancekit.operations.lineage.branch_merge import BranchMergePlan, merge_branch, plan_merge
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.one_version import pick_version
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
+from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import parse_reference, resolve
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Branches", "Tags"]
 
@@ -267,9 +270,169 @@ class Branches(Displayed):
         1
         """
         how = check_how("cherry-pick", on, by, conflicts)
-        line = resolve(self._line(), parse_reference((branch, None), self._line())).line
+        line = self._other(branch)
         number = check_count("version", version, least=1)
         return self._handle._move(lambda ours: pick_version(ours, line, number, how, RetryPolicy()))
+
+    @overload
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        dry_run: Literal[False] = False,
+    ) -> ApplyResult: ...
+    @overload
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        dry_run: Literal[True],
+    ) -> BranchMergePlan: ...
+    def merge(
+        self,
+        source: str,
+        into: str | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        dry_run: bool = False,
+    ) -> ApplyResult | BranchMergePlan:
+        """Bring home what a branch changed since it forked, or since it was merged last.
+
+        It lands as one commit on the newest version of the target, at most once: a merge that is
+        made again finds the mark that the first one left in the table's config.  A handle on the
+        target moves.
+
+        Parameters
+        ----------
+        source
+            The branch whose changes come, ``"main"`` for the main line.
+        into
+            The branch that gets them; that of the handle by default.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by, conflicts
+            What is a conflict, and what becomes of it, as of `DatasetDiff.apply`; *ours* is the
+            target.
+        dry_run
+            Return a plan, and write nothing; its ``apply()`` does the merge.
+
+        Raises
+        ------
+        MergeConflictError
+            Both branches changed a row, each in another way.
+        BranchNotFoundError
+            There is no such branch.
+        InvalidArgumentError
+            Nothing tells which rows are the same, or from which version both come.
+        VersionNotFoundError
+            The version that was merged last was cleaned up.
+        SchemaMismatchError
+            Columns changed, too.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://merge-branches", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = trial.delete("id = 1")
+        >>> _ = ds.insert({"id": [3]}, mode="append")
+        >>> dict(ds.branches.merge("trial"))["num_deleted_rows"]
+        1
+        >>> sorted(ds.to_table()["id"].to_pylist())
+        [2, 3]
+        """
+        how = check_how("merge", on, by, conflicts)
+        theirs, target = self._other(source), self._line() if into is None else self._other(into)
+        if theirs == target:
+            raise InvalidArgumentError(
+                f"{source!r} was to be merged into itself.",
+                hint="Name another branch, or in `into` the one that gets the changes.",
+                source=source,
+            )
+        return self._merged(theirs, target, how, dry_run=dry_run)
+
+    def rebase(
+        self,
+        branch: str,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+    ) -> ApplyResult:
+        """Bring a branch up to date: what its parent changed comes into it, as one commit.
+
+        No version of the branch gets another number.  A handle on the branch moves.
+
+        Parameters
+        ----------
+        branch
+            The branch.
+        on, by, conflicts
+            As of `merge`; *ours* is the branch, *theirs* its parent.
+
+        Raises
+        ------
+        MergeConflictError, BranchNotFoundError, InvalidArgumentError, SchemaMismatchError
+            As of `merge`.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://rebase-branch", primary_key="id")
+        >>> trial = ds.create_branch("trial")
+        >>> _ = ds.delete("id = 1")
+        >>> dict(trial.branches.rebase("trial"))["num_deleted_rows"]
+        1
+        """
+        how = check_how("rebase", on, by, conflicts)
+        line = self._other(branch)
+        if line.branch is None:
+            raise InvalidArgumentError(
+                "The main line has no parent to be brought up to date with.",
+                hint="merge(source) brings a branch's changes into it.",
+                branch=branch,
+            )
+        parent = reference_files.get_branch(line.root, line.branch).parent_branch
+        return self._merged(line.on(parent), line, how)
+
+    @overload
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: Literal[False] = False
+    ) -> ApplyResult: ...
+    @overload
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: bool
+    ) -> ApplyResult | BranchMergePlan: ...
+    def _merged(
+        self, source: Line, target: Line, how: How, *, dry_run: bool = False
+    ) -> ApplyResult | BranchMergePlan:
+        if dry_run:
+            return plan_merge(
+                source, latest_snapshot(target), how, lambda: self._merged(source, target, how)
+            )
+
+        def merge(_: Snapshot) -> tuple[Snapshot, ApplyResult]:
+            return merge_branch(source, latest_snapshot(target), how, RetryPolicy())
+
+        if target == self._line():
+            return self._handle._move(merge)
+        self._handle._check_movable()
+        return merge(self._handle._snapshot)[1]
+
+    def _other(self, branch: str) -> Line:
+        """Return the line of a branch that is there."""
+        current = self._line()
+        return resolve(current, parse_reference((branch, None), current)).line
 
     def _plain(self) -> str:
         return f"Branches({self._line().root.uri!r})"

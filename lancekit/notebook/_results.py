@@ -18,11 +18,13 @@ from lancekit.operations.common.results import (
     MergeResult,
     UpdateResult,
 )
+from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.options import options
 
 __all__ = [
     "apply_card",
+    "branch_plan_card",
     "cleanup_card",
     "cleanup_plan_card",
     "compaction_card",
@@ -146,6 +148,28 @@ _DOINGS = {
     "merge": "merged into",
     "rebase": "rebased",
 }
+
+
+def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    ends = (("ours", plan.ours), ("theirs", plan.theirs), ("since", plan.base))
+    clashes = (f"{count(number)} {kind}" for kind, number in plan.conflicts.counts.items())
+    return Card(
+        kind="Merge plan",
+        title=f"{plan.doing}: {plan.how}",
+        headline=(
+            f"{count(plan.num_inserted_rows)} to insert",
+            f"{count(plan.num_updated_rows)} to update",
+            f"{count(plan.num_deleted_rows)} to delete",
+            plural(plan.num_conflicts, "conflict"),
+        ),
+        facts=(
+            *facts(
+                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                ("conflicts", listing(clashes, NAMES)),
+            ),
+            Fact("next", "plan.conflicts.sample(), plan.apply()", code=True),
+        ),
+    )
 
 
 def conflicts_card(conflicts: Conflicts, now: datetime) -> Card:  # noqa: ARG001  # has no times

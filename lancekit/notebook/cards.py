@@ -28,6 +28,7 @@ from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
     apply_card,
+    branch_plan_card,
     cleanup_card,
     cleanup_plan_card,
     compaction_card,
@@ -50,6 +51,7 @@ from lancekit.operations.common.results import (
     UpdateResult,
 )
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
@@ -73,6 +75,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     DeleteResult: delete_card,
     UpdateResult: update_card,
     ApplyResult: apply_card,
+    BranchMergePlan: branch_plan_card,
     Conflicts: conflicts_card,
     CompactionMetrics: compaction_card,
     CleanupStats: cleanup_card,

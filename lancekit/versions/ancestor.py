@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from lancekit.errors import LancekitError
 from lancekit.format.operations import Clone
+from lancekit.format.refs import MAIN, Branch
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "common_ancestor"]
+__all__ = ["Origin", "common_ancestor", "unique_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +81,23 @@ def _on_branches(line: Line, version: int) -> Iterator[Origin]:
     name = line.branch
     while name is not None:
         branch = get_branch(line.root, name)
-        unique = branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
-        steps.append((name, branch.parent_version, unique))
+        steps.append((name, branch.parent_version, _unique(name, branch)))
         name = branch.parent_branch
     versions = [version, *(parent for _, parent, _ in steps)]
     names = [(name, unique) for name, _, unique in steps] + [(None, "")]
     for (name, unique), at in zip(names, versions, strict=True):
         yield Origin(line.on(name), unique, at)
+
+
+def unique_name(line: Line) -> str:
+    """Return what tells a line from others of its dataset, and from earlier ones of its name."""
+    if line.branch is None:
+        return MAIN
+    return _unique(line.branch, get_branch(line.root, line.branch))
+
+
+def _unique(name: str, branch: Branch) -> str:
+    return branch.identifier[-1][1] if branch.identifier else f"{name} {branch.create_at}"
 
 
 def _cloned_from(line: Line) -> tuple[Line, int] | None:

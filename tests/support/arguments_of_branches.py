@@ -35,6 +35,11 @@ def _seen(change: Call) -> Call:
     return call
 
 
+def _rebased(ds: lk.LanceDataset, **arguments: Any) -> Any:
+    found = ds.branches.rebase(**arguments)
+    return found, found.branch, ds.checkout_version((found.branch, None)).to_table().sort_by("id")
+
+
 def _sampled(**arguments: Any) -> Any:
     ds = _sides()
     try:
@@ -57,5 +62,15 @@ BRANCHES = {
         _seen(lambda ds, **kw: ds.branches.cherry_pick(**kw)),
         {"branch": Value("c"), "version": Value(4), **WAYS},
         {"branch": "b", "version": 3, "conflicts": "ours"},
+    ),
+    "Branches.merge": Method(
+        _seen(lambda ds, **kw: ds.branches.merge(**kw)),
+        {"source": Value("c"), "into": Value("c"), "dry_run": Value(True), **WAYS},
+        {"source": "b", "conflicts": "ours"},
+    ),
+    "Branches.rebase": Method(
+        _seen(_rebased),
+        {"branch": Value("c"), **WAYS},
+        {"branch": "b", "conflicts": "ours"},
     ),
 }

@@ -201,6 +201,8 @@ CALLS: Mapping[str, Call] = {
     "Branches.list": lambda ds, _: ds.branches.list(),
     "Branches.list_ordered": lambda ds, _: ds.branches.list_ordered(),
     "Branches.names": lambda ds, _: ds.branches.names(),
+    "Branches.merge": lambda ds, _: _shown(ds.branches.merge("b", on="k", dry_run=True)),
+    "Branches.rebase": lambda ds, _: ds.branches.rebase("b", on="k"),
     "Branches.replace_metadata": lambda ds, _: ds.branches.replace_metadata("b", {"a": "b"}),
     "on a branch": lambda ds, _: ds.checkout_version(("b", None)).insert(ROWS),
     "cleanup on a branch": lambda ds, _: ds.checkout_version(("b", None)).cleanup_old_versions(

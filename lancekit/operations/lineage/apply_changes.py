@@ -11,7 +11,7 @@ from typing import Any
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -20,9 +20,20 @@ from lancekit.operations.lineage.conflicts import Conflicts, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, settle, three_way
 from lancekit.operations.lineage.write_rows import Given, write_rows
+from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Changed", "How", "apply_changes", "check_how", "said_of", "settled_rows"]
+__all__ = [
+    "Changed",
+    "How",
+    "apply_changes",
+    "check_how",
+    "nothing_done",
+    "planned",
+    "result_of",
+    "said_of",
+    "settled_rows",
+]
 
 #: how the properties of transactions begin that say what was brought in
 PROPERTY = "lancekit.apply"
@@ -40,11 +51,15 @@ class How:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """Whose changes come, and since when; what the commit says of that."""
+    """Whose changes come, and since when; what the commit says of that.
+
+    `adopted` tells that ours took the base over as it was.  With a `mark` they come at most once.
+    """
 
     base: Snapshot
     theirs: Snapshot
     properties: Mapping[str, str] = field(default_factory=dict)
+    adopted: bool = False
     mark: BatchMarker | None = None
 
 
@@ -108,9 +123,9 @@ def apply_changes(
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
-        plan = three_way(change.base, change.theirs, current, on=how.on, by=how.by)
+        plan = planned(change, current, how)
         settled, given = settled_rows(plan, how.conflicts)
-        result = _result(plan, settled, given, how)
+        result = result_of(plan, settled, given, change, how)
         if plan.is_empty or not (settled or given or change.mark):
             return current, result
         work = write_rows(plan, settled, given)
@@ -123,12 +138,24 @@ def apply_changes(
                 properties=change.properties,
                 mark=change.mark,
             )
-            landed = commit(current, pending)
+            try:
+                landed = commit(current, pending)
+            except IncompatibleConflictError:
+                newest = latest_snapshot(current.line)
+                if not (change.mark and change.mark.has_landed(newest.manifest.config)):
+                    raise
+                # another process did the same at the same time
+                return newest, nothing_done(change, newest, how)
         return landed, replace(result, how="three-way", version=landed.version)
 
     (landed, result), attempts = retried(ours, attempt, policy)
     took = time.monotonic() - started
     return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:
+    """Return what there is to do."""
+    return three_way(change.base, change.theirs, ours, on=how.on, by=how.by, adopted=change.adopted)
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:
@@ -148,18 +175,29 @@ def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | N
     return settle(plan, conflicts), None
 
 
-def _result(plan: ThreeWay, settled: Settled, given: Given | None, how: How) -> ApplyResult:
-    made, replaced = (0, 0) if given is None else (given.rows.num_rows, len(given.places))
+def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
+    """Return the result of changes that are there already."""
     return ApplyResult(
         doing=how.doing,
         how="nothing to do",
+        base=(change.base.line.name, change.base.version),
+        theirs=(change.theirs.line.name, change.theirs.version),
+        version=ours.version,
+        read_version=ours.version,
+        branch=ours.branch,
+        line=ours.line,
+    )
+
+
+def result_of(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> ApplyResult:
+    """Return what is done if nothing is left out."""
+    made, replaced = (0, 0) if given is None else (given.rows.num_rows, len(given.places))
+    return replace(
+        nothing_done(change, plan.ours, how),
         num_inserted_rows=len(settled.inserted) + made - replaced,
         num_updated_rows=settled.num_rewritten + replaced,
         num_deleted_rows=len(settled.deleted),
         num_conflicts=len(plan.clashes),
-        base=(plan.base.line.name, plan.base.version),
-        theirs=(plan.theirs.line.name, plan.theirs.version),
-        version=plan.ours.version,
-        read_version=plan.ours.version,
-        branch=plan.ours.branch,
     )

@@ -121,8 +121,12 @@ def plan_diff(
     on: Sequence[str] | None = None,
     condition: str | pc.Expression | None = None,
     columns: Sequence[str] | None = None,
+    common: Snapshot | None = None,
 ) -> DiffPlan:
     """Return how two versions are compared; nothing but metadata is read.
+
+    ``common`` is a version that both sides are known to come from, if it is another one than
+    branches and clones tell.
 
     Raises
     ------
@@ -131,7 +135,7 @@ def plan_diff(
     InvalidArgumentError
         A column of the key is on one side only.
     """
-    ancestor = common_ancestor(old, new)
+    ancestor = common or common_ancestor(old, new)
     pairs = pair_columns(seen(old), seen(new), _last_common_id(old, new, ancestor))
     key = tuple(on) if on is not None else _primary_key(new)
     for name in (*key, *(columns or ())):

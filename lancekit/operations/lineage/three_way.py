@@ -121,8 +121,11 @@ def three_way(
     *,
     on: Sequence[str] | None = None,
     by: By = "cell",
+    adopted: bool = False,
 ) -> ThreeWay:
     """Find out what there is to do to ours, to have in it what theirs changed since ``base``.
+
+    ``adopted`` tells that ours took the base over as it was: all its row ids are those of ours.
 
     Raises
     ------
@@ -131,15 +134,18 @@ def three_way(
     SchemaMismatchError
         Columns were dropped, renamed or cast, so that changes of theirs have no place in ours.
     """
-    to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(base, ours, on=on)
-    between = plan_diff(theirs, ours, on=on)
-    if any(pair.old is None for pair in to_ours.columns):
+    common = base if adopted else None
+    to_theirs = plan_diff(base, theirs, on=on)
+    to_ours, between = (plan_diff(side, ours, on=on, common=common) for side in (base, theirs))
+    changes = _changes(to_theirs)
+    if not _any(changes):
+        mine = changes  # there is nothing that they could meet
+    elif any(pair.old is None for pair in to_ours.columns):
         # values of columns that only ours has are no changes of rows
-        common = [pair.name for pair in to_ours.columns if pair.old is not None]
-        mine = _changes(plan_diff(base, ours, on=on, columns=common))
+        kept = [pair.name for pair in to_ours.columns if pair.old is not None]
+        mine = _changes(plan_diff(base, ours, on=on, columns=kept, common=common))
     else:
         mine = _changes(to_ours)
-    changes = _changes(to_theirs)
     check_columns(to_theirs, to_ours, between, changes)
     if _any(mine) and _any(changes):
         for plan, found in ((to_theirs, changes), (to_ours, mine)):

@@ -1,0 +1,285 @@
+"""Branches that are merged and brought up to date: as a model does it, and the reference reads."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lancekit as lk
+from lancekit.errors import (
+    BranchNotFoundError,
+    InvalidArgumentError,
+    MergeConflictError,
+    ReadOnlyError,
+    VersionNotFoundError,
+)
+from lancekit.operations.lineage.branch_merge import changes_of
+from tests.operations.lineage.test_three_way import (
+    Written,
+    as_read,
+    by_id,
+    row,
+    sorted_rows,
+    upsert,
+)
+from tests.operations.lineage.three_way_model import Row, merged
+from tests.system.test_equivalence import runs
+
+
+@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
+def ds(request: pytest.FixtureRequest, tmp_path: Path) -> lk.LanceDataset:
+    rows = {"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"], "age": [1, 2, 3, 4]}
+    return lk.write_dataset(
+        rows,
+        tmp_path / "t",
+        primary_key="id",
+        enable_stable_row_ids=request.param,
+        max_rows_per_file=2,
+    )
+
+
+def test_a_branch_comes_home_again_and_again(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.delete("id = 1")
+    upsert(exp, row(9, "nine", 9))
+    ds.update({"age": "20"}, where="id = 2")
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert (plan.how, dict(plan)["num_conflicts"], plan.base) == ("three-way", 0, ("main", 1))
+    before = ds.version
+    result = ds.branches.merge("exp")
+    assert dict(result) == {key: plan[key] for key in result}
+    assert by_id(ds) == {2: ("b", 20), 3: ("c", 3), 4: ("d", 4), 9: ("nine", 9)}
+    assert (result.version, ds.version) == (before + 1, before + 1)
+    assert ds.branches.merge("exp").how == "nothing to do"
+    assert ds.version == ds.latest_version == before + 1
+    # what main makes of the branch's rows is no conflict with what was merged already
+    ds.update({"name": "'NINE'"}, where="id = 9")
+    ds.delete("id = 3")
+    exp.update({"age": "90"}, where="id = 9")
+    assert ds.branches.merge("exp").base == ("exp", 3)
+    assert by_id(ds) == {2: ("b", 20), 4: ("d", 4), 9: ("NINE", 90)}
+    said = ds.read_transaction(ds.version).transaction_properties
+    assert said["lancekit.apply.theirs"] == f"exp@{exp.version}"
+    assert (
+        said["lancekit.apply.branch"]
+        in next(iter(ds.branches.list().values()))["branch_identifier"][-1]
+    )
+    lance.dataset(ds.uri).delete("id = 2")  # the reference goes on
+    lance.write_dataset(
+        lance.dataset(exp._line.uri).to_table().slice(0, 0), exp._line.uri, mode="append"
+    )
+    assert ds.branches.merge("exp").how == "nothing to do"
+
+
+def test_rebase_and_merge(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    upsert(exp, row(5, "exp's", 5))
+    upsert(ds, row(6, "main's", 6))
+    ds.update({"name": "'A'"}, where="id = 1")
+    result = ds.branches.rebase("exp")
+    assert (result.branch, result.theirs) == ("exp", ("main", ds.version))
+    exp.checkout_latest()
+    assert by_id(exp)[6] == ("main's", 6)
+    assert exp.branches.rebase("exp").how == "nothing to do"
+    exp.update({"age": "60"}, where="id = 6")
+    exp.delete("id = 1")
+    ds.update({"name": "'B'"}, where="id = 2")
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert plan.base[0] == "main"  # what the branch has of main is not counted again
+    ds.branches.merge("exp")
+    assert by_id(ds) == {
+        2: ("B", 2),
+        3: ("c", 3),
+        4: ("d", 4),
+        5: ("exp's", 5),
+        6: ("main's", 60),
+    }
+    exp.branches.rebase("exp")
+    assert by_id(exp) == by_id(ds)
+    assert ds.branches.merge("exp").how in ("nothing to do", "three-way")
+    assert by_id(exp) == by_id(ds)
+
+
+def test_each_merged_into_the_other_at_once(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    upsert(exp, row(5, "e", 5))
+    upsert(ds, row(6, "m", 6))
+    shutil.copytree(ds.uri, ds.uri + "-2")
+    ds.branches.merge("exp")
+    other = lk.dataset(ds.uri + "-2")
+    other.branches.rebase("exp")
+    # as if both had read what was there before
+    shutil.rmtree(exp._line.uri)
+    shutil.copytree(ds.uri + "-2/tree/exp", exp._line.uri)
+    with pytest.raises(InvalidArgumentError, match="at the same time"):
+        ds.branches.merge("exp")
+
+
+def test_conflicts_and_a_plan(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.update({"age": "age + 10"}, where="id < 3")
+    ds.update({"age": "age + 20"}, where="id = 1")
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert dict(plan)["num_conflicts"] == len(plan.conflicts) == 1
+    assert dict(plan)["num_updated_rows"] == 1
+    assert "1 to update" in repr(plan)
+    with pytest.raises(MergeConflictError):
+        plan.apply()
+    with pytest.raises(MergeConflictError):
+        ds.branches.merge("exp", by="row")
+    plan = ds.branches.merge("exp", dry_run=True, conflicts="theirs")
+    assert dict(plan)["num_updated_rows"] == 2
+    exp.update({"age": "age + 10"}, where="id = 4")  # the branch moves on
+    assert dict(plan.apply())["num_updated_rows"] == 3
+    assert by_id(ds) == {1: ("a", 11), 2: ("b", 12), 3: ("c", 3), 4: ("d", 14)}
+
+
+def test_into_another_branch(ds: lk.LanceDataset) -> None:
+    one, other = ds.create_branch("one"), ds.create_branch("other")
+    one.delete("id = 1")
+    other.delete("id = 2")
+    result = ds.branches.merge("one", into="other")
+    assert (result.branch, ds.branch, ds.version) == ("other", "main", 1)
+    other.checkout_latest()
+    assert by_id(other) == {3: ("c", 3), 4: ("d", 4)}
+    with pytest.raises(InvalidArgumentError, match="merged into itself"):
+        ds.branches.merge("one", into="one")
+    with pytest.raises(BranchNotFoundError):
+        ds.branches.merge("nowhere")
+    with pytest.raises(InvalidArgumentError, match="has no parent"):
+        ds.branches.rebase("main")
+    with pytest.raises(ReadOnlyError):
+        ds.at(1).branches.merge("one")
+    with pytest.raises(ReadOnlyError):
+        ds.at(1).branches.merge("one", into="other")
+    # of a branch that was made anew under the name
+    ds.branches.merge("one")
+    ds.branches.delete("one")
+    again = ds.create_branch("one", 1)
+    again.delete("id = 3")
+    ds.branches.merge("one")
+    assert by_id(ds) == {2: ("b", 2), 4: ("d", 4)}
+
+
+def test_what_was_merged_last_is_gone(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.delete("id = 1")
+    ds.delete("id = 2")
+    ds.branches.merge("exp")
+    exp.delete("id = 3")
+    exp.cleanup_old_versions(timedelta(0))
+    with pytest.raises(VersionNotFoundError, match="up to which it was merged"):
+        ds.branches.merge("exp")
+
+
+def test_two_processes_merge_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = lk.write_dataset({"id": [1, 2]}, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [3]}, mode="append")
+    ds.delete("id = 1")
+    from lancekit.operations.lineage import apply_changes as module
+
+    planned, done = module.planned, []
+
+    def late(*arguments: Any) -> Any:
+        plan = planned(*arguments)
+        if not done:
+            done.append(lk.dataset(ds.uri))
+            done[0].branches.merge("exp")
+        return plan
+
+    monkeypatch.setattr(module, "planned", late)
+    assert ds.branches.merge("exp").how == "nothing to do"
+    assert ds.version == done[0].version
+    assert sorted(one["id"] for one in as_read(ds)) == [2, 3]
+    # no key, and rows that main got under other ids: nobody can tell which those are
+    exp.delete("id = 3")
+    with pytest.raises(InvalidArgumentError, match="Nothing tells which rows"):
+        ds.branches.merge("exp")
+
+
+def test_the_last_changes_are_not_looked_for_elsewhere(ds: lk.LanceDataset) -> None:
+    """A clone has the config of its source, and lines of its own."""
+    exp = ds.create_branch("exp")
+    ds.delete("id = 1")
+    exp.delete("id = 2")
+    ds.branches.rebase("exp")
+    clone = ds.shallow_clone(ds.uri + "-clone", ("exp", None))
+    side = clone.create_branch("side")
+    clone.delete("id = 3")
+    side.delete("id = 4")
+    assert changes_of(clone._line, side._snapshot).base.line == clone._line
+    clone.branches.merge("side")
+    assert by_id(clone) == {}
+
+
+@pytest.mark.torture
+def test_random_merges_and_rebases(whole: bool) -> None:
+    @runs(250 if whole else 20)
+    @given(st.data())
+    def check_one(data: st.DataObject) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            Story(data.draw, Path(folder) / "t").run(data.draw(st.integers(2, 9)))
+
+    check_one()
+
+
+class Story:
+    """A main line and a branch, each with its rows, and the rows that both had last."""
+
+    def __init__(self, draw: Callable[..., Any], path: Path) -> None:
+        self.draw = draw
+        rows = [{"id": i, "v": 0, "w": 0} for i in range(6)]
+        stable = draw(st.booleans())
+        ds = lk.write_dataset(
+            rows,
+            path,
+            primary_key="id",
+            enable_stable_row_ids=stable,
+            max_rows_per_file=draw(st.sampled_from([2, 100])),
+        )
+        self.common: dict[Any, Row] = {row["id"]: row for row in rows}
+        if draw(st.booleans()):
+            lance.dataset(str(path)).create_branch("exp")
+        else:
+            ds.create_branch("exp")
+        way = "both" if stable else "key"
+        self.main = Written(ds, self.common, way, "main")
+        self.exp = Written(ds.checkout_version(("exp", None)), self.common, way, "exp")
+
+    def run(self, steps: int) -> None:
+        for _ in range(steps):
+            what = self.draw(st.sampled_from(["main", "exp", "main", "exp", "merge", "rebase"]))
+            if what in ("main", "exp"):
+                getattr(self, what).step(self.draw)
+            elif what == "merge":
+                self.meet(self.main, self.exp)
+            else:
+                self.meet(self.exp, self.main)
+
+    def meet(self, ours: Written, theirs: Written) -> None:
+        by, whose = (
+            self.draw(st.sampled_from(["cell", "row"])),
+            self.draw(st.sampled_from(["ours", "theirs"])),
+        )
+        expected = merged(self.common, theirs.rows, ours.rows, by, whose)
+        branches = self.main.ds.branches
+        ways = {"by": by, "conflicts": whose}
+        if ours is self.main:
+            result = branches.merge("exp", **ways)
+        else:
+            result = branches.rebase("exp", **ways)
+            ours.ds.checkout_latest()
+        assert result.num_conflicts == len(expected.clashes)
+        assert sorted_rows(as_read(ours.ds)) == sorted_rows(expected.rows.values())
+        ours.rows = {key: dict(row) for key, row in expected.rows.items()}
+        self.common = {key: dict(row) for key, row in theirs.rows.items()}
