@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test lab bench performance docs lint fix matrix torture releases setup proto
+.PHONY: help demo check test tests lab bench performance docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -29,8 +29,11 @@ check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quic
 	@$(RUN)/python -m pytest -q -n 2 --dist loadgroup -m $(QUICK) \
 		tests/api tests/format tests/pipeline tests/project tests/scan tests/storage tests/test_*.py
 
-test: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run all tests
-	@$(RUN)/python -m pytest -n 4 --dist loadgroup  # two mostly wait for Spark
+test: $(VENV)/.ready $(PYLANCE4)/.ready ## Lint, check types, run all tests
+	@$(MAKE) --no-print-directory --jobs=2 lint tests
+
+tests: $(VENV)/.ready $(PYLANCE4)/.ready
+	@.ci/tests $(RUN)/python
 
 lab: $(VENV)/.ready ## Open the notebooks in JupyterLab
 	@$(RUN)/jupyter lab --notebook-dir=notebooks
