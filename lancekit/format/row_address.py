@@ -64,7 +64,10 @@ def by_fragment(addresses: Numbers) -> Iterator[tuple[int, Numbers]]:
     >>> [(id_, found.tolist()) for id_, found in by_fragment(np.array([1, 3, (1 << 32) + 2]))]
     [(0, [1, 3]), (1, [2])]
     """
-    ids, starts = np.unique(fragment_ids(addresses), return_index=True)
-    found = np.split(offsets(addresses), starts[1:])
-    # no addresses are one empty part
-    return zip(ids.tolist(), cast(list[Numbers], found), strict=False)
+    start = 0
+    while start < len(addresses):
+        id_ = int(fragment_ids(addresses[start : start + 1])[0])
+        last = addresses.dtype.type(id_ << _OFFSET_BITS | _OFFSET_MASK)
+        stop = int(np.searchsorted(addresses, last, "right"))
+        yield id_, cast(Numbers, offsets(addresses[start:stop]))
+        start = stop

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import diffs
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -47,6 +48,16 @@ def test_writers_race(tmp_path: Path, module: str) -> None:
     seconds, failed = race(module, "append 10 rows", tmp_path, writers=2, commits=2)
     assert seconds > 0
     assert failed == 0
+
+
+def test_changes_are_measured(tmp_path: Path) -> None:
+    if find_spec("duckdb") is None:
+        pytest.skip("needs the extra bench")
+    found = {each.case: each for each in diffs.measure(20_000, tmp_path, runs=1)}
+    assert found.keys() == diffs.CASES.keys()
+    assert found["1 % appended"].counts == (200, 0, 0)
+    for each in found.values():
+        assert min(*each.seconds, *each.bytes) > 0
 
 
 @pytest.mark.parametrize("word", ["append", "open latest", "list"])

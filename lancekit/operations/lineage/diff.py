@@ -13,7 +13,6 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidArgumentError
@@ -323,21 +322,29 @@ class _Search:
         return old, new
 
     def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
-        facts = [
-            side.read([_ID, _CREATED, _UPDATED], rows)
-            for side, rows in ((self.old, old), (self.new, new))
-        ]
-        (ids, created, updated), (other_ids, other_created, other_updated) = (
-            [_numbers(table[name]) for name in (_ID, _CREATED, _UPDATED)] for table in facts
+        (ids,), (other_ids,) = (
+            _numbers(side, [_ID], rows) for side, rows in ((self.old, old), (self.new, new))
         )
-        _, left, right = np.intersect1d(ids, other_ids, assume_unique=True, return_indices=True)
+        left, right = (np.flatnonzero(some < self.plan.common_ids) for some in (ids, other_ids))
+        _, *places = np.intersect1d(
+            ids[left], other_ids[right], assume_unique=True, return_indices=True
+        )
+        left, right = left[places[0]], right[places[1]]
+        if not len(left):
+            return old, new
+        (created, updated), (other_created, other_updated) = (
+            _numbers(side, [_CREATED, _UPDATED], rows)
+            for side, rows in ((self.old, old[left]), (self.new, new[right]))
+        )
         # a restored table may hand out an id for the second time
-        same = (ids[left] < self.plan.common_ids) & (created[left] == other_created[right])
-        left, right = left[same], right[same]
+        same = created == other_created
+        left, right, updated, other_updated = (
+            some[same] for some in (left, right, updated, other_updated)
+        )
         known = np.zeros(len(left), bool)
-        if len(left) and self._is_marked():
+        if self._is_marked():
             since = np.uint64(min(self.plan.old.version, self.plan.new.version))
-            known = (updated[left] == other_updated[right]) & (updated[left] <= since)
+            known = (updated == other_updated) & (updated <= since)
         self.same.append((old[left[known]], new[right[known]]))
         self._update(old[left[~known]], new[right[~known]])
         return np.delete(old, left), np.delete(new, right)
@@ -403,8 +410,9 @@ class _Search:
 
     def _update(self, old: Addresses, new: Addresses) -> None:
         """Compare pairs of rows that lie apart."""
-        order = np.argsort(new)  # rows are read in the order in which they lie
-        old, new = old[order], new[order]
+        if (new[1:] < new[:-1]).any():  # rows are read in the order in which they lie
+            order = np.argsort(new)
+            old, new = old[order], new[order]
         changed = self._compare(self.plan.columns, old, new, count=True)
         self.same.append((old[~changed], new[~changed]))
         self.updated.append((old[changed], new[changed]))
@@ -430,9 +438,11 @@ def _same_kind(pair: ColumnPair) -> bool:
     return pair.old is not None and pair.old.to_arrow().type == pair.kind
 
 
-def _numbers(values: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
-    found: npt.NDArray[np.uint64] = values.to_numpy()
-    return found
+def _numbers(
+    side: Side, columns: Sequence[str], rows: Addresses
+) -> tuple[npt.NDArray[np.uint64], ...]:
+    table = side.read(columns, rows)
+    return tuple(table[name].to_numpy() for name in columns)
 
 
 def _joined(parts: Sequence[Addresses]) -> Addresses:

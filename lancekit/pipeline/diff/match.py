@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.pipeline.diff.values import Digests
-from lancekit.pipeline.keys.hash import Hashes
 
 __all__ = ["Matches", "Rest", "cancelled", "match_keys", "stand_among"]
 
@@ -45,19 +44,17 @@ class _Runs:
 
     def rows(self, runs: npt.NDArray[np.bool_]) -> Rest:
         """Return the places of all rows of some runs."""
-        chosen = self.order[np.repeat(runs, self.old + self.new)]
-        return self.sides(chosen)
+        return self.sides(self.order[np.repeat(runs, self.old + self.new)])
 
     def sides(self, chosen: Places) -> Rest:
-        chosen = np.sort(chosen)
-        cut = np.searchsorted(chosen, self.split)
-        return Rest(chosen[:cut], chosen[cut:] - self.split)
+        """Return some of the sorted rows, by their places on their sides."""
+        return _sides(np.sort(chosen), self.split)
 
 
 def _runs(old: Digests, new: Digests) -> _Runs:
     first = np.concatenate([old.first, new.first])
     second = np.concatenate([old.second, new.second])
-    order = _order(first, second, len(old))
+    order = np.lexsort((second, first))
     first, second = first[order], second[order]
     begins = np.ones(len(order), bool)
     begins[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
@@ -68,31 +65,67 @@ def _runs(old: Digests, new: Digests) -> _Runs:
     return _Runs(order, starts, sizes - new_counts, new_counts, len(old))
 
 
-def _order(first: Hashes, second: Hashes, olds: int) -> Places:
-    """Sort digests, and equal ones by where they are: old rows before new ones."""
-    marked = first & ~np.uint64(1)
-    marked[olds:] |= np.uint64(1)
-    order = np.argsort(marked)  # ten times as quick as what sorts by several things
-    marked = marked[order]
-    if (marked[1:] != marked[:-1]).all():  # no side has a digest twice, nor half of one
-        together = marked[1:] ^ np.uint64(1) == marked[:-1]
-        left, right = order[:-1][together], order[1:][together]
-        if (first[left] == first[right]).all() and (second[left] == second[right]).all():
-            return order
-    return np.lexsort((second, first))
+def _first_found(old: Digests, new: Digests) -> Matches:
+    """Pair what each side has once, and leave as repeated whatever is not as plain as that.
+
+    The numbers that are sorted end with the places of the rows, for which bits of the digests give
+    way: to sort numbers takes a fourth of the time of finding out their order.
+    """
+    split, count = len(old), len(old) + len(new)
+    bits = np.uint64(count.bit_length())
+    packed = np.concatenate([old.first, new.first]) >> bits << bits
+    packed |= np.arange(count, dtype=np.uint64)
+    packed.sort()
+    order = (packed & ((np.uint64(1) << bits) - np.uint64(1))).view(np.int64)
+    packed >>= bits
+    #: whether a row is like the one before it; there is none before the first and after the last
+    like = np.zeros(count + 1, bool)
+    like[1:-1] = packed[1:] == packed[:-1]
+    two = like[1:-1] & ~like[:-2] & ~like[2:]
+    left, right = order[:-1][two], order[1:][two]
+    across = (left < split) & (right >= split)
+    of_new = np.full(len(new), -1)  # in the order of the new side
+    of_new[right[across] - split] = left[across]
+    rights = np.flatnonzero(of_new >= 0)
+    lefts = of_new[rights]
+    equal = old.second[lefts] == new.second[rights]
+    lefts, rights = lefts[equal], rights[equal]
+    alone = np.zeros(count, bool)
+    alone[order[~(like[:-1] | like[1:])]] = True
+    others = ~alone
+    others[lefts] = others[rights + split] = False
+    return Matches(
+        lefts,
+        rights,
+        _sides(np.flatnonzero(alone), split),
+        _sides(np.flatnonzero(others), split),
+    )
+
+
+def _sides(rows: Places, split: int) -> Rest:
+    cut = np.searchsorted(rows, split)
+    return Rest(rows[:cut], rows[cut:] - split)
 
 
 def match_keys(old: Digests, new: Digests) -> Matches:
     """Pair rows by their keys."""
-    runs = _runs(old, new)
+    found = _first_found(old, new)
+    left, right = found.repeated.old, found.repeated.new
+    if not len(left) + len(right):
+        return found
+    runs = _runs(old.at(left), new.at(right))
     pairs = (runs.old == 1) & (runs.new == 1)
-    alone = runs.old + runs.new == 1
+    once = runs.old + runs.new == 1
     at = runs.starts[pairs]
+    alone, repeated = runs.rows(once), runs.rows(~pairs & ~once)
     return Matches(
-        runs.order[at],
-        runs.order[at + 1] - runs.split,
-        runs.rows(alone),
-        runs.rows(~pairs & ~alone),
+        np.concatenate([found.old, left[runs.order[at]]]),
+        np.concatenate([found.new, right[runs.order[at + 1] - runs.split]]),
+        Rest(
+            np.sort(np.concatenate([found.alone.old, left[alone.old]])),
+            np.sort(np.concatenate([found.alone.new, right[alone.new]])),
+        ),
+        Rest(left[repeated.old], right[repeated.new]),
     )
 
 
@@ -101,18 +134,27 @@ def cancelled(old: Digests, new: Digests) -> tuple[Matches, Rest]:
 
     Of three and two that are equal, two are paired.
     """
-    runs = _runs(old, new)
+    found = _first_found(old, new)
+    left, right = found.repeated.old, found.repeated.new
+    runs = _runs(old.at(left), new.at(right))
     both = np.minimum(runs.old, runs.new)
     sizes = runs.old + runs.new
     rank = np.arange(len(runs.order)) - np.repeat(runs.starts, sizes)
     is_new = runs.order >= runs.split
     rank = np.where(is_new, rank - np.repeat(runs.old, sizes), rank)
     paired = rank < np.repeat(both, sizes)
+    rest = runs.sides(runs.order[~paired])
     none = Rest(np.empty(0, np.int64), np.empty(0, np.int64))
     pairs = Matches(
-        runs.order[paired & ~is_new], runs.order[paired & is_new] - runs.split, none, none
+        np.concatenate([found.old, left[runs.order[paired & ~is_new]]]),
+        np.concatenate([found.new, right[runs.order[paired & is_new] - runs.split]]),
+        none,
+        none,
     )
-    return pairs, runs.sides(runs.order[~paired])
+    return pairs, Rest(
+        np.sort(np.concatenate([found.alone.old, left[rest.old]])),
+        np.sort(np.concatenate([found.alone.new, right[rest.new]])),
+    )
 
 
 def stand_among(keys: Digests, others: Digests) -> npt.NDArray[np.bool_]:
