@@ -16,6 +16,8 @@ from lancekit.api.stats import LanceStats
 from lancekit.checked import checked_methods
 from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.maintenance.deepen import DeepenResult, deepen
 from lancekit.operations.maintenance.drop import drop_dataset
 from lancekit.operations.maintenance.inventory import (
     ALL_FILES,
@@ -23,6 +25,7 @@ from lancekit.operations.maintenance.inventory import (
     all_files,
     tracked_files,
 )
+from lancekit.operations.maintenance.sources import validate_sources
 from lancekit.operations.maintenance.validate import validate_version
 from lancekit.versions.line import open_line
 from lancekit.versions.migrate_names import migrate_names
@@ -184,7 +187,7 @@ class Maintenance(Handle):
         batches = tracked_files(self._line, first, progress)
         return pa.RecordBatchReader.from_batches(TRACKED_FILES, batches)
 
-    def validate(self, *, deep: bool = False) -> None:
+    def validate(self, *, deep: bool = False, sources: bool = False) -> None:
         """Raise if something is wrong with this version.
 
         Parameters
@@ -192,6 +195,10 @@ class Maintenance(Handle):
         deep
             Read every value, and compare the checksums of files that have them; else only the
             manifest and the frame of each file.
+        sources
+            Look first whether all files that lie in other places, those of a shallow clone's
+            source or of base paths, are there and have their sizes; the error names all places
+            that lack some.  Warns if the version that a clone was made from was cleaned up.
 
         Raises
         ------
@@ -204,7 +211,42 @@ class Maintenance(Handle):
         >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://validate-example")
         >>> ds.validate(deep=True)
         """
+        if check_flag("sources", sources):
+            validate_sources(self._snapshot)
         validate_version(self._snapshot, deep=check_flag("deep", deep))
+
+    def deepen(self) -> DeepenResult:
+        """Copy the files that the table has in other places to its own folder; the handle moves.
+
+        A shallow clone, a branch, or a table with base paths then needs nothing but its folder.
+        Rows, row ids, versions of rows and indices stay as they are, and so do older versions,
+        which go on reading where they did.  If it is interrupted, the table is as it was; what
+        was copied until then is found by the next call.
+
+        Returns
+        -------
+        DeepenResult
+            How much was copied; without anything to copy no version is made.
+
+        Raises
+        ------
+        CorruptFileError
+            A file is missing, or has another size than the version says.
+        RetriesExhaustedError
+            Other writers changed the same fragments again and again.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://deepened-example")
+        >>> clone = ds.shallow_clone("memory://deepened-clone-example", 1)
+        >>> clone.deepen().files_copied
+        1
+        >>> lk.LanceDataset.drop("memory://deepened-example")
+        >>> clone.count_rows("x > 1")
+        1
+        """
+        return self._move(lambda snapshot: deepen(snapshot, RetryPolicy()))
 
     def migrate_manifest_paths_v2(self) -> None:
         """Give the branch's manifests the newer names, which sort the newest version first.

@@ -39,6 +39,7 @@ from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.format.transaction import Transaction
+from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
 from lancekit.scan.order_by import ColumnOrdering
 from lancekit.versions.line import open_line
@@ -55,7 +56,7 @@ __all__ = [
 # pylance has these here too
 __all__ += ["Bisection", "Evaluation", "Flip"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
-__all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints"]
+__all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
 __all__ += ["LanceStats"]

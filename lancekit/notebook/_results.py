@@ -20,6 +20,7 @@ from lancekit.operations.common.results import (
 )
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.options import options
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "cleanup_plan_card",
     "compaction_card",
     "conflicts_card",
+    "deepen_card",
     "delete_card",
     "merge_card",
     "update_card",
@@ -209,6 +211,25 @@ def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: 
             ("attempts", _attempts(result.attempts)),
             ("ran", ENGINES.get(result.engine, result.engine)),
             ("old files", "stay for older versions until cleanup_old_versions() removes them"),
+        ),
+    )
+
+
+def deepen_card(result: DeepenResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+    return Card(
+        kind="Deepened",
+        title=f"{plural(result.files_copied, 'file')} copied",
+        headline=(
+            ref(result.branch, result.version),
+            size(result.bytes_copied),
+            _seconds(result.duration),
+        ),
+        facts=facts(
+            ("found", f"{plural(result.files_found, 'file')} that an earlier attempt had copied")
+            if result.files_found
+            else ("", ""),
+            ("attempts", _attempts(result.attempts)),
+            ("older versions", "go on reading where they did"),
         ),
     )
 

@@ -33,6 +33,7 @@ from lancekit.notebook._results import (
     cleanup_plan_card,
     compaction_card,
     conflicts_card,
+    deepen_card,
     delete_card,
     merge_card,
     update_card,
@@ -53,6 +54,7 @@ from lancekit.operations.common.results import (
 from lancekit.operations.explain.explanation import Explanation
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
 
@@ -78,6 +80,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     BranchMergePlan: branch_plan_card,
     Conflicts: conflicts_card,
     CompactionMetrics: compaction_card,
+    DeepenResult: deepen_card,
     CleanupStats: cleanup_card,
     CleanupExplanation: cleanup_plan_card,
     Explanation: explanation_card,

@@ -13,7 +13,7 @@ import pytest
 
 import lancekit as lk
 from lancekit import errors
-from lancekit.operations.maintenance import clone as clone_module
+from lancekit.operations.maintenance import copies
 from tests.support.faults import Faults, injected
 from tests.support.s3 import S3Server
 
@@ -132,7 +132,7 @@ def test_from_store_to_store(tmp_path, s3: S3Server) -> None:
 
 
 def test_files_are_copied_in_parts(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(clone_module, "_CHUNK_BYTES", 100)
+    monkeypatch.setattr(copies, "_CHUNK_BYTES", 100)
     ds = lk.write_dataset(ROWS, tmp_path / "d")
     faults = Faults()
     with injected(faults):

@@ -393,7 +393,8 @@ READS: dict[str, Method] = dict(
         {"version": 2},
     ),
     "LanceDataset.validate": Method(
-        lambda **kw: shared().validate(**kw), {"deep": Refused("x", "deep")}
+        lambda **kw: shared().validate(**kw),
+        {"deep": Refused("x", "deep"), "sources": Refused("x", "sources")},
     ),
     "LanceDataset.tracked_files": Method(_tracked, {"min_version": Value(2), "progress": Value(1)}),
     "LanceStats.dataset_stats": Method(

@@ -240,10 +240,16 @@ class FaultyStore:
         )
 
     def create(self, name: str) -> Sink:
+        return self._created(name, self.inner.create)
+
+    def create_over(self, name: str) -> Sink:
+        return self._created(name, self.inner.create_over)
+
+    def _created(self, name: str, begin: Callable[[str], Sink]) -> Sink:
         made: list[Sink] = []
 
         def create() -> Sink:
-            made.append(self.inner.create(name))
+            made.append(begin(name))
             return made[0]
 
         try:

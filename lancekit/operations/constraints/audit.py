@@ -23,7 +23,7 @@ from lancekit.format.manifest import Manifest
 from lancekit.format.paths import find_field, paths_by_id
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import plural, shown, warn
-from lancekit.operations.constraints.changed import changed_fragments
+from lancekit.operations.constraints.changed import changed_fragments, only_moved
 from lancekit.operations.constraints.evaluate import Outcome, condition_of, evaluate, try_changed
 from lancekit.operations.constraints.stored import (
     Constraint,
@@ -73,6 +73,8 @@ class Audit:
         if isinstance(operation, _NO_VALUES):
             return
         candidate = replace(latest, manifest=manifest, sections=None, mark=None)
+        if isinstance(operation, ops.Update) and only_moved(latest, candidate):
+            return
         constraints = stored_constraints(manifest.config)
         before = stored_constraints(latest.manifest.config)
         if isinstance(operation, ops.Restore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.scan import select_rows
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Changed", "Patched", "changed_fragments", "field_ids"]
+__all__ = ["Changed", "Patched", "changed_fragments", "field_ids", "only_moved"]
 
 Mask = npt.NDArray[np.bool_]
 
@@ -117,6 +117,25 @@ def changed_fragments(
     return Changed(tuple(new), tuple(patched))
 
 
+def only_moved(latest: Snapshot, candidate: Snapshot) -> bool:
+    """Tell whether two versions have the same files, in other places perhaps."""
+    before, after = latest.manifest.fragments, candidate.manifest.fragments
+    known = set(before.encoded)
+    return len(before) == len(after) and all(
+        now in known or _nowhere(old) == _nowhere(new)
+        for now, old, new in zip(after.encoded, before, after, strict=True)
+    )
+
+
+def _nowhere(fragment: Fragment) -> Fragment:
+    """Return a fragment without the places of its files."""
+    files = tuple(replace(file, base_id=None) for file in fragment.files)
+    deletion = fragment.deletion_file
+    return replace(
+        fragment, files=files, deletion_file=deletion and replace(deletion, base_id=None)
+    )
+
+
 def field_ids(schema: LanceSchema, columns: Iterable[str]) -> frozenset[int]:
     """Return the ids of columns, of what they are in, and of what is in them."""
     chains = [find_field(schema, path) for path in columns]
@@ -125,9 +144,9 @@ def field_ids(schema: LanceSchema, columns: Iterable[str]) -> frozenset[int]:
 
 
 def _stored(fragment: Fragment, ids: frozenset[int]) -> Mapping[int, Hashable]:
-    """Return where the values of fields lie."""
+    """Return where the values of fields lie; a copy in another place has the file's name."""
     return {
-        id_: (file.path, file.base_id, column)
+        id_: (file.path, column)
         for file, columns in zip(fragment.files, columns_of_files(fragment), strict=True)
         for id_, column in columns.items()
         if id_ in ids

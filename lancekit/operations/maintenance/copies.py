@@ -1,0 +1,111 @@
+"""Files that are copied from one place to another, those that belong to them included."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileReader
+from lancekit.format import names
+from lancekit.format.index import IndexMetadata
+from lancekit.storage import Store, check_trusted_file
+from lancekit.versions.snapshot import FileLocation, Snapshot, missing_file
+
+__all__ = ["Copy", "carry_out", "index_files", "side_files"]
+
+#: how much of a file is in memory at once, in each of the threads that copy
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Copy:
+    """A file to copy, and the name that it gets; `fresh` if nobody else gives that to anything."""
+
+    source: FileLocation
+    name: str
+    fresh: bool = False
+
+
+def side_files(location: FileLocation, path: str, listed: dict[Store, list[str]]) -> Iterator[Copy]:
+    """Yield the copies of the files beside a data file, in which its blobs lie.
+
+    Parameters
+    ----------
+    location
+        The data file.
+    path
+        What its copy is called.
+    listed
+        Such files of each store, as far as they were listed before.
+    """
+    store = location.store
+    if store not in listed:
+        folder = location.name.rpartition("/")[0]
+        listed[store] = [name for name in _names_in(store, folder) if name.endswith(".blob")]
+    old = location.name.removesuffix(".lance")
+    stem = f"{names.DATA}/{path.removesuffix('.lance')}"
+    for name in listed[store]:
+        if name.startswith(f"{old}/"):
+            yield Copy(
+                source=FileLocation(store, name), name=stem + name.removeprefix(old), fresh=True
+            )
+
+
+def index_files(source: Snapshot, index: IndexMetadata) -> Iterator[Copy]:
+    """Yield the copies of the files of a segment, under their names.
+
+    Raises
+    ------
+    CorruptFileError
+        One is missing.
+    """
+    folder = f"{names.INDICES}/{index.uuid}"
+    store = source.base_store(index.base_id)
+    found = set(_names_in(store, folder))
+    for file in index.files:
+        if f"{folder}/{file.path}" not in found:
+            location = FileLocation(store, f"{folder}/{file.path}")
+            raise missing_file(location, source.version)
+    for name in sorted(found):
+        yield Copy(source=FileLocation(store, name), name=name)
+
+
+def _names_in(store: Store, folder: str) -> Iterator[str]:
+    for file in store.list_tree(folder):
+        if not file.regular:
+            raise CorruptFileError(
+                f"{store.uri}/{file.name} is a link or a special file, and is not copied.",
+                hint="Put the file or the folder itself in its place.",
+                path=f"{store.uri}/{file.name}",
+            )
+        yield file.name
+
+
+def carry_out(copy: Copy, target: Store, version: int) -> int:
+    """Copy a file in parts, and return its size.
+
+    Raises
+    ------
+    CorruptFileError
+        It is not there, or called a data file and none.
+    """
+    # nobody looks at the bytes: they must not be those of another file
+    check_trusted_file(str(copy.source), copy.source.store)
+    try:
+        reader = copy.source.store.open(copy.source.name, copy.source.size)
+        size = reader.size()
+        if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
+            FileReader.open(reader)  # a base path may lead to files of any kind
+        # an attempt that died may have left one of a name that is not fresh
+        sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)
+        try:
+            for start in range(0, size, _CHUNK_BYTES):
+                sink.write(reader.read(start, min(_CHUNK_BYTES, size - start)))
+            sink.close()
+        except BaseException:
+            sink.abort()
+            raise
+    except FileNotFoundError as error:
+        raise missing_file(copy.source, version) from error
+    return size
