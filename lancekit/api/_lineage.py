@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lancekit.api._handle import Handle
 from lancekit.api.bisect import Bisection, bisect_versions
+from lancekit.api.blame import blame_of
+from lancekit.api.row_history import RowHistory, row_history_of
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
@@ -84,6 +89,86 @@ class Lineage(Handle):
             self._snapshot if bad is None else snapshot_at(self._line, bad),
             sweep=all,
         )
+
+    def row_history(self, rows: Mapping[str, Any] | str | pc.Expression | int) -> RowHistory:
+        """Return every version up to the handle's that made a row, changed it or deleted it.
+
+        Manifests are read for each version, rows only where their files are others than before.
+
+        Parameters
+        ----------
+        rows
+            The columns of a key and their values, such as ``{"id": 7}``, also of a row that was
+            deleted; a filter that selects at most 100 rows of this version; or a row id, where
+            these are stable.  A key is followed through all rows that had it: with stable row ids
+            one that was deleted and inserted again died and was born.
+
+        Returns
+        -------
+        RowHistory
+            A list of changes, oldest first: `kind`, `version`, `timestamp`, `operation`,
+            `message`, and `cells` with the old and new values.
+
+        Raises
+        ------
+        InvalidArgumentError
+            No version that can be read has such a row, the filter selects too many, or nothing
+            tells which row is which in other versions.
+        ColumnNotFoundError, PredicateError
+            There is no such column, or the filter does not parse.
+        UnsupportedFeatureError
+            A row id was given, and they are not stable.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": [5, 6]}, "memory://row-example")
+        >>> _ = ds.delete("id = 2")
+        >>> last = ds.row_history({"id": 2})[-1]
+        >>> last.kind, last.version, last.operation, last.cells
+        ('died', 2, 'Delete', {'v': (6, None)})
+        """
+        return row_history_of(self._snapshot, rows)
+
+    def blame(
+        self,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
+        """Return rows with the version that last changed each.
+
+        Parameters
+        ----------
+        filter
+            Which rows; all by default.
+        columns
+            Which columns are shown, and whose changes count; all by default.
+
+        Returns
+        -------
+        pa.Table
+            The rows in their order, then ``_changed_in``, the version that made the row or gave it
+            the values that it has; ``_changed_at``, when that was; ``_changed_by`` and
+            ``_changed_message``, the operation of that commit and what it says of itself.  They
+            are null for rows that the oldest version that can be read has already, unless that is
+            version 1.
+
+        Raises
+        ------
+        ColumnNotFoundError, PredicateError
+            There is no such column, or the filter does not parse.
+        InvalidArgumentError
+            A column has the name of one of these four.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": [5, 6]}, "memory://blame-example")
+        >>> _ = ds.update({"v": "7"}, where="id = 2")
+        >>> ds.blame(columns=["id", "v"]).select(["id", "_changed_in"]).to_pylist()
+        [{'id': 1, '_changed_in': 1}, {'id': 2, '_changed_in': 2}]
+        """
+        return blame_of(self._snapshot, filter, columns)
 
     def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
         if isinstance(condition, str):

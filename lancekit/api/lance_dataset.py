@@ -28,6 +28,7 @@ from lancekit.api.merge_builder import MergeInsertBuilder
 from lancekit.api.pylance.arguments import check_hints, check_place, refuse
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
+from lancekit.api.row_history import RowChange, RowHistory
 from lancekit.api.scanner import LanceScanner
 from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.sql import SqlQuery, SqlQueryBuilder
@@ -54,7 +55,7 @@ __all__ = [
     "LanceDataset",
 ]
 # pylance has these here too
-__all__ += ["Bisection", "Evaluation", "Flip"]
+__all__ += ["Bisection", "Evaluation", "Flip", "RowChange", "RowHistory"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]

@@ -13,6 +13,7 @@ from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.row_history import RowHistory
 from lancekit.api.tags_and_branches import Branches, Tags
 from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError
@@ -38,6 +39,7 @@ from lancekit.notebook._results import (
     merge_card,
     update_card,
 )
+from lancekit.notebook._row_history import row_history_card
 from lancekit.notebook._session import session_card
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
@@ -69,6 +71,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     DatasetDiff: diff_card,
     ChangeFeed: feed_card,
     Bisection: bisection_card,
+    RowHistory: row_history_card,
     Tags: tags_card,
     Branches: branches_card,
     Constraints: constraints_card,

@@ -279,6 +279,15 @@ READS: dict[str, Method] = dict(
         lambda **kw: shared().at(**kw),
         {"when": Value(1), "asof": Refused(dt.timedelta(hours=-9999), "earlier than the first")},
     ),
+    "LanceDataset.row_history": Method(
+        lambda **kw: [(c.kind, c.version, c.key) for c in shared().row_history(**kw)],
+        {"rows": Value({"id": 3})},
+        {"rows": {"id": 2}},
+    ),
+    "LanceDataset.blame": Method(
+        lambda **kw: shared().blame(**kw),
+        {"filter": Value("id > 4"), "columns": Value(["id"])},
+    ),
     "LanceDataset.bisect": Method(
         lambda **kw: [(f.version, f.evaluations) for f in [shared().bisect(**kw)]],
         {

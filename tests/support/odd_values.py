@@ -304,6 +304,7 @@ NEEDED: Mapping[str, Arguments] = {
     "LanceDataset.add_columns": lambda _: {"transforms": {"n": "id + 1"}},
     "LanceDataset.alter_columns": lambda _: {},
     "LanceDataset.at": lambda _: {"when": 1},
+    "LanceDataset.row_history": lambda _: {"rows": {"id": 1}},
     "LanceDataset.bisect": lambda _: {"condition": lambda past: past.version < 2},
     "LanceDataset.checkout_version": lambda _: {"version": 1},
     "LanceDataset.commit": lambda p: {

@@ -20,12 +20,12 @@ from lancekit.format import row_address
 from lancekit.format.operations import (
     DataReplacement,
     Merge,
-    Overwrite,
     Project,
     UnknownOperation,
     Update,
 )
 from lancekit.format.paths import parse_path
+from lancekit.operations.lineage.columns import fragments_apart, pairs_since
 from lancekit.operations.lineage.history import operations_between
 from lancekit.operations.lineage.rows import (
     read_rows,
@@ -34,12 +34,12 @@ from lancekit.operations.lineage.rows import (
     rows_at_a_time,
     seen,
 )
-from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, pair_columns, shared
+from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
 
@@ -121,11 +121,13 @@ def plan_diff(
     condition: str | pc.Expression | None = None,
     columns: Sequence[str] | None = None,
     common: Snapshot | None = None,
+    apart: bool = False,
 ) -> DiffPlan:
     """Return how two versions are compared; nothing but metadata is read.
 
     ``common`` is a version that both sides are known to come from, if it is another one than
-    branches and clones tell.
+    branches and clones tell.  With ``apart`` the plan leaves out fragments that both sides have in
+    the same words: for steps along a line, of which each changes little.
 
     Raises
     ------
@@ -135,7 +137,7 @@ def plan_diff(
         A column of the key is on one side only.
     """
     ancestor = common or common_ancestor(old, new)
-    pairs = pair_columns(seen(old), seen(new), _last_common_id(old, new, ancestor))
+    pairs = pairs_since(old, new, ancestor)
     key = tuple(on) if on is not None else _primary_key(new)
     for name in (*key, *(columns or ())):
         new.manifest.schema.field(name)
@@ -150,7 +152,11 @@ def plan_diff(
                 column=pair.name,
             )
     compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
-    before, after = (fragment_sources(side, seen(side)) for side in (old, new))
+    before: Sequence[FragmentSource] = fragment_sources(old, seen(old))
+    after: Sequence[FragmentSource] = fragment_sources(new, seen(new))
+    if apart:
+        places, others = fragments_apart(old, new)
+        before, after = [before[i] for i in places], [after[i] for i in others]
     both_stable = old.manifest.has_stable_row_ids and new.manifest.has_stable_row_ids
     way: Way
     if on is not None or not (both_stable and ancestor is not None):
@@ -188,45 +194,24 @@ def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
     return search.of(old, new)
 
 
-def read_sides(plan: DiffPlan) -> Sides:
-    """Return what reads rows of each side by their addresses."""
+def read_sides(
+    plan: DiffPlan, old_rows: Addresses | None = None, new_rows: Addresses | None = None
+) -> Sides:
+    """Return what reads rows of each side by their addresses; of some rows, or of all."""
     parts = plan.shared
     # what both have as it is may hold keys that others have, too
     olds = [*parts.old, *(pair.old for pair in parts.pairs)]
     news = [*parts.new, *parts.same, *(pair.new for pair in parts.pairs)]
-    return Side(olds, _predicate(plan, plan.old)), Side(news, _predicate(plan, plan.new))
+    return (
+        Side(olds, _predicate(plan, plan.old), old_rows),
+        Side(news, _predicate(plan, plan.new), new_rows),
+    )
 
 
 def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
     if plan.condition is None:
         return None
     return Predicate.parse(plan.condition, seen(version).to_arrow())
-
-
-def _last_common_id(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> int:
-    """Return up to which id of a field both sides mean the same; -1 for none.
-
-    Two branches give the same ids to columns of their own, and an overwrite begins anew.
-    """
-    if ancestor is None:
-        return -1
-    last = ancestor.manifest.max_field_id()
-    ids, others = (
-        {f.id: (f.name, f.logical_type) for f in side.manifest.schema.fields if f.id <= last}
-        for side in (old, new)
-    )
-    if all(ids[id_] == others[id_] for id_ in ids.keys() & others.keys()):
-        return last
-    if not set.isdisjoint(_files(old), _files(new)):
-        return last
-    done = operations_between(old, new)
-    holds = done is not None and not any(isinstance(one, Overwrite) for one in done)
-    return last if holds else -1
-
-
-def _files(side: Snapshot) -> set[str]:
-    fragments = side.manifest.fragments
-    return {str(side.data_file(file)) for fragment in fragments for file in fragment.files}
 
 
 def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:

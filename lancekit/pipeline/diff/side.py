@@ -32,15 +32,30 @@ class Side:
         Fragments.
     predicate
         What a row has to be to count; ``None`` for all that are not deleted.
+    among
+        Addresses: other rows do not count.
     """
 
-    def __init__(self, sources: Iterable[FragmentSource], predicate: Predicate | None) -> None:
+    def __init__(
+        self,
+        sources: Iterable[FragmentSource],
+        predicate: Predicate | None,
+        among: Addresses | None = None,
+    ) -> None:
         self._readers = {source.fragment.id: FragmentReader(source) for source in sources}
         self._predicate = predicate
+        self._among = among
         self.rows_read = 0
 
     def rows(self, fragment_id: int) -> Offsets:
         """Return the offsets of the rows of a fragment that count, ascending."""
+        found = self._selected(fragment_id)
+        if self._among is None:
+            return found
+        mine = self._among[row_address.fragment_ids(self._among) == fragment_id]
+        return np.intersect1d(found, row_address.offsets(mine).astype(np.int64))
+
+    def _selected(self, fragment_id: int) -> Offsets:
         reader = self._readers[fragment_id]
         if self._predicate is None:
             return as_offsets(reader.live_between(0, reader.physical_rows))

@@ -368,3 +368,17 @@ def test_a_restore_takes_back_an_overwrite_with_other_columns(tmp_path: Path) ->
         d = ds.diff(old, new)
         assert not d.schema
         assert d.counts.unchanged == 2
+
+
+def test_an_id_of_a_column_that_was_handed_out_twice(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2], "v": [5, 6]}, tmp_path / "t", primary_key="id")
+    ds.add_columns({"a": "v * 2"})
+    ds.checkout_version(1).restore()
+    ds.checkout_latest()
+    ds.add_columns({"b": "v * 2"})
+    diff = ds.diff(2)
+    assert diff.schema.renamed == ()
+    assert (diff.schema.added, diff.schema.dropped) == (("b",), ("a",))
+    assert (diff.counts.updated, diff.columns["b"]) == (2, 2)
+    ds.alter_columns({"path": "b", "name": "c"})
+    assert ds.diff(4).schema.renamed == (("b", "c"),)

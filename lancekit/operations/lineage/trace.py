@@ -1,0 +1,233 @@
+"""Rows followed from a version to the one before: where they were, and which it made or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.errors import LancekitError
+from lancekit.format import row_address
+from lancekit.format.deletions import to_offsets
+from lancekit.format.operations import Clone
+from lancekit.operations.lineage.columns import column_pairs, fragments_apart
+from lancekit.operations.lineage.diff import (
+    Changes,
+    DiffPlan,
+    Sides,
+    find_changes,
+    plan_diff,
+    read_sides,
+)
+from lancekit.pipeline.diff.side import Addresses
+from lancekit.versions.at_once import at_once, timed
+from lancekit.versions.listing import list_versions
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["Compared", "Pace", "Step", "is_first", "places_in", "step_back", "way_back"]
+
+Mask = npt.NDArray[np.bool_]
+
+#: returns the addresses of the rows that may be one of those that are followed, of a version's
+#: fragments at some places
+Find = Callable[[Snapshot, Sequence[int]], Addresses]
+
+#: so many versions are loaded together where one takes long to come
+_LOAD_TOGETHER = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Rows of both versions that were compared."""
+
+    plan: DiffPlan
+    sides: Sides
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What became of rows in a version, seen from it.
+
+    Attributes
+    ----------
+    before
+        Where each row was in the older version; of no meaning for one that is `born`.
+    born, updated
+        Which rows are new, and which have other values than before.
+    gone
+        Rows of the older version that were found, and are in the newer one no more.
+    compared
+        What says which values changed, if rows had to be looked at.
+    """
+
+    before: Addresses
+    born: Mask
+    updated: Mask
+    gone: Addresses
+    compared: Compared | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """A version and the one before it that can be read.
+
+    `places` are those of the older fragments that the newer version has otherwise, or no more;
+    `changed` are the ids of the newer ones that the older has not.  `names` and `older_names` are
+    what some columns are called in the one and the other, by what they were called where the way
+    began; those that are not there are left out.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    places: Sequence[int]
+    changed: Addresses
+    names: Mapping[str, str]
+    older_names: Mapping[str, str]
+
+
+def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
+    """Yield the older versions of a line, newest first, without those that cannot be read."""
+    line = snapshot.line
+    listing = list_versions(line)
+    numbers = [number for number in reversed(listing.versions) if number < snapshot.version]
+
+    def load(number: int) -> Snapshot | None:
+        try:
+            return load_snapshot(line, number, listing.naming)
+        except LancekitError:  # it went meanwhile, or is damaged
+            return None
+
+    slow = False
+    for start in range(0, len(numbers), _LOAD_TOGETHER):
+        page = numbers[start : start + _LOAD_TOGETHER]
+        if slow:
+            yield from filter(None, at_once(load, page))
+            continue
+        for number in page:
+            found, slow = timed(load, number)
+            if found is not None:
+                yield found
+
+
+def step_back(
+    pace: Pace,
+    rows: Addresses,
+    *,
+    on: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    find: Find | None = None,
+    look: bool = False,
+) -> Step:
+    """Follow rows from a version of a line to an older one.
+
+    Nothing but metadata is read of rows whose fragment is in both versions as it is, or with other
+    rows deleted.
+
+    Parameters
+    ----------
+    rows
+        Addresses in the newer version, ascending.
+    on, columns
+        As of `plan_diff`.
+    find
+        Finds what the rows may have been; all rows of fragments that differ by default.
+    look
+        Whether to find rows that the newer version has no more, too.
+    """
+    old, new = pace.old, pace.new
+    none = np.zeros(len(rows), bool)
+    apart = none.copy()
+    apart[places_in(rows, pace.changed)] = True
+    if _same_fields(old, new):
+        apart[apart] = ~_in_place(old, new, rows[apart])
+    nothing = np.empty(0, np.uint64)
+    wanted: Addresses | None = nothing
+    if pace.places and (look or apart.any()):
+        wanted = None if find is None else np.setdiff1d(find(old, pace.places), rows[~apart])
+    if not apart.any():
+        return Step(rows, none, none, nothing if wanted is None else wanted)
+    if wanted is not None and not len(wanted):
+        return Step(rows, apart, none, nothing)
+    plan = plan_diff(old, new, on=on, columns=columns, apart=True)
+    sides = read_sides(plan, wanted, rows[apart])
+    changes = find_changes(plan, sides)
+    return Step(
+        before=_moved(plan, changes, rows),
+        born=np.isin(rows, changes.inserted),
+        updated=np.isin(rows, changes.updated[1]),
+        gone=nothing if wanted is None else changes.deleted,
+        compared=Compared(plan, sides, changes),
+    )
+
+
+def places_in(rows: Addresses, fragments: Addresses) -> npt.NDArray[np.int64]:
+    """Return the places of those of ascending addresses that are in some fragments."""
+    firsts = np.searchsorted(rows, fragments << np.uint64(32))
+    ends = np.searchsorted(rows, fragments + np.uint64(1) << np.uint64(32))
+    parts = [np.arange(firsts[at], ends[at]) for at in np.flatnonzero(firsts < ends).tolist()]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _same_fields(old: Snapshot, new: Snapshot) -> bool:
+    return old.manifest.schema.fields == new.manifest.schema.fields
+
+
+def _in_place(old: Snapshot, new: Snapshot, rows: Addresses) -> Mask:
+    """Return which rows lie in the same files of both versions, and were there before."""
+    there = np.zeros(len(rows), bool)
+    owners = row_address.fragment_ids(rows)
+    for id_ in np.unique(owners).tolist():
+        mine, other = old.fragment(id_), new.fragment(id_)
+        if mine is None or other is None or mine.files != other.files:
+            continue
+        if [str(old.data_file(f)) for f in mine.files] != [
+            str(new.data_file(f)) for f in other.files
+        ]:
+            continue
+        own = owners == id_
+        deleted = to_offsets(old.deleted_rows(mine))
+        there[own] = ~np.isin(row_address.offsets(rows[own]), deleted)
+    return there
+
+
+def _moved(plan: DiffPlan, changes: Changes, rows: Addresses) -> Addresses:
+    """Return where rows were; those that are in no pair are at the same places of a file."""
+    before = rows.copy()
+    owners = row_address.fragment_ids(rows)
+    for mate, id_ in plan.shared.mates.items():
+        own = owners == id_
+        before[own] = row_address.addresses(mate, row_address.offsets(rows[own]))
+    for olds, news in (changes.same, changes.updated):
+        order = np.argsort(news)
+        at = np.searchsorted(news, rows, sorter=order)
+        at = order[np.minimum(at, len(news) - 1)] if len(news) else at
+        hit = news[at] == rows if len(news) else np.zeros(len(rows), bool)
+        before[hit] = olds[at[hit]]
+    return before
+
+
+def way_back(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[Pace]:
+    """Yield each version of a line with the one before it, newest first."""
+    names: Mapping[str, str] = {name: name for name in columns}
+    for new, old in pairwise(chain([snapshot], _versions_before(snapshot))):
+        older = names
+        if not _same_fields(old, new):
+            was = {pair.name: pair.old.name for pair in column_pairs(old, new) if pair.old}
+            older = {name: was[now] for name, now in names.items() if now in was}
+        places, others = fragments_apart(old, new)
+        # their ids alone: to ask for those of all fragments takes longer than all the rest
+        changed = np.sort(np.array([new.manifest.fragments[at].id for at in others], np.uint64))
+        yield Pace(old, new, places, changed, names, older)
+        names = older
+
+
+def is_first(snapshot: Snapshot) -> bool:
+    """Return whether nothing came before a version, so that it made all of its rows."""
+    if snapshot.version != 1:
+        return False
+    first = snapshot.transaction
+    return first is None or not isinstance(first.operation, Clone)
