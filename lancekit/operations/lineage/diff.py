@@ -7,9 +7,10 @@ stable row ids, by a key, or as whole rows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import partial
+from typing import Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,7 @@ from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing
+from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.ancestor import common_ancestor
@@ -54,12 +56,16 @@ __all__ = [
     "read_sides",
 ]
 
+T = TypeVar("T")
+
 #: how rows of the two sides are told to be the same
 Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
 
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]
 
+#: rows from which on a thread has milliseconds to do
+_THREADED_ROWS = 1 << 17
 #: what changes values and leaves the versions of the rows as they are
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
@@ -275,8 +281,12 @@ class _Search:
         """Return what only a side has of a pair of fragments; of changed rows both, or a pair."""
         olds, news = pair.old.fragment.id, pair.new.fragment.id
         left, right = self.old.rows(olds), self.new.rows(news)
-        both = np.intersect1d(left, right, assume_unique=True)
-        gone, come = (np.setdiff1d(own, both, assume_unique=True) for own in (left, right))
+        counted = np.zeros((2, pair.new.fragment.physical_rows), bool)
+        counted[0, left] = counted[1, right] = True
+        both, gone, come = map(
+            np.flatnonzero,
+            (counted[0] & counted[1], counted[0] & ~counted[1], counted[1] & ~counted[0]),
+        )
         if pair.columns and len(both):
             pairs = tuple(
                 row_address.addresses(id_, both.astype(np.uint64)) for id_ in (olds, news)
@@ -348,7 +358,7 @@ class _Search:
     def _by_key(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         by_name = {pair.name: pair for pair in self.plan.columns}
         key = [by_name[name] for name in self.plan.key]
-        keys, others = self._digests(key, old, new=False), self._digests(key, new, new=True)
+        keys, others = self._digests_of_both(key, old, new)
         found = match_keys(keys, others)
         left, right = (self._stand_elsewhere(key, side) for side in (keys, others))
         twice = left[found.old]
@@ -383,11 +393,16 @@ class _Search:
 
     def _by_rows(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         columns = self.plan.columns
-        pairs, rest = cancelled(
-            self._digests(columns, old, new=False), self._digests(columns, new, new=True)
-        )
+        pairs, rest = cancelled(*self._digests_of_both(columns, old, new))
         self.same.append((old[pairs.old], new[pairs.new]))
         return old[rest.old], new[rest.new]
+
+    def _digests_of_both(
+        self, columns: Sequence[ColumnPair], old: Addresses, new: Addresses
+    ) -> list[Digests]:
+        sides = ((old, False), (new, True))
+        work = [partial(self._digests, columns, rows, new=is_new) for rows, is_new in sides]
+        return _all_done(work, len(old) + len(new))
 
     def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
         side = self.new if new else self.old
@@ -409,10 +424,13 @@ class _Search:
         changed = np.zeros(len(old), bool)
         for start in range(0, len(old), self.step):
             part = slice(start, start + self.step)
-            left = row_values(columns, self.old, old[part], new=False)
-            right = row_values(columns, self.new, new[part], new=True)
-            for pair, mine, other in zip(columns, left, right, strict=True):
-                unlike = differing(mine, other)
+            sides = (
+                partial(row_values, columns, self.old, old[part], new=False),
+                partial(row_values, columns, self.new, new[part], new=True),
+            )
+            values = zip(*_all_done(sides, len(old)), strict=True)
+            compared = _all_done([partial(differing, *both) for both in values], len(old))
+            for pair, unlike in zip(columns, compared, strict=True):
                 changed[part] |= unlike
                 if count:
                     self.cells[pair.name] += int(unlike.sum())
@@ -428,6 +446,14 @@ def _numbers(
 ) -> tuple[npt.NDArray[np.uint64], ...]:
     table = side.read(columns, rows)
     return tuple(table[name].to_numpy() for name in columns)
+
+
+def _all_done(work: Sequence[Callable[[], T]], rows: int) -> list[T]:
+    """Return results in order; of many rows they are worked out in threads."""
+    if rows < _THREADED_ROWS:
+        return [do() for do in work]
+    with Workers() as workers:
+        return list(workers.results(work))
 
 
 def _joined(parts: Sequence[Addresses]) -> Addresses:
