@@ -310,6 +310,31 @@ def test_beside_other_features(tmp_path: Path) -> None:
     assert ds.constraints.run("first").version == 1
 
 
+def test_branches_that_come_home(tmp_path: Path) -> None:
+    """The target's constraints count, whatever the branch has."""
+    schema = pa.schema([pa.field("k", pa.int64(), False), pa.field("x", pa.int64())])
+    rows = pa.table({"k": [1, 2, 3], "x": [1, 2, 3]}, schema)
+    ds = lk.write_dataset(rows, tmp_path / "d", primary_key="k", enable_stable_row_ids=True)
+    branch = ds.create_branch("b")
+    branch.insert(pa.table({"k": [10], "x": [-1]}, schema))
+    branch.update({"x": "-7"}, where="k = 1")
+    ds.constraints.add("positive", "x > 0")
+    ds.constraints.add("few", "count(*) < 5")
+    before = files(ds)
+    for bring in (
+        lambda: ds.branches.merge("b"),
+        lambda: ds.branches.cherry_pick("b", branch.version),
+        lambda: branch.diff(1).apply(ds),
+    ):
+        with pytest.raises(ConstraintViolationError, match="'positive'"):
+            bring()
+    assert {name for name in files(ds) - before if "_deletions" not in name} == set()
+    branch.update({"x": "7"}, where="x < 0")
+    ds.branches.merge("b")
+    assert ds.constraints.run().holds
+    assert lance.dataset(ds.uri).count_rows() == 4
+
+
 def test_a_constraint_that_came_meanwhile(ds: lk.LanceDataset) -> None:
     """Each change was worked out before the other landed."""
     stale = {name: lk.dataset(ds.uri) for name in ("append", "update", "merge", "drop", "add")}
