@@ -94,6 +94,7 @@ def test_conditions_of_tables(text: str, aggregates: list[str], columns: str) ->
         ("sum(s) > 1", "no sum of string"),
         ("min(p) > 1", "no min of struct"),
         ("sum(max(x)) > 1", "an aggregate stands in another one"),
+        ("count(*) FILTER (WHERE max(x) > 1) > 1", "an aggregate stands in another one"),
         ("count(* > 1", "a parenthesis is not closed"),
         ("count(*) FILTER (WHERE x > 1", "a parenthesis is not closed"),
         ("count(*) FILTER (WHERE ) > 1", "the filter is empty"),

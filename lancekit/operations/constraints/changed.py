@@ -108,11 +108,10 @@ def changed_fragments(
     new, patched = [], []
     for place in places:
         source = sources[place]
-        if source.fragment.id not in by_id:
+        old = before[by_id[source.fragment.id]] if source.fragment.id in by_id else None
+        if old is None or old.fragment.physical_rows != source.fragment.physical_rows:
             new.append(source)
-            continue
-        old = before[by_id[source.fragment.id]]
-        if _stored(old.fragment, ids) != _stored(source.fragment, ids):
+        elif _stored(old.fragment, ids) != _stored(source.fragment, ids):
             patched.append(Patched(old, source))
     return Changed(tuple(new), tuple(patched))
 

@@ -79,14 +79,12 @@ def evaluate(snapshot: Snapshot, condition: str | Condition) -> Outcome:
 def try_changed(changed: Changed, condition: Condition) -> Outcome:
     """Try a condition of rows on those that a commit adds or changes."""
     outcome = _evaluate_rows(changed.new, condition)
-    samples, count = [outcome.sample] if outcome.violations else [], outcome.violations or 0
+    sample, count = outcome.sample, outcome.violations or 0
     for pair in changed.patched:
         rows = pair.broken(condition)
-        if len(rows) and count < SAMPLE_ROWS:
-            reader = FragmentReader(pair.new)
-            samples.append(reader.read(_shown(pair.new), rows[: SAMPLE_ROWS - count]))
+        if len(rows) and not count:
+            sample = FragmentReader(pair.new).read(_shown(pair.new), rows[:SAMPLE_ROWS])
         count += len(rows)
-    sample = pa.concat_tables(samples) if samples else pa.table({})
     return Outcome(not count, count, sample)
 
 

@@ -19,7 +19,7 @@ from lancekit.format.schema import RESERVED_NAMES
 from lancekit.legible import shown
 from lancekit.scan.expressions.aggregate import Aggregate
 from lancekit.scan.expressions.error_position import failure
-from lancekit.scan.expressions.predicate import Expr, Predicate, compile_expression
+from lancekit.scan.expressions.predicate import Predicate, compile_expression
 
 __all__ = ["Condition", "parse_condition"]
 
@@ -226,18 +226,14 @@ def _bound(text: str, call: _Call, schema: pa.Schema) -> Aggregate:
     if call.distinct and call.name != "count":
         raise failure(text, f"DISTINCT goes with count, not with {call.name}:", call.start)
     where = None if call.where is None else text[slice(*call.where)]
-    return Aggregate.of(
-        text[call.start : call.end],
-        call.name,
-        [_expression(text, call, part, schema) for part in parts],
-        distinct=call.distinct,
-        where=None if where is None else Predicate.parse(where, schema),
-    )
-
-
-def _expression(text: str, call: _Call, part: str, schema: pa.Schema) -> Expr:
     try:
-        return compile_expression(part, schema)
+        return Aggregate.of(
+            text[call.start : call.end],
+            call.name,
+            [compile_expression(part, schema) for part in parts],
+            distinct=call.distinct,
+            where=None if where is None else Predicate.parse(where, schema),
+        )
     except PredicateError as error:
         if error.context.get("function") in _NAMES:
             raise failure(text, "an aggregate stands in another one:", call.start) from error

@@ -23,6 +23,7 @@ from lancekit.errors import (
 from lancekit.format.operations import Append
 from lancekit.operations.constraints.audit import Audit
 from lancekit.operations.constraints.stored import PREFIX
+from tests.support.faults import Faults, injected
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "x": [1, 2, None, 4], "s": ["a", "b", "c", "d"]})
 
@@ -354,6 +355,23 @@ def test_a_constraint_that_came_meanwhile(ds: lk.LanceDataset) -> None:
         stale["add"].constraints.add("fewer", "count(*) < 5")
     with pytest.raises(ConstraintViolationError, match="1 row breaks 'smaller'"):
         stale["add"].constraints.add("smaller", "x < 7")
+
+
+def test_only_what_is_new_is_read(ds: lk.LanceDataset) -> None:
+    ds.constraints.add("few", "count(*) < 100")
+    old = {path.name for path in (Path(ds.uri) / "data").iterdir()}
+
+    def read(change) -> set[str]:
+        record = Faults()
+        with lk.options(cache_bytes=0), injected(record):
+            change(lk.dataset(ds.uri))
+        names = {call.name.rpartition("/")[2] for call in record.calls if "data/" in call.name}
+        assert names - old
+        return names & old
+
+    assert read(lambda found: found.insert(ROWS)) == set()
+    lk.dataset(ds.uri).constraints.add("small", "max(x) < 100")
+    assert read(lambda found: found.insert(ROWS)) == old
 
 
 def test_an_attempt_does_not_read_again_what_it_has_read(ds: lk.LanceDataset) -> None:
