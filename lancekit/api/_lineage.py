@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from lancekit.api._handle import Handle
 from lancekit.api.bisect import Bisection, bisect_versions
 from lancekit.api.blame import blame_of
+from lancekit.api.column_history import ColumnHistory, column_history_of
 from lancekit.api.row_history import RowHistory, row_history_of
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
@@ -169,6 +170,29 @@ class Lineage(Handle):
         [{'id': 1, '_changed_in': 1}, {'id': 2, '_changed_in': 2}]
         """
         return blame_of(self._snapshot, filter, columns)
+
+    def column_history(self, column: str) -> ColumnHistory:
+        """Return every version that added a column, renamed, cast or rewrote it, or dropped it.
+
+        Manifests alone are read; `statistics` of a change reads the column in its version.
+
+        Parameters
+        ----------
+        column
+            What it is called in this version, or was in the newest that had it.
+
+        Returns
+        -------
+        ColumnHistory
+            A list of changes, oldest first: `kind`, `version`, `timestamp`, `operation`,
+            `message`, `old_name`, `name`, `old_type`, `type`, `statistics`.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            No version that can be read has such a column.
+        """
+        return column_history_of(self._snapshot, column)
 
     def _asked(self, condition: str | Callable[[Self], Any]) -> Callable[[Snapshot], Any]:
         if isinstance(condition, str):

@@ -73,7 +73,14 @@ class Flip:
 
     @property
     def undo(self) -> str:
-        """The line of code that takes it back, with all that came after it."""
+        """The line of code that takes it back: its rows alone, where these can be told.
+
+        Else all that came after `before`: where another version may have made the change, where
+        it changed columns, or nothing tells which rows are the same.
+        """
+        diff = self.diff
+        if self.is_certain and not diff.schema and diff.matched_by != "whole rows":
+            return f"ds.revert({self.version})"
         branch = self._line.branch
         reference = self.before if branch is None else (branch, self.before)
         return f"ds.checkout_version({reference!r}).restore()"

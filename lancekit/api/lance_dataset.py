@@ -18,6 +18,7 @@ from lancekit.api._spark import SparkFrames
 from lancekit.api._versions import Versions
 from lancekit.api.bisect import Bisection, Evaluation, Flip
 from lancekit.api.changes import ChangeFeed, ChangeStep
+from lancekit.api.column_history import ColumnChange, ColumnHistory
 from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import ChangedRow, DatasetDiff, DiffCounts, SchemaChanges
@@ -42,6 +43,7 @@ from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_K
 from lancekit.format.transaction import Transaction
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
+from lancekit.pipeline.diff.statistics import ColumnStatistics
 from lancekit.scan.order_by import ColumnOrdering
 from lancekit.versions.line import open_line
 from lancekit.versions.manifest_writers import ManifestStore
@@ -55,6 +57,7 @@ __all__ = [
     "LanceDataset",
 ]
 # pylance has these here too
+__all__ += ["ColumnChange", "ColumnHistory", "ColumnStatistics"]
 __all__ += ["Bisection", "Evaluation", "Flip", "RowChange", "RowHistory"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]

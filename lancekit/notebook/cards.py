@@ -8,6 +8,7 @@ from typing import Any
 
 from lancekit.api.bisect import Bisection
 from lancekit.api.changes import ChangeFeed
+from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
@@ -20,6 +21,7 @@ from lancekit.errors import CommitConflictError
 from lancekit.format.transaction import Transaction
 from lancekit.notebook._bisect import bisection_card
 from lancekit.notebook._cache import cache_card
+from lancekit.notebook._column_history import column_history_card
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._constraints import constraint_run_card, constraints_card
 from lancekit.notebook._dataset import dataset_card
@@ -72,6 +74,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     ChangeFeed: feed_card,
     Bisection: bisection_card,
     RowHistory: row_history_card,
+    ColumnHistory: column_history_card,
     Tags: tags_card,
     Branches: branches_card,
     Constraints: constraints_card,

@@ -63,6 +63,20 @@ def test_the_load_that_broke_it(tmp_path: Path) -> None:
     assert again.diff.counts.inserted == 1
 
 
+@pytest.mark.parametrize("how", [{"primary_key": "id"}, {"enable_stable_row_ids": True}])
+def test_the_line_that_takes_it_back_and_nothing_else(tmp_path: Path, how: dict[str, Any]) -> None:
+    ds = lk.write_dataset({"id": [1], "v": [1]}, tmp_path / "t", **how)
+    ds.insert({"id": [2], "v": [-5]})
+    ds.insert({"id": [3], "v": [3]})
+    found = ds.bisect(plausible)
+    assert found.undo == "ds.revert(2)"
+    exec(found.undo, {"ds": ds})
+    assert sorted(ds.to_table()["v"].to_pylist()) == [1, 3]
+    ds.add_columns({"w": "-1"})
+    added = ds.bisect(lambda past: "w" not in past.schema.names)
+    assert added.undo == f"ds.checkout_version({ds.version - 1}).restore()"
+
+
 def test_what_a_person_sees(tmp_path: Path) -> None:
     found = loads(tmp_path / "t", 1, 2, -5, 4).bisect(plausible)
     text = show_text(found, NOW)

@@ -288,6 +288,11 @@ READS: dict[str, Method] = dict(
         lambda **kw: shared().blame(**kw),
         {"filter": Value("id > 4"), "columns": Value(["id"])},
     ),
+    "LanceDataset.column_history": Method(
+        lambda **kw: [(c.kind, c.name) for c in shared().column_history(**kw)],
+        {"column": Value("x")},
+        {"column": "id"},
+    ),
     "LanceDataset.bisect": Method(
         lambda **kw: [(f.version, f.evaluations) for f in [shared().bisect(**kw)]],
         {

@@ -305,6 +305,7 @@ NEEDED: Mapping[str, Arguments] = {
     "LanceDataset.alter_columns": lambda _: {},
     "LanceDataset.at": lambda _: {"when": 1},
     "LanceDataset.row_history": lambda _: {"rows": {"id": 1}},
+    "LanceDataset.column_history": lambda _: {"column": "id"},
     "LanceDataset.bisect": lambda _: {"condition": lambda past: past.version < 2},
     "LanceDataset.checkout_version": lambda _: {"version": 1},
     "LanceDataset.commit": lambda p: {

@@ -98,6 +98,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.changes": lambda ds, _: ds.changes(1).to_table(),
     "LanceDataset.checkout_latest": lambda ds, _: ds.checkout_latest(),
     "LanceDataset.checkout_version": lambda ds, _: ds.checkout_version("t").to_table(),
+    "LanceDataset.column_history": lambda ds, _: _shown(ds.column_history("s")),
     "LanceDataset.config": lambda ds, _: ds.config(),
     "LanceDataset.constraints": _constrained,
     "LanceDataset.count_rows": lambda ds, _: ds.count_rows("k > 1"),

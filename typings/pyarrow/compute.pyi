@@ -145,6 +145,7 @@ max_element_wise: _Several
 microsecond: _Unary
 millisecond: _Unary
 min_element_wise: _Several
+min: _Folded
 min_max: _Folded
 minute: _Unary
 month: _Unary
