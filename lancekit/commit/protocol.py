@@ -371,6 +371,7 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         restored=_restored(latest, pending.operation),
         storage_version=base.storage_version,
         marks=_marks(pending),
+        next_row_id=pending.next_row_id,
     )
 
 

@@ -196,6 +196,13 @@ class Store(Protocol):
     def create_over(self, name: str) -> Sink:
         """Start streaming an object that takes its name, or another's place, when it is closed."""
 
+    def adopt(self, name: str, source: Store, source_name: str) -> bool:
+        """Give an object of another store a fresh name here, without its bytes passing through.
+
+        A hard link on a disk, a copy by the server in an object store; as new as one just written.
+        ``False`` if the two stores cannot do that: then nothing happened.
+        """
+
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names of the objects directly in ``folder``; empty if there is none.
 

@@ -16,10 +16,17 @@ from typing import BinaryIO
 
 from lancekit.errors import StorageError
 from lancekit.storage.base import Bytes, temporary_name
-from lancekit.storage.disk_errors import writing
+from lancekit.storage.disk_errors import reading, writing
 from lancekit.storage.folders import flush_folder, opened, opened_for
 
-__all__ = ["FileSink", "ReplacingSink", "link_if_absent", "replace_file", "write_over"]
+__all__ = [
+    "FileSink",
+    "ReplacingSink",
+    "link_file",
+    "link_if_absent",
+    "replace_file",
+    "write_over",
+]
 
 #: small pieces are written together; large ones as they are, past the buffer
 BUFFER_BYTES = 1 << 16
@@ -98,6 +105,35 @@ def link_if_absent(root: str, name: str, data: Bytes, *, fsync: bool) -> bool:
             if fsync:
                 flush_folder(folder)
             return True
+
+
+def link_file(root: str, name: str, source_root: str, source: str, *, fsync: bool) -> bool:
+    """Give a file a second name, which must be free; ``False`` if that cannot be.
+
+    Both names then have the time of now: a cleanup takes no file for an old one that was left over.
+    """
+    above, _, old = source.rpartition("/")
+    with (
+        reading("link", f"{root}/{name}"),
+        opened(source_root, above) as origin,
+        opened_for(root, name, fsync=fsync) as (folder, bare),
+    ):
+        if not stat.S_ISREG(os.stat(old, dir_fd=origin, follow_symlinks=False).st_mode):
+            return False
+        try:
+            os.link(old, bare, src_dir_fd=origin, dst_dir_fd=folder, follow_symlinks=False)
+        except OSError as error:
+            if error.errno in NO_HARD_LINKS | {errno.EXDEV, errno.EMLINK, errno.EACCES}:
+                return False
+            raise
+        try:
+            os.utime(bare, dir_fd=folder, follow_symlinks=False)
+        except PermissionError:  # another user's file keeps its time, so it is copied
+            remove(folder, bare)
+            return False
+        if fsync:
+            flush_folder(folder)
+        return True
 
 
 def _is_there(folder: int, name: str) -> bool:

@@ -18,12 +18,14 @@ from lancekit.storage.base import (
     Bytes,
     Listing,
     ObjectInfo,
+    Store,
     too_large,
 )
 from lancekit.storage.disk_errors import reading
 from lancekit.storage.durable import (
     FileSink,
     ReplacingSink,
+    link_file,
     link_if_absent,
     replace_file,
     write_over,
@@ -140,6 +142,14 @@ class LocalStore:
     def create_over(self, name: str) -> ReplacingSink:
         """Start streaming a file that takes its name when it is closed."""
         return ReplacingSink(self._root, self._named(name), fsync=self.fsync)
+
+    def adopt(self, name: str, source: Store, source_name: str) -> bool:
+        """Give a file of another folder a name here, too: a hard link, on the same disk."""
+        named = self._named(name)
+        if not isinstance(source, LocalStore):
+            return False
+        other = source._root, source._named(source_name)
+        return link_file(self._root, named, *other, fsync=self.fsync)
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names in ``folder``."""

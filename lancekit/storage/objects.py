@@ -12,7 +12,7 @@ import pyarrow as pa
 from obstore.exceptions import AlreadyExistsError, PreconditionError
 
 from lancekit.errors import CorruptFileError, StorageError
-from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, too_large
+from lancekit.storage.base import METADATA_BYTES, Bytes, Listing, ObjectInfo, Store, too_large
 from lancekit.storage.clients import check_options, check_uri, client_for
 from lancekit.storage.identity import object_identity
 from lancekit.storage.names import check_folder, check_name
@@ -299,6 +299,21 @@ class ObstoreStore:
     def create_over(self, name: str) -> ObjectSink:
         """Start streaming an object; one of its name is there until this one is closed."""
         return self.create(name)
+
+    def adopt(self, name: str, source: Store, source_name: str) -> bool:
+        """Have the server copy an object that is below the same URI."""
+        key = self._key(name)
+        if not isinstance(source, ObstoreStore) or (source._base, source._options) != (
+            self._base,
+            self._options,
+        ):
+            return False
+        try:
+            with reading("copy", source._uri_of(source_name)):
+                obstore.copy(self._client, source._key(source_name), key)
+        except StorageError:  # some servers copy no large objects
+            return False
+        return True
 
     def list_names(self, folder: str) -> list[str]:
         """Return the bare names of the objects directly in ``folder``."""

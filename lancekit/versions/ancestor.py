@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lancekit.errors import LancekitError
+from lancekit.errors import LancekitError, StorageError
 from lancekit.format.operations import Clone
 from lancekit.format.refs import MAIN, Branch
 from lancekit.versions.line import Line
@@ -44,13 +44,19 @@ def common_ancestor(one: Snapshot, other: Snapshot) -> Snapshot | None:
         if mine is not None:
             version = min(mine.version, origin.version)
             known = (s for s in (one, other) if s.version == version and s.line == origin.line)
-            return next(known, None) or _loaded(origin.line, version)
+            own = origin.line.root in (one.line.root, other.line.root)
+            return next(known, None) or _loaded(origin.line, version, own=own)
     return None
 
 
-def _loaded(line: Line, version: int) -> Snapshot | None:
+def _loaded(line: Line, version: int, *, own: bool) -> Snapshot | None:
+    """Return a version, if it is there; a store that fails says so, unless it is another's."""
     try:
         return load_snapshot(line, version)
+    except StorageError:
+        if own:
+            raise
+        return None
     except LancekitError:
         return None
 

@@ -278,6 +278,21 @@ class StoreContract:
             assert caught.value.context["name"] == name
         assert store.list_tree() == []
 
+    def test_an_object_of_a_sub_folder_is_adopted(self, store: Store) -> None:
+        child = store.child("tree/exp")
+        child.put("data/a", b"bytes")
+        assert store.adopt("data/b", child, "data/a")
+        child.delete_tree("")
+        assert store.read("data/b").to_pybytes() == b"bytes"
+        assert store.adopt("c", store, "data/b")
+        assert sorted(info.name for info in store.list_tree()) == ["c", "data/b"]
+        with pytest.raises(FileNotFoundError):
+            store.adopt("d", store, "nowhere")
+        with pytest.raises(InvalidArgumentError):
+            store.adopt("../d", store, "c")
+        with pytest.raises(InvalidArgumentError):
+            store.adopt("d", store, "../c")
+
     def test_child(self, store: Store) -> None:
         child = store.child("tree/exp")
         assert child.uri == f"{store.uri}/tree/exp"

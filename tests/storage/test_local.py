@@ -376,3 +376,29 @@ def test_reads_from_many_threads(store):
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("code", [errno.EXDEV, errno.EPERM, errno.EMLINK])
+def test_what_cannot_be_linked_is_not_adopted(tmp_path, monkeypatch, code):
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+
+    def refused(*args, **keywords):
+        raise OSError(code, "no link")
+
+    monkeypatch.setattr(durable.os, "link", refused)
+    assert not store.adopt("b", store, "a")
+    monkeypatch.undo()
+    (tmp_path / "l").symlink_to(tmp_path / "a")
+    assert not store.adopt("b", store, "l")
+    assert not store.adopt("b", open_store("memory://adopted"), "a")
+    assert not store.exists("b")
+
+
+def test_an_adopted_file_is_as_new(tmp_path):
+    store = LocalStore(tmp_path)
+    store.put("a", b"x")
+    os.utime(tmp_path / "a", (1, 1))
+    assert store.adopt("deep/b", store, "a")
+    assert (tmp_path / "deep/b").stat().st_mtime > 1000
+    assert (tmp_path / "a").samefile(tmp_path / "deep/b")

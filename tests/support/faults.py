@@ -58,6 +58,7 @@ MODES: Mapping[str, tuple[Mode, ...]] = {
     "put_if_absent": _WRITE,
     "put_hint": (Mode.TORN, Mode.CRASH),  # its failure is no error
     "create": _CHANGE,
+    "adopt": _CHANGE,
     "sink.write": _WRITE,
     "sink.close": _CHANGE,
     "sink.abort": (Mode.REFUSED, Mode.CRASH),
@@ -258,6 +259,10 @@ class FaultyStore:
             for sink in made:
                 sink.close()
             raise
+
+    def adopt(self, name: str, source: Store, source_name: str) -> bool:
+        inner = source.inner if isinstance(source, FaultyStore) else source
+        return self.faults.run("adopt", name, lambda: self.inner.adopt(name, inner, source_name))
 
     def list_names(self, folder: str) -> list[str]:
         return self.faults.run("list_names", folder, lambda: self.inner.list_names(folder))

@@ -22,6 +22,12 @@ def upsert(ds: lk.LanceDataset) -> None:
     merge.execute(rows(4, 50, v="merged"))
 
 
+def get_ahead(ds: lk.LanceDataset) -> None:
+    branch = ds.create_branch("ahead")
+    branch.delete("k = 1")
+    upsert(branch)
+
+
 def old_names(ds: lk.LanceDataset, at: Place) -> None:
     """Give the manifests of main the names that old releases gave them."""
     for version in ds.versions():
@@ -37,6 +43,12 @@ CHANGES: dict[str, Change] = {
     "delete rows": Change(lambda ds, at: ds.delete("k in (1, 5)")),
     "delete a fragment": Change(lambda ds, at: ds.delete("k < 5")),
     "merge": Change(lambda ds, at: upsert(ds)),
+    "merge a branch": Change(lambda ds, at: ds.branches.merge("b")),
+    "fast-forward a branch": Change(
+        lambda ds, at: ds.branches.merge("ahead"), prepare=lambda ds, at: get_ahead(ds)
+    ),
+    "rebase a branch": Change(lambda ds, at: ds.branches.rebase("b")),
+    "revert": Change(lambda ds, at: ds.revert(2)),
     "restore": Change(lambda ds, at: ds.checkout_version(1).restore()),
     "create a tag": Change(lambda ds, at: ds.tags.create("new", 2)),
     "move a tag": Change(lambda ds, at: ds.tags.update("t", 2)),

@@ -52,6 +52,7 @@ def build_manifest(
     restored: Built | None = None,
     storage_version: str | None = None,
     marks: Mapping[str, str] | None = None,
+    next_row_id: int | None = None,
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
 
@@ -68,6 +69,8 @@ def build_manifest(
         That of the files of an `Overwrite`.
     marks
         Entries to add to the config, whatever the operation.
+    next_row_id
+        Of an `Update` that takes rows over as they are: the first id that none of them has.
 
     Raises
     ------
@@ -89,6 +92,7 @@ def build_manifest(
         version=latest.version if is_clone else latest.version + 1,
         restored=restored,
         storage_version=storage_version,
+        next_row_id=next_row_id,
     )
     manifest, kept = build(draft, operation)
     if marks:

@@ -107,8 +107,8 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     pure = [f.id for f in new if is_complete(f)]
     live = {field.id for field in schema.walk()}
     updated = {f.id: without_dead(f, live) for f in operation.updated_fragments}
-    counter = RowCounter(manifest.next_row_id)
-    if manifest.has_stable_row_ids:
+    counter = RowCounter(max(manifest.next_row_id, draft.next_row_id or 0))
+    if manifest.has_stable_row_ids and draft.next_row_id is None:
         new = moved_or_new(new, counter, draft.version, manifest.fragments, origins)
         for id_, rows in operation.changed_offsets.items():
             if id_ in updated:

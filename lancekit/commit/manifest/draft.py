@@ -44,6 +44,8 @@ class Draft:
         The version that a `Restore` names.
     storage_version
         That of the files of an `Overwrite`, if it is not the newest version's.
+    next_row_id
+        Of an `Update` whose rows are taken over as they are: the first id that none of them has.
     """
 
     manifest: Manifest
@@ -51,6 +53,7 @@ class Draft:
     version: int
     restored: Built | None = None
     storage_version: str | None = None
+    next_row_id: int | None = None
 
     def built(self, *, indices: tuple[IndexMetadata, ...] | None = None, **changes: Any) -> Built:
         """Return the newest version with changes."""

@@ -21,6 +21,9 @@ class Pending:
     or moves.  It never reaches the wire; with it, two writers that changed different rows of one
     fragment can both land.  `uuid` lets a writer recognise its own commit.
 
+    An update with `next_row_id` takes rows over as they are, with their ids and the versions that
+    its fragments record of them: the ids below that number are given out.
+
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
     lands at most once.
     """
@@ -31,3 +34,4 @@ class Pending:
     properties: Mapping[str, str] = field(default_factory=dict)
     doing: str = ""
     mark: BatchMarker | None = None
+    next_row_id: int | None = None

@@ -53,13 +53,15 @@ class How:
 class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
-    `adopted` tells that ours took the base over as it was.  With a `mark` they come at most once.
+    `twin` is a version of ours that took the base over as it was; `unmerged` tells that the base is
+    where both lines part.  With a `mark` they come at most once.
     """
 
     base: Snapshot
     theirs: Snapshot
     properties: Mapping[str, str] = field(default_factory=dict)
-    adopted: bool = False
+    twin: Snapshot | None = None
+    unmerged: bool = False
     mark: BatchMarker | None = None
 
 
@@ -95,6 +97,7 @@ def apply_changes(
     changed: Callable[[Snapshot], Changed],
     how: How,
     policy: RetryPolicy,
+    quick: Callable[[Changed, Snapshot, How], tuple[Snapshot, ApplyResult] | None] | None = None,
 ) -> tuple[Snapshot, ApplyResult]:
     """Put changes into a version, or into the newest as long as others land first.
 
@@ -108,6 +111,8 @@ def apply_changes(
         How conflicts are found and settled.
     policy
         How often to do it again.
+    quick
+        What is tried first: it returns nothing if it cannot be done so.
 
     Raises
     ------
@@ -123,6 +128,8 @@ def apply_changes(
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
+        if quick is not None and (found := quick(change, current, how)):
+            return found
         plan = planned(change, current, how)
         settled, given = settled_rows(plan, how.conflicts)
         result = result_of(plan, settled, given, change, how)
@@ -155,7 +162,7 @@ def apply_changes(
 
 def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:
     """Return what there is to do."""
-    return three_way(change.base, change.theirs, ours, on=how.on, by=how.by, adopted=change.adopted)
+    return three_way(change.base, change.theirs, ours, on=how.on, by=how.by, twin=change.twin)
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from lancekit.operations.common.results import ApplyResult, Counts
@@ -18,7 +18,13 @@ from lancekit.operations.lineage.apply_changes import (
     settled_rows,
 )
 from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.fast_forward import (
+    fast_forward,
+    result_of_taken,
+    what_is_taken,
+)
 from lancekit.operations.lineage.merge_base import mark_of, merge_base
+from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
@@ -36,7 +42,7 @@ class BranchMergePlan(Counts):
     Attributes
     ----------
     how
-        ``"three-way"`` or ``"nothing to do"``.
+        ``"fast-forward"``, ``"three-way"`` or ``"nothing to do"``.
     base
         The (branch, version) from which changes count.
     theirs, ours
@@ -86,7 +92,8 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
         base=base.snapshot,
         theirs=theirs,
         properties=properties,
-        adopted=base.adopted,
+        twin=base.twin,
+        unmerged=base.unmerged,
         mark=mark_of(theirs, target.line),
     )
 
@@ -101,7 +108,9 @@ def merge_branch(
     MergeConflictError, InvalidArgumentError, SchemaMismatchError
         As of `apply_changes`.
     """
-    return apply_changes(target, lambda ours: changes_of(source, ours), how, policy)
+    return apply_changes(
+        target, lambda ours: changes_of(source, ours), how, policy, quick=fast_forward
+    )
 
 
 def plan_merge(
@@ -109,15 +118,28 @@ def plan_merge(
 ) -> BranchMergePlan:
     """Return what `merge_branch` would do; nothing is written."""
     change = changes_of(source, target)
+    taken = what_is_taken(change, target)
+    if taken is not None:
+        # with nothing that it could clash with
+        none = planned(replace(change, base=target, theirs=target, twin=None), target, how)
+        none = replace(none, theirs=change.theirs)
+        return _plan(result_of_taken(taken, change, target, how), none, target, apply)
     plan = planned(change, target, how)
     if len(plan.clashes) and how.conflicts == "fail":
         settled, given = plan.agreed, None
     else:
         settled, given = settled_rows(plan, how.conflicts)
     found = result_of(plan, settled, given, change, how)
+    done = "nothing to do" if plan.is_empty else "three-way"
+    return _plan(replace(found, how=done), plan, target, apply)
+
+
+def _plan(
+    found: ApplyResult, plan: ThreeWay, target: Snapshot, apply: Callable[[], ApplyResult]
+) -> BranchMergePlan:
     return BranchMergePlan(
-        doing=how.doing,
-        how="nothing to do" if plan.is_empty else "three-way",
+        doing=found.doing,
+        how=found.how,
         num_inserted_rows=found.num_inserted_rows,
         num_updated_rows=found.num_updated_rows,
         num_deleted_rows=found.num_deleted_rows,

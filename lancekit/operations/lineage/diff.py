@@ -126,13 +126,11 @@ def plan_diff(
     on: Sequence[str] | None = None,
     condition: str | pc.Expression | None = None,
     columns: Sequence[str] | None = None,
-    common: Snapshot | None = None,
     apart: bool = False,
 ) -> DiffPlan:
     """Return how two versions are compared; nothing but metadata is read.
 
-    ``common`` is a version that both sides are known to come from, if it is another one than
-    branches and clones tell.  With ``apart`` the plan leaves out fragments that both sides have in
+    With ``apart`` the plan leaves out fragments that both sides have in
     the same words: for steps along a line, of which each changes little.
 
     Raises
@@ -142,7 +140,7 @@ def plan_diff(
     InvalidArgumentError
         A column of the key is on one side only.
     """
-    ancestor = common or common_ancestor(old, new)
+    ancestor = common_ancestor(old, new)
     pairs = pairs_since(old, new, ancestor)
     key = tuple(on) if on is not None else _primary_key(new)
     for name in (*key, *(columns or ())):

@@ -20,23 +20,30 @@ __all__ = ["MergeBase", "mark_of", "merge_base"]
 
 #: how the config's keys of such marks begin
 _KEY = "lancekit.merge."
-#: what the mark of a merge says that took the source over as it was
-ADOPTED = "fast-forward"
+#: how the mark of a merge goes on that took the source over as it was; then comes the new version
+_TAKEN = "fast-forward"
 
 
 @dataclass(frozen=True, slots=True)
 class MergeBase:
-    """The version that both sides have in them, and whether ours took it over as it was."""
+    """The version that both sides have in them.
+
+    `twin` is the version of ours that took it over as it was, if one did and is still there;
+    `unmerged` tells that it is where the lines part: neither was merged into the other yet.
+    """
 
     snapshot: Snapshot
-    adopted: bool = False
+    twin: Snapshot | None = None
+    unmerged: bool = False
 
 
-def mark_of(source: Snapshot, target: Line, *, adopted: bool = False) -> BatchMarker:
-    """Return the mark of a merge of all that a line has up to a version."""
-    return BatchMarker(
-        key=_key(source.line, target), number=source.version, origin=ADOPTED if adopted else ""
-    )
+def mark_of(source: Snapshot, target: Line, *, taken_by: int | None = None) -> BatchMarker:
+    """Return the mark of a merge of all that a line has up to a version.
+
+    ``taken_by`` is the version of the target that has it as it was.
+    """
+    origin = "" if taken_by is None else f"{_TAKEN} {taken_by}"
+    return BatchMarker(key=_key(source.line, target), number=source.version, origin=origin)
 
 
 def _key(source: Line, target: Line) -> str:
@@ -63,14 +70,14 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
             return MergeBase(target)
         back = _merged(ours.line, source)
         if back is not None and back.number >= there.number:
-            return MergeBase(source, adopted=here.origin == ADOPTED)
+            return MergeBase(source, _twin(ours, here))
         raise InvalidArgumentError(
             f"{theirs.line.name} and {ours.line.name} were each merged into the other at the same "
             "time, so that no one version has what both had in common.",
             hint="Put the changes together yourself: ds.diff(old, new).apply(handle).",
         )
     if here is not None:
-        return MergeBase(_last(theirs.line, here), adopted=here.origin == ADOPTED)
+        return MergeBase(_last(theirs.line, here), _twin(ours, here))
     if there is not None:
         return MergeBase(_last(ours.line, there))
     found = common_ancestor(theirs, ours)
@@ -80,13 +87,23 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
             f"@{ours.version} both come from, or it was cleaned up.",
             hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
         )
-    return MergeBase(found)
+    return MergeBase(found, unmerged=True)
 
 
 def _merged(source: Line, target: Snapshot) -> BatchMarker | None:
     """Return the mark of what a version has of a line."""
     mark = BatchMarker(key=_key(source, target.line), number=0)
     return mark.newest(target.manifest.config)
+
+
+def _twin(ours: Snapshot, mark: BatchMarker) -> Snapshot | None:
+    what, _, version = mark.origin.partition(" ")
+    if what != _TAKEN or not version.isdecimal():
+        return None
+    try:
+        return ours if int(version) == ours.version else load_snapshot(ours.line, int(version))
+    except VersionNotFoundError:
+        return None
 
 
 def _last(line: Line, mark: BatchMarker) -> Snapshot:

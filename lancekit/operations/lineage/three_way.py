@@ -121,11 +121,12 @@ def three_way(
     *,
     on: Sequence[str] | None = None,
     by: By = "cell",
-    adopted: bool = False,
+    twin: Snapshot | None = None,
 ) -> ThreeWay:
     """Find out what there is to do to ours, to have in it what theirs changed since ``base``.
 
-    ``adopted`` tells that ours took the base over as it was: all its row ids are those of ours.
+    ``twin`` is a version of ours with the same rows at the same addresses as ``base``, if it took
+    that over as it was: then each side is compared with its own.
 
     Raises
     ------
@@ -134,16 +135,16 @@ def three_way(
     SchemaMismatchError
         Columns were dropped, renamed or cast, so that changes of theirs have no place in ours.
     """
-    common = base if adopted else None
-    to_theirs = plan_diff(base, theirs, on=on)
-    to_ours, between = (plan_diff(side, ours, on=on, common=common) for side in (base, theirs))
+    start = twin or base
+    to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(start, ours, on=on)
+    between = plan_diff(theirs, ours, on=on)
     changes = _changes(to_theirs)
     if not _any(changes):
         mine = changes  # there is nothing that they could meet
     elif any(pair.old is None for pair in to_ours.columns):
         # values of columns that only ours has are no changes of rows
         kept = [pair.name for pair in to_ours.columns if pair.old is not None]
-        mine = _changes(plan_diff(base, ours, on=on, columns=kept, common=common))
+        mine = _changes(plan_diff(start, ours, on=on, columns=kept))
     else:
         mine = _changes(to_ours)
     check_columns(to_theirs, to_ours, between, changes)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import os
-import secrets
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import replace
 
 from lancekit.commit.manifest.build import build_manifest
 from lancekit.commit.protocol import Clock, put_first_manifest
 from lancekit.commit.refs import check_free
 from lancekit.errors import CommitUnknownError, LancekitError
-from lancekit.format import names
 from lancekit.format import operations as ops
-from lancekit.format.external_sequences import SEQUENCES, external_sequence
-from lancekit.format.field_marks import is_blob_v2
-from lancekit.format.fragment import Fragment, FragmentList
+from lancekit.format.fragment import FragmentList
 from lancekit.format.transaction import Transaction
-from lancekit.operations.maintenance.copies import Copy, carry_out, index_files, side_files
+from lancekit.operations.maintenance.carried_fragments import carried_fragments, remove_copies
+from lancekit.operations.maintenance.copies import carry_out, index_files
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.storage import Store
 from lancekit.versions.line import Line, open_line
-from lancekit.versions.snapshot import FileLocation, Snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["copy_line", "deep_clone"]
 
@@ -58,7 +53,7 @@ def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Cl
 
     If that fails, what was copied is removed, as far as it can be told that nothing needs it.
     """
-    fragments, copies = _fragments(source)
+    fragments, copies = carried_fragments(source, source.manifest.fragments)
     copies.extend(copy for index in source.indices for copy in index_files(source, index))
     manifest = replace(source.manifest, fragments=FragmentList.of(fragments))
     built = build_manifest(
@@ -70,44 +65,5 @@ def deep_clone(source: Snapshot, line: Line, transaction: Transaction, clock: Cl
     except CommitUnknownError:
         raise
     except LancekitError:
-        _remove(line.store, copies)
+        remove_copies(line.store, copies)
         raise
-
-
-# ---- what to copy
-
-
-def _fragments(source: Snapshot) -> tuple[list[Fragment], list[Copy]]:
-    """Return the fragments with the names that their files get, and what to copy."""
-    blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
-    listed: dict[Store, list[str]] = {}
-    renamed: list[Fragment] = []
-    copies: list[Copy] = []
-    external: set[str] = set()
-    for fragment in source.manifest.fragments:
-        files = []
-        for file in fragment.files:
-            new = replace(file, path=names.data_file_name(uuid.uuid4()))
-            files.append(new)
-            location = source.data_file(file)
-            copies.append(Copy(source=location, name=f"{names.DATA}/{new.path}", fresh=True))
-            if blobs:
-                copies.extend(side_files(location, new.path, listed))
-        deletion, old = fragment.deletion_file, source.deletion_file(fragment)
-        if deletion is not None and old is not None:
-            deletion = replace(deletion, id=secrets.randbits(64))
-            copies.append(Copy(source=old, name=deletion.name(fragment.id), fresh=True))
-        places = (external_sequence(fragment, name) for name in SEQUENCES)
-        external.update(place.path for place in places if place is not None)
-        renamed.append(replace(fragment, files=tuple(files), deletion_file=deletion))
-    copies.extend(
-        Copy(source=FileLocation(source.store, path), name=path) for path in sorted(external)
-    )
-    return renamed, copies
-
-
-def _remove(target: Store, copies: Iterable[Copy]) -> None:
-    for copy in copies:
-        if copy.fresh:
-            with suppress(OSError):  # what is left over is for cleanup to find
-                target.delete(copy.name)

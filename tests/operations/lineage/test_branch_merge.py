@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +24,7 @@ from lancekit.errors import (
     VersionNotFoundError,
 )
 from lancekit.operations.lineage.branch_merge import changes_of
+from lancekit.storage.local import LocalStore
 from tests.operations.lineage.test_three_way import (
     Written,
     as_read,
@@ -220,6 +222,243 @@ def test_the_last_changes_are_not_looked_for_elsewhere(ds: lk.LanceDataset) -> N
     assert changes_of(clone._line, side._snapshot).base.line == clone._line
     clone.branches.merge("side")
     assert by_id(clone) == {}
+
+
+# ---- fast forward
+
+
+def files_below(ds: lk.LanceDataset) -> dict[str, int]:
+    """Return the data and deletion files of a line, with how many names each has on the disk."""
+    at = Path(ds._line.uri)
+    return {
+        str(path.relative_to(at)): path.stat().st_nlink
+        for folder in ("data", "_deletions")
+        for path in at.glob(f"{folder}/**/*")
+        if path.is_file()
+    }
+
+
+def told(ds: lk.LanceDataset) -> dict[int, tuple[int, int, int]]:
+    """Return the row id, and by which versions it was created and changed, of each row."""
+    names = ["id", "_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+    rows = lance.dataset(ds._line.uri, version=ds.version).to_table(columns=names).to_pylist()
+    return {one["id"]: tuple(one[name] for name in names[1:]) for one in rows}
+
+
+def change_all_ways(exp: lk.LanceDataset) -> None:
+    exp.delete("id = 1")
+    upsert(exp, row(2, "B", 2), row(5, "e", 5))
+    exp.delete("id = 4")
+    exp.insert([row(6, "f", 6), row(7, "g", 7)], mode="append")
+    exp.delete("id = 7")
+
+
+def test_a_target_that_did_not_move(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    wanted, ids = by_id(exp), told(exp)
+    before = set(files_below(ds))
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert (plan.how, len(plan.conflicts), plan.theirs) == ("fast-forward", 0, ("exp", 6))
+    result = ds.branches.merge("exp")
+    assert (result.how, result.version) == ("fast-forward", 2)
+    assert {key: plan[key] for key in result} == dict(result)
+    assert by_id(ds) == wanted
+    linked = {name: count for name, count in files_below(ds).items() if name not in before}
+    assert linked
+    assert set(linked.values()) == {2}  # one file, two names
+    if ds.has_stable_row_ids:
+        assert dict(result) == {
+            "num_inserted_rows": 2,
+            "num_updated_rows": 1,
+            "num_deleted_rows": 2,
+        }
+        assert {id_: one[0] for id_, one in told(ds).items()} == {
+            id_: one[0] for id_, one in ids.items()
+        }
+        assert {id_: one[1:] for id_, one in told(ds).items()} == {
+            2: (1, 2),
+            3: (1, 1),
+            5: (2, 2),
+            6: (2, 2),
+        }
+        delta = lance.dataset(ds.uri).delta(compared_against=1)
+        inserted = delta.get_inserted_rows().read_all()["id"].to_pylist()
+        assert sorted(inserted) == [5, 6]
+        updated = delta.get_updated_rows().read_all()["id"].to_pylist()
+        assert updated == [2]
+    # it needs nothing of the branch
+    ds.branches.delete("exp")
+    assert by_id(ds) == wanted
+    lance.dataset(ds.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)
+    ds.checkout_latest()
+    assert by_id(ds) == wanted
+    ds.validate(deep=True)
+    other = lance.dataset(ds.uri)
+    other.insert(lance.dataset(ds.uri).to_table().slice(0, 0), mode="append")
+    other.optimize.compact_files()
+    ds.checkout_latest()
+    assert by_id(ds) == wanted
+
+
+def test_forward_again_and_then_not(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    ds.branches.merge("exp")
+    first = told(ds)
+    exp.delete("id = 3")
+    upsert(exp, row(2, "BB", 2), row(8, "h", 8))
+    exp.update({"age": "50"}, where="id = 5")
+    exp.optimize.compact_files()
+    ids = told(exp)
+    assert ds.branches.merge("exp").how == "fast-forward"
+    assert by_id(ds) == by_id(exp)
+    if ds.has_stable_row_ids:
+        assert {id_: one[0] for id_, one in told(ds).items()} == {
+            id_: one[0] for id_, one in ids.items()
+        }
+        assert {id_: one[1:] for id_, one in told(ds).items()} == {
+            2: (1, 3),
+            5: (first[5][1], 3),
+            6: first[6][1:],  # which a compaction moved
+            8: (3, 3),
+        }
+    assert ds.branches.merge("exp").how == "nothing to do"
+    # now both move: each is compared with its own of the two versions that are the same
+    exp.update({"age": "60"}, where="id = 6")
+    exp.delete("id = 8")
+    upsert(exp, row(9, "i", 9))
+    ds.update({"name": "'F'"}, where="id = 6")
+    upsert(ds, row(10, "j", 10))
+    result = ds.branches.merge("exp")
+    assert (result.how, dict(result)["num_updated_rows"]) == ("three-way", 1)
+    assert by_id(ds) == {
+        2: ("BB", 2),
+        5: ("e", 50),
+        6: ("F", 60),
+        9: ("i", 9),
+        10: ("j", 10),
+    }
+
+
+def test_rows_without_a_key_go_forward_and_meet(tmp_path: Path) -> None:
+    rows = {"v": [1, 1, 2]}
+    ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    exp.insert({"v": [3, 3]}, mode="append")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.update({"v": "30"}, where="v = 3")
+    ds.delete("v = 1")
+    ds.insert({"v": [4]}, mode="append")
+    exp.insert({"v": [5]}, mode="append")
+    assert ds.branches.merge("exp").how == "three-way"
+    assert sorted(one["v"] for one in as_read(ds)) == [2, 4, 5, 30, 30]
+
+
+def test_what_does_not_go_forward(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.replace_columns({"age": "age + 1"})
+    assert ds.branches.merge("exp").how == "three-way"
+    assert by_id(ds)[1] == ("a", 2)
+    other = ds.create_branch("other")
+    ds.update_config({"a": "b"})  # which moves it, too
+    other.delete("id = 1")
+    assert ds.branches.merge("other").how == "three-way"
+
+
+def test_a_branch_of_a_branch_goes_home(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.delete("id = 1")
+    sub = exp.create_branch("exp/sub")
+    upsert(sub, row(5, "e", 5))
+    assert ds.branches.merge("exp/sub").how == "fast-forward"
+    assert by_id(ds) == by_id(sub)
+    ds.branches.delete("exp/sub")
+    ds.branches.delete("exp")
+    assert sorted(by_id(ds)) == [2, 3, 4, 5]
+
+
+def test_a_target_that_moves_meanwhile(
+    ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    from lancekit.operations.lineage import fast_forward as module
+
+    bring, other = module._bring, lk.dataset(ds.uri)
+
+    def late(*arguments: Any) -> None:
+        bring(*arguments)
+        if other.version == 1:
+            other.update({"age": "33"}, where="id = 3")
+
+    monkeypatch.setattr(module, "_bring", late)
+    before = set(files_below(ds))
+    result = ds.branches.merge("exp")
+    assert (result.how, result.attempts) == ("three-way", 2)
+    assert by_id(ds) == {2: ("B", 2), 3: ("c", 33), 5: ("e", 5), 6: ("f", 6)}
+    left = {name for name, count in files_below(ds).items() if count > 1 and name not in before}
+    assert not left  # what was linked is gone again
+
+
+def test_files_that_a_cleanup_took_are_brought_again(
+    ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    from lancekit.operations.lineage import fast_forward as module
+
+    commit = module.commit
+
+    def cleaned(*arguments: Any, **keywords: Any) -> Any:
+        landed = commit(*arguments, **keywords)
+        for name, count in files_below(ds).items():
+            if count > 1:
+                Path(ds.uri, name).unlink()
+        return landed
+
+    monkeypatch.setattr(module, "commit", cleaned)
+    ds.branches.merge("exp")
+    assert by_id(ds) == by_id(exp)
+
+
+def test_files_of_other_disks_and_stores_are_copied(
+    ds: lk.LanceDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    monkeypatch.setattr(LocalStore, "adopt", lambda *_: False)
+    assert ds.branches.merge("exp").how == "fast-forward"
+    assert set(files_below(ds).values()) == {1}
+    assert by_id(ds) == by_id(exp)
+
+
+def test_forward_in_memory() -> None:
+    ds = lk.write_dataset({"id": [1, 2]}, "memory://forward-in-memory", primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [3]}, mode="append")
+    exp.delete("id = 1")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    ds.branches.delete("exp")
+    assert ds.to_table()["id"].to_pylist() == [2, 3]
+
+
+def test_blobs_go_forward(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), lk.blob_field("b")])
+
+    def blobs(ids: list[int], values: list[bytes]) -> pa.Table:
+        return pa.table({"id": ids, "b": lk.blob_array(values)}, schema=schema)
+
+    big = b"x" * (5 << 20)  # in a file of its own
+    ds = lk.write_dataset(
+        blobs([1], [big]), tmp_path / "t", primary_key="id", data_storage_version="2.2"
+    )
+    exp = ds.create_branch("exp")
+    exp.insert(blobs([2, 3], [b"small", big[1:]]), mode="append")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    ds.branches.delete("exp")
+    found = ds.to_table(blob_handling="all_binary").sort_by("id")["b"].to_pylist()
+    assert found == [big, b"small", big[1:]]
 
 
 @pytest.mark.torture

@@ -1,0 +1,240 @@
+"""A merge of a branch whose target did not move since it forked: its fragments become the target's.
+
+No row is written.  Files of the branch get names in the target, too: hard links on a disk, copies
+by the server in an object store; so the branch can be deleted.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import (
+    CommitUnknownError,
+    LancekitError,
+    RetriesExhaustedError,
+    RetryableConflictError,
+)
+from lancekit.format.external_sequences import SEQUENCES, external_sequence
+from lancekit.format.fragment import Fragment
+from lancekit.format.operations import Update
+from lancekit.format.row_ids import parse_row_ids, read_row_versions
+from lancekit.format.row_ids_encode import encode_row_versions
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.results import ApplyResult
+from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done
+from lancekit.operations.lineage.merge_base import mark_of
+from lancekit.operations.maintenance.carried_fragments import carried_fragments, remove_copies
+from lancekit.operations.maintenance.copies import Copy, carry_out
+from lancekit.pipeline.engine.engine import LocalRunner
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Taken", "fast_forward", "result_of_taken", "what_is_taken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The fragments of a branch that its target gets: new ones, and such with more deletions.
+
+    `removed` are the ids of those that it loses.
+    """
+
+    new: tuple[Fragment, ...]
+    updated: tuple[Fragment, ...]
+    removed: tuple[int, ...]
+
+    @property
+    def touched(self) -> tuple[int, ...]:
+        """The ids of the fragments from which rows went."""
+        return (*self.removed, *(fragment.id for fragment in self.updated))
+
+
+def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
+    """Return what ours would take over; ``None`` if it moved, or has to be changed row by row."""
+    base, theirs = change.base, change.theirs
+    start = change.twin or (base if change.unmerged else None)
+    if start is None or (start.line, start.version) != (ours.line, ours.version):
+        return None
+    mine, other, known = ours.manifest, theirs.manifest, base.manifest.fragments
+    same = (
+        mine.schema == other.schema
+        and mine.storage_version == other.storage_version
+        and mine.has_stable_row_ids == other.has_stable_row_ids
+    )
+    if not same:
+        return None
+    new, updated = [], []
+    for fragment in other.fragments:
+        if any(external_sequence(fragment, name) for name in SEQUENCES):
+            return None
+        before = known.get(fragment.id)
+        if before is None:
+            new.append(fragment)
+        elif _files(base, before) != _files(theirs, fragment):
+            return None  # columns were written anew in place
+        elif _deletion(base, before) != _deletion(theirs, fragment):
+            updated.append(fragment)
+    kept = set(other.fragments.ids.tolist())
+    removed = tuple(id_ for id_ in mine.fragments.ids.tolist() if id_ not in kept)
+    return Taken(tuple(new), tuple(updated), removed) if new or updated or removed else None
+
+
+def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, ApplyResult] | None:
+    """Take over the rows of a branch as they are; ``None`` if they cannot be.
+
+    Rows keep their ids.  What the branch created or changed counts as done by the new version: its
+    own numbers mean other versions here.
+
+    Raises
+    ------
+    RetryableConflictError
+        Another writer landed first.
+    """
+    taken = what_is_taken(change, ours)
+    if taken is None:
+        return None
+    theirs, store, version = change.theirs, ours.store, ours.version + 1
+    carried, copies = carried_fragments(theirs, taken.new, ours)
+    if ours.manifest.has_stable_row_ids:
+        stamps = _Stamps(ours, taken, change.base.version, version)
+        carried = [stamps.on(fragment) for fragment in carried]
+    # of a fragment that lost rows the files are here already
+    bare = [replace(fragment, files=()) for fragment in taken.updated]
+    deleted, more = carried_fragments(theirs, bare, ours)
+    copies += more
+    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
+    operation = Update(
+        removed_fragment_ids=taken.removed,
+        updated_fragments=tuple(
+            replace(known[fragment.id], deletion_file=fragment.deletion_file)
+            for fragment in deleted
+        ),
+        new_fragments=tuple(carried),
+        fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
+    )
+    pending = Pending(
+        operation=operation,
+        uuid=str(uuid.uuid4()),
+        doing=how.doing,
+        properties=change.properties,
+        mark=mark_of(theirs, ours.line, taken_by=version),
+        next_row_id=theirs.manifest.next_row_id,
+    )
+    try:
+        _bring(copies, theirs, ours)
+        landed = commit(ours, pending, strict=True)
+    except CommitUnknownError:
+        raise
+    except LancekitError as error:
+        remove_copies(store, copies)
+        if isinstance(error, RetriesExhaustedError):
+            raise RetryableConflictError(
+                f"{ours.line.name} moved while {theirs.line.name} was merged into it.",
+                read_version=ours.version,
+            ) from error
+        raise
+    # a cleanup that had looked before the commit may have taken one for left over
+    _bring([copy for copy in copies if not store.exists(copy.name)], theirs, ours)
+    result = result_of_taken(taken, change, ours, how)
+    return landed, replace(result, version=landed.version, line=landed.line)
+
+
+def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
+    LocalRunner().map(
+        lambda copy: carry_out(copy, ours.store, theirs.version, link=True), list(copies)
+    )
+
+
+def _files(side: Snapshot, fragment: Fragment) -> list[tuple[str, tuple[int, ...]]]:
+    return [(str(side.data_file(file)), file.fields) for file in fragment.files]
+
+
+def _deletion(side: Snapshot, fragment: Fragment) -> str | None:
+    found = side.deletion_file(fragment)
+    return None if found is None else str(found)
+
+
+class _Stamps:
+    """By which versions rows of a branch were created and changed, in the numbers of its target.
+
+    Parameters
+    ----------
+    ours
+        The target.
+    taken
+        What it takes over.
+    base
+        Up to which version of the branch the target has its rows already.
+    version
+        The version of the target that takes the others over.
+    """
+
+    def __init__(self, ours: Snapshot, taken: Taken, base: int, version: int) -> None:
+        found = [ours.manifest.fragments.get(id_) for id_ in taken.touched]
+        known = [fragment for fragment in found if fragment is not None]
+        ids = np.concatenate([_NONE, *map(_ids, known)])
+        order = np.argsort(ids)
+        self.ids = ids[order]
+        self.created, self.updated = (
+            np.concatenate([_NONE, *(_versions(f, getattr(f, name)) for f in known)])[order]
+            for name in ("created_at", "last_updated_at")
+        )
+        self.base, self.version = base, np.uint64(version)
+
+    def on(self, fragment: Fragment) -> Fragment:
+        """Return a new fragment with the target's versions."""
+        ids = _ids(fragment)
+        at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
+        known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
+        created, updated = np.full(len(ids), self.version), np.full(len(ids), self.version)
+        created[known] = self.created[at[known]]
+        kept = known & (_versions(fragment, fragment.last_updated_at) <= self.base)
+        updated[kept] = self.updated[at[kept]]
+        return replace(
+            fragment,
+            created_at=encode_row_versions(created),
+            last_updated_at=encode_row_versions(updated),
+        )
+
+
+_NONE = np.empty(0, np.uint64)
+
+
+def _ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
+    where = f"fragment {fragment.id}"
+    return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, where)
+
+
+def _versions(fragment: Fragment, encoded: bytes | None) -> npt.NDArray[np.uint64]:
+    where = f"fragment {fragment.id}"
+    return read_row_versions(encoded, fragment.physical_rows, where).values()
+
+
+def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> ApplyResult:
+    """Return the counts of rows, from metadata alone.
+
+    Without stable row ids nothing there tells a row that moved from one that is new.
+    """
+    mine, theirs = ours.manifest, change.theirs.manifest
+    inserted, updated = sum(fragment.num_rows for fragment in taken.new), 0
+    if mine.has_stable_row_ids:
+        inserted = 0
+        for fragment in taken.new:
+            gone = np.array(change.theirs.deleted_rows(fragment), np.int64)
+            ids = np.delete(_ids(fragment), gone)
+            changed = np.delete(_versions(fragment, fragment.last_updated_at), gone)
+            new = ids >= mine.next_row_id
+            inserted += int(new.sum())
+            updated += int((~new & (changed > change.base.version)).sum())
+    return replace(
+        nothing_done(change, ours, how),
+        how="fast-forward",
+        num_inserted_rows=inserted,
+        num_updated_rows=updated,
+        num_deleted_rows=mine.num_rows + inserted - theirs.num_rows,
+    )

@@ -1,0 +1,77 @@
+"""Fragments that another dataset or branch gets: which files come along, and their names."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from lancekit.format import names
+from lancekit.format.external_sequences import SEQUENCES, external_sequence
+from lancekit.format.field_marks import is_blob_v2
+from lancekit.format.fragment import DataFile, Fragment
+from lancekit.operations.maintenance.copies import Copy, side_files
+from lancekit.storage import Store
+from lancekit.versions.snapshot import FileLocation, Snapshot
+
+__all__ = ["carried_fragments", "remove_copies"]
+
+
+def carried_fragments(
+    source: Snapshot, fragments: Iterable[Fragment], home: Snapshot | None = None
+) -> tuple[list[Fragment], list[Copy]]:
+    """Return fragments of a version with the names that their files get, and what to copy.
+
+    Files that ``home`` reaches stay where they are.
+    """
+    base = _bases(home)
+    blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
+    listed: dict[Store, list[str]] = {}
+    renamed: list[Fragment] = []
+    copies: list[Copy] = []
+    external: set[str] = set()
+    for fragment in fragments:
+        files = []
+        for file in fragment.files:
+            location = source.data_file(file)
+            folder = str(location).removesuffix(f"/{file.path}")
+            if folder in base:
+                files.append(replace(file, base_id=base[folder]))
+                continue
+            new = replace(file, path=names.data_file_name(uuid.uuid4()), base_id=None)
+            files.append(new)
+            copies.append(Copy(source=location, name=f"{names.DATA}/{new.path}", fresh=True))
+            if blobs:
+                copies.extend(side_files(location, new.path, listed))
+        deletion, old = fragment.deletion_file, source.deletion_file(fragment)
+        if deletion is not None and old is not None:
+            deletion = replace(deletion, base_id=None)
+            if home is None or old.store != home.store:
+                deletion = replace(deletion, id=secrets.randbits(64))
+                copies.append(Copy(source=old, name=deletion.name(fragment.id), fresh=True))
+        places = (external_sequence(fragment, name) for name in SEQUENCES)
+        external.update(place.path for place in places if place is not None)
+        renamed.append(replace(fragment, files=tuple(files), deletion_file=deletion))
+    copies.extend(
+        Copy(source=FileLocation(source.store, path), name=path) for path in sorted(external)
+    )
+    return renamed, copies
+
+
+def _bases(home: Snapshot | None) -> dict[str, int | None]:
+    """Return the folders in which a version may have data files, each with its base path."""
+    if home is None:
+        return {}
+    file = DataFile("x", ())
+    ids = [None, *(base.id for base in home.manifest.base_paths)]
+    return {str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_ for id_ in ids}
+
+
+def remove_copies(target: Store, copies: Iterable[Copy]) -> None:
+    """Remove what was brought, as far as nothing else can need it; never raises."""
+    for copy in copies:
+        if copy.fresh:
+            with suppress(OSError):  # what is left over is for cleanup to find
+                target.delete(copy.name)
