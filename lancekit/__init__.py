@@ -29,6 +29,7 @@ if _TYPE_CHECKING:
     from lancekit.api.batch_udf import BatchUDF, batch_udf
     from lancekit.api.blob_type import BlobType
     from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
+    from lancekit.api.branch_comparison import BranchComparison
     from lancekit.api.diff import diff
     from lancekit.api.fragment import FragmentMetadata, LanceFragment
     from lancekit.api.history import History, Version
@@ -71,6 +72,7 @@ __all__ = [
     "Blob",
     "BlobFile",
     "BlobType",
+    "BranchComparison",
     "BranchMergePlan",
     "Branches",
     "CacheInfo",
@@ -133,6 +135,7 @@ _HOMES = {
     "api.batch_udf": "BatchUDF batch_udf",
     "api.blob_type": "BlobType",
     "api.blob_values": "Blob BlobFile blob_array blob_field",
+    "api.branch_comparison": "BranchComparison",
     "api.diff": "diff",
     "api.fragment": "FragmentMetadata LanceFragment",
     "api.history": "History Version",

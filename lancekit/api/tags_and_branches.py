@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
 
 from lancekit.api._handle import Handle
+from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked_methods
 from lancekit.commit import refs
@@ -273,6 +274,39 @@ class Branches(Displayed):
         line = self._other(branch)
         number = check_count("version", version, least=1)
         return self._handle._move(lambda ours: pick_version(ours, line, number, how, RetryPolicy()))
+
+    def compare(
+        self,
+        branch: str,
+        *,
+        on: str | Sequence[str] | None = None,
+        by: Literal["cell", "row"] = "cell",
+    ) -> BranchComparison:
+        """Compare a branch with that of the handle, at the newest versions of both.
+
+        Parameters
+        ----------
+        branch
+            The other branch, ``"main"`` for the main line.
+        on
+            The columns that tell which rows are the same, as of `LanceDataset.diff`.
+        by
+            What is a conflict, as of `DatasetDiff.apply`.
+
+        Returns
+        -------
+        BranchComparison
+            `ahead`, `behind`, `base`, what each side changed since, and the `conflicts`.
+
+        Raises
+        ------
+        BranchNotFoundError
+            There is no such branch.
+        InvalidArgumentError
+            No version is known that both come from.
+        """
+        how = check_how("merge", on, by, "fail")
+        return BranchComparison(self._other(branch), latest_snapshot(self._line()), how)
 
     @overload
     def merge(

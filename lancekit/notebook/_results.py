@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from datetime import datetime
 
+from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.history import History, Version
 from lancekit.notebook._common import ENGINES, NAMES, checkout, facts, operation, ref
 from lancekit.notebook.models import Card, Fact
@@ -29,6 +30,7 @@ __all__ = [
     "cleanup_card",
     "cleanup_plan_card",
     "compaction_card",
+    "comparison_card",
     "conflicts_card",
     "deepen_card",
     "delete_card",
@@ -170,6 +172,25 @@ def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG
                 ("conflicts", listing(clashes, NAMES)),
             ),
             Fact("next", "plan.conflicts.sample(), plan.apply()", code=True),
+        ),
+    )
+
+
+def comparison_card(found: BranchComparison, now: datetime) -> Card:  # noqa: ARG001  # no times
+    """Return the card of two branches; rows are read when they are asked for."""
+    ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
+    way = "theirs is taken over as it is" if found.is_fast_forward else "row by row"
+    return Card(
+        kind="Branches",
+        title=" beside ".join(clean(name) for name, _ in (found.theirs, found.ours)),
+        headline=(f"{count(found.ahead)} ahead", f"{count(found.behind)} behind"),
+        facts=(
+            *facts(
+                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                ("a merge", way if found.ahead else "has nothing to do"),
+                ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
+            ),
+            Fact("next", "theirs_diff.counts, ours_diff.counts, conflicts", code=True),
         ),
     )
 

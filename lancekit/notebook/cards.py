@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.api.bisect import Bisection
+from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.changes import ChangeFeed
 from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
@@ -35,6 +36,7 @@ from lancekit.notebook._results import (
     cleanup_card,
     cleanup_plan_card,
     compaction_card,
+    comparison_card,
     conflicts_card,
     deepen_card,
     delete_card,
@@ -83,6 +85,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     DeleteResult: delete_card,
     UpdateResult: update_card,
     ApplyResult: apply_card,
+    BranchComparison: comparison_card,
     BranchMergePlan: branch_plan_card,
     Conflicts: conflicts_card,
     CompactionMetrics: compaction_card,

@@ -55,6 +55,7 @@ MORE: list[Any] = [
 #: which users do not construct themselves
 MADE_BY_OTHERS = {
     lk.BlobFile,
+    lk.BranchComparison,
     lk.Branches,
     lk.Conflicts,
     lancekit.api.delta.DatasetDelta,

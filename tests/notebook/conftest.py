@@ -52,6 +52,7 @@ def sides():
     with pytest.raises(lk.errors.MergeConflictError) as caught:
         made.branches.cherry_pick("side", 2)
     return {
+        "comparison": made.branches.compare("side"),
         "branch plan": made.branches.merge("side", dry_run=True),
         "conflicts": caught.value.context["conflicts"],
         "nothing applied": made.branches.cherry_pick("side", 2, conflicts="ours"),

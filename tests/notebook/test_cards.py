@@ -58,6 +58,7 @@ def test_changes_of_two_sides(shown):
     assert lines(shown["nothing applied"])[0].startswith("nothing to do for main:2 · 0 inserted")
     assert lines(shown["applied"])[0].startswith("picked onto main:3 · 0 inserted · 1 updated")
     assert fact(shown["applied"], "conflicts") == "1"
+    assert lines(shown["comparison"])[0] == "side beside main · 1 ahead · 1 behind"
     plan = shown["branch plan"]
     assert lines(plan)[0].startswith("merge: three-way · 0 to insert")
     assert fact(plan, "conflicts") == "1 update/update"

@@ -63,6 +63,14 @@ BRANCHES = {
         {"branch": Value("c"), "version": Value(4), **WAYS},
         {"branch": "b", "version": 3, "conflicts": "ours"},
     ),
+    "Branches.compare": Method(
+        lambda **kw: [
+            (d.theirs, dict(d.theirs_diff.counts), d.theirs_diff.key, len(d.conflicts))
+            for d in [_sides().branches.compare(**kw)]
+        ],
+        {"branch": Value("c"), "on": WAYS["on"], "by": WAYS["by"]},
+        {"branch": "b"},
+    ),
     "Branches.merge": Method(
         _seen(lambda ds, **kw: ds.branches.merge(**kw)),
         {"source": Value("c"), "into": Value("c"), "dry_run": Value(True), **WAYS},

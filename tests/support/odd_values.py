@@ -224,6 +224,7 @@ Arguments = Callable[[Place], Mapping[str, Any]]
 NOT_CALLED = {
     "BlobFile",
     "BlobType",
+    "BranchComparison",
     "BranchMergePlan",
     "Branches",
     "CellChange",

@@ -199,6 +199,7 @@ CALLS: Mapping[str, Call] = {
     "Tags.replace_metadata": lambda ds, _: ds.tags.replace_metadata("t", {"a": "b"}),
     "Tags.update": lambda ds, _: ds.tags.update("t", 1),
     "Branches.cherry_pick": lambda ds, _: ds.branches.cherry_pick("main", 2),
+    "Branches.compare": lambda ds, _: _shown(ds.branches.compare("b", on="k")),
     "Branches.delete": lambda ds, _: [
         ds.branches.delete(name) for name in sorted({*ds.branches.names(), "b"})
     ],

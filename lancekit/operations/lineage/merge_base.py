@@ -16,7 +16,7 @@ from lancekit.versions.ancestor import common_ancestor, unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["MergeBase", "mark_of", "merge_base"]
+__all__ = ["MergeBase", "commits_unmerged", "mark_of", "merge_base"]
 
 #: how the config's keys of such marks begin
 _KEY = "lancekit.merge."
@@ -88,6 +88,15 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
             hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
         )
     return MergeBase(found, unmerged=True)
+
+
+def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
+    """Return how many versions of one line another does not have in it; 0 if nobody can tell."""
+    mark = _merged(source.line, target)
+    if mark is not None:
+        return max(source.version - mark.number, 0)
+    found = common_ancestor(source, target)  # the versions of a branch are counted on
+    return 0 if found is None else source.version - found.version
 
 
 def _merged(source: Line, target: Snapshot) -> BatchMarker | None:

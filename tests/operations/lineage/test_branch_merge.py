@@ -224,6 +224,37 @@ def test_the_last_changes_are_not_looked_for_elsewhere(ds: lk.LanceDataset) -> N
     assert by_id(clone) == {}
 
 
+def test_how_far_branches_are(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+
+    def far(found: lk.BranchComparison) -> tuple[int, int, tuple[str, int], bool]:
+        return found.ahead, found.behind, found.base, found.is_fast_forward
+
+    exp.delete("id = 1")
+    exp.update({"age": "20"}, where="id = 2")
+    assert far(ds.branches.compare("exp")) == (2, 0, ("main", 1), True)
+    assert far(exp.branches.compare("main")) == (0, 2, ("main", 1), False)
+    ds.update({"age": "21"}, where="id = 2")
+    found = ds.branches.compare("exp")
+    assert far(found) == (2, 1, ("main", 1), False)
+    assert (found.theirs, found.ours) == (("exp", 3), ("main", 2))
+    assert dict(found.theirs_diff.counts)["deleted"] == 1
+    assert dict(found.ours_diff.counts)["updated"] == 1
+    assert not found.is_compared
+    assert "2 ahead" in repr(found)
+    assert [one.key for one in found.conflicts.sample()] == [{"id": 2}]
+    ds.branches.merge("exp", conflicts="ours")
+    ds.delete("id = 3")
+    exp.delete("id = 4")
+    assert far(ds.branches.compare("exp")) == (1, 3, ("exp", 3), False)
+    ds.branches.rebase("exp")
+    assert far(ds.branches.compare("exp")) == (2, 0, ("main", 4), False)
+    assert far(exp.branches.compare("main")) == (0, 2, ("main", 4), False)
+    assert not len(ds.branches.compare("exp").conflicts)
+    with pytest.raises(BranchNotFoundError):
+        ds.branches.compare("nowhere")
+
+
 # ---- fast forward
 
 
