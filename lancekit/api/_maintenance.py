@@ -220,7 +220,8 @@ class Maintenance(Handle):
 
         A shallow clone, a branch, or a table with base paths then needs nothing but its folder.
         Rows, row ids, versions of rows and indices stay as they are, and so do older versions,
-        which go on reading where they did.  If it is interrupted, the table is as it was; what
+        which go on reading where they did.  On one disk files are linked, in one bucket the server
+        copies them.  If it is interrupted, the table is as it was; what
         was copied until then is found by the next call.
 
         Returns

@@ -301,16 +301,22 @@ class ObstoreStore:
         return self.create(name)
 
     def adopt(self, name: str, source: Store, source_name: str) -> bool:
-        """Have the server copy an object that is below the same URI."""
+        """Have the server copy an object of the same bucket."""
         key = self._key(name)
-        if not isinstance(source, ObstoreStore) or (source._base, source._options) != (
-            self._base,
-            self._options,
-        ):
+        if not isinstance(source, ObstoreStore) or source._options != self._options:
             return False
+        client, mine, theirs = self._client, "", ""
+        here, there = urlsplit(self._base), urlsplit(source._base)
+        if source._client is not self._client:
+            spelled = unquote(here.path + there.path) != here.path + there.path
+            if (here.scheme, here.netloc) != (there.scheme, there.netloc) or spelled:
+                return False
+            # either client reaches nothing above its URI
+            client, _ = client_for(f"{here.scheme}://{here.netloc}", self._options)
+            mine, theirs = (f"{parts.path.strip('/')}/".lstrip("/") for parts in (here, there))
         try:
             with reading("copy", source._uri_of(source_name)):
-                obstore.copy(self._client, source._key(source_name), key)
+                obstore.copy(client, theirs + source._key(source_name), mine + key)
         except StorageError:  # some servers copy no large objects
             return False
         return True

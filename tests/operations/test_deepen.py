@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from multiprocessing import get_context
 from pathlib import Path
 
 import lance
@@ -17,6 +19,7 @@ import lancekit as lk
 from lancekit.errors import ConstraintViolationError, CorruptFileError
 from tests.operations.test_deep_clones import nearest, rich
 from tests.support.faults import Crash, Faults, Mode, injected
+from tests.support.s3 import S3Server
 
 IDS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
@@ -228,6 +231,23 @@ def test_others_write_meanwhile(tmp_path: Path) -> None:
         clone.at(1).deepen()
 
 
+def _deepen(uri: str) -> int:
+    return lk.dataset(uri).deepen().version
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": range(300)}, tmp_path / "d", max_rows_per_file=5)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        clones = [ds.shallow_clone(tmp_path / f"c{n}", 1) for n in range(4)]
+        done = [pool.submit(_deepen, clone.uri) for clone in clones for _ in range(2)]
+        assert {one.result() for one in done} == {2}
+    shutil.rmtree(tmp_path / "d")
+    for clone in clones:
+        clone.checkout_latest()
+        assert bases_of(clone) == set()
+        assert lance.dataset(clone.uri).to_table()["x"].to_pylist() == list(range(300))
+
+
 def test_what_is_missing_or_changed_is_named(tmp_path: Path) -> None:
     ds = lk.write_dataset({"x": range(6)}, tmp_path / "d", max_rows_per_file=3)
     clone = ds.shallow_clone(tmp_path / "c", 1)
@@ -254,3 +274,36 @@ def test_constraints_do_not_mind(tmp_path: Path) -> None:
     assert bases_of(clone) == set()
     with pytest.raises(ConstraintViolationError):
         clone.update({"x": "x + 1"})
+
+
+def test_in_one_bucket_the_server_copies(tmp_path: Path, s3: S3Server) -> None:
+    root, options = f"s3://{s3.bucket}/{tmp_path.name}", s3.storage_options
+    rows = pa.table({"x": pa.array(range(200_000))})
+    ds = lk.write_dataset(rows, f"{root}/d", storage_options=options)
+    ds.delete("x < 5")
+    ds.create_branch("b")
+    for clone, name in (
+        (ds.shallow_clone(f"{root}/deep/c", ds.version, storage_options=options), "deep/c"),
+        (ds.checkout_version(("b", None)), "d/tree/b"),
+    ):
+        s3.log.clear()
+        assert clone.deepen().files_copied == 2
+        puts = [path for method, path in s3.log if method == "PUT" and "/data/" in path]
+        assert len(puts) == 1
+        # of the data file no more was read than its end
+        asked = [path for method, path in s3.log if method == "GET" and "/data/" in path]
+        assert len(asked) < 3
+        assert bases_of(clone) == set()
+        assert clone.count_rows("x < 10") == 5
+        assert f"/{name}/data/" in puts[0]
+    lk.LanceDataset.drop(f"{root}/d", storage_options=options)
+    found = lance.dataset(f"{root}/deep/c", storage_options=options)
+    assert found.to_table()["x"].to_pylist() == list(range(5, 200_000))
+
+
+def test_from_store_to_store(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": range(6)}, f"memory://{tmp_path.name}/d", max_rows_per_file=3)
+    near = ds.shallow_clone(f"memory://{tmp_path.name}/c", 1)
+    assert near.deepen().files_copied == 2
+    lk.LanceDataset.drop(f"memory://{tmp_path.name}/d")
+    assert near.to_table()["x"].to_pylist() == list(range(6))

@@ -146,7 +146,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
 
 def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
     LocalRunner().map(
-        lambda copy: carry_out(copy, ours.store, theirs.version, link=True), list(copies)
+        lambda copy: carry_out(copy, ours.store, theirs.version, link=copy.fresh), list(copies)
     )
 
 

@@ -85,7 +85,8 @@ def _names_in(store: Store, folder: str) -> Iterator[str]:
 def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) -> int:
     """Copy a file in parts, and return its size.
 
-    With ``link`` its bytes do not pass through, if the stores can do without: see `Store.adopt`.
+    With ``link``, which takes a name that is free, its bytes do not pass through, if the stores can
+    do without: see `Store.adopt`.
 
     Raises
     ------
@@ -99,7 +100,7 @@ def carry_out(copy: Copy, target: Store, version: int, *, link: bool = False) ->
         size = reader.size()
         if copy.name.endswith(".lance") and copy.name.startswith(f"{names.DATA}/"):
             FileReader.open(reader)  # a base path may lead to files of any kind
-        if link and copy.fresh and target.adopt(copy.name, copy.source.store, copy.source.name):
+        if link and target.adopt(copy.name, copy.source.store, copy.source.name):
             return size
         # an attempt that died may have left one of a name that is not fresh
         sink = target.create(copy.name) if copy.fresh else target.create_over(copy.name)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.display import Displayed
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, StorageError
 from lancekit.format import names
 from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment
@@ -40,7 +40,7 @@ class DeepenResult(Displayed):
     Attributes
     ----------
     files_copied, bytes_copied
-        From other places to the table's own folder.
+        From other places to the table's own folder; files on the same disk were linked.
     files_found
         Those that an earlier attempt, which did not finish, had copied.
     version, read_version
@@ -182,9 +182,16 @@ def _copy(current: Snapshot, copies: Iterable[Copy], copied: _Copied) -> None:
     now = time.time()
 
     def one(copy: Copy) -> int | None:
-        if _is_there(copy, there.get(copy.name), now, current.version):
+        before = there.get(copy.name)
+        if _is_there(copy, before, now, current.version):
             return None
-        size = carry_out(copy, target, current.version)
+        try:
+            size = carry_out(copy, target, current.version, link=before is None)
+        except StorageError:
+            if before is not None or not target.exists(copy.name):
+                raise
+            # another call like this one was quicker
+            size = carry_out(copy, target, current.version)
         if copy.source.size is not None and size != copy.source.size:
             raise CorruptFileError(
                 f"{copy.source} has {size} bytes, but version {current.version} says "
