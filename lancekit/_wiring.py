@@ -56,6 +56,11 @@ class _Spark:
 
         return scan_frame(scan, condition)
 
+    def rows(self, work: Any, tasks: Any, schema: Any) -> Any:
+        from lancekit.spark.frames.rows import rows_frame
+
+        return rows_frame(work, tasks, schema)
+
     def query(self, sql: str, name: str, table: Any) -> Any:
         from lancekit.spark.frames.sql import query_frame
 

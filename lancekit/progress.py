@@ -50,6 +50,7 @@ WORDS = {
     "operations.write": "writing",
     "pipeline.columns.replace": "replacing columns",
     "pipeline.columns.write": "making columns",
+    "pipeline.diff.tasks": "comparing rows",
     "pipeline.keys.probe": "matching keys",
     "pipeline.merge.plan": "merging",
     "pipeline.merge.strategy": "matching keys",

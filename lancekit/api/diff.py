@@ -33,11 +33,12 @@ from lancekit.operations.lineage.diff import (
     plan_diff,
     read_sides,
 )
-from lancekit.operations.lineage.rows import row_values
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.row_values import changed_rows, row_values
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.pipeline.diff.tasks import ChangedRows, read_changed
 from lancekit.pipeline.diff.values import differing
-from lancekit.pipeline.engine.engine import Choice
+from lancekit.pipeline.engine.engine import choose_engine, choose_runner, spark_engine
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.scan import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
@@ -52,6 +53,10 @@ _NAMES: Mapping[str, tuple[str, tuple[str, str, str, str]]] = {
     "lance": ("_change", ("delete", "insert", "update_before", "update_after")),
     "delta": ("_change_type", ("delete", "insert", "update_preimage", "update_postimage")),
 }
+
+
+#: rows that one task of Spark reads, at most
+_TASK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +168,7 @@ class DatasetDiff(Displayed):
 
     @cached_property
     def _changes(self) -> Changes:
-        return find_changes(self._plan, self._sides)
+        return find_changes(self._plan, self._sides, choose_runner(self._plan.rows_apart))
 
     @cached_property
     def counts(self) -> DiffCounts:
@@ -248,6 +253,32 @@ class DatasetDiff(Displayed):
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
         """Return the changed rows as a pandas DataFrame; see `to_batches`."""
         return self.to_table(names=names).to_pandas()
+
+    def to_spark(self, *, names: Literal["lance", "delta"] = "lance") -> Any:
+        """Return the changed rows as a Spark DataFrame, read on the executors; see `to_batches`.
+
+        Which rows changed is found first; their values are read each time an action runs.
+
+        Raises
+        ------
+        UnsupportedTypeError
+            Spark has no type for a column.
+        StorageError
+            A side is in this process's memory, where no executor can read it.
+        JavaNotFoundError, SessionError
+            Spark cannot be started.
+        """
+        column, words = _words(names)
+        schema, found = self._row_schema(column), self._changes
+        before, after = found.updated
+        parts = zip(words, (found.deleted, found.inserted, before, after), strict=True)
+        tasks = [
+            ChangedRows(schema, word, self._ordered, self._sides[new].sources(some), some, new)
+            for (word, rows), new in zip(parts, (False, True, False, True), strict=True)
+            for start in range(0, len(rows), _TASK_ROWS)
+            for some in [rows[start : start + _TASK_ROWS]]
+        ]
+        return spark_engine().rows(read_changed, tasks, resolved_schema(schema))
 
     def sample(self, n: int = 10) -> list[ChangedRow]:
         """Return some changed rows, updated ones first, each with the values that differ."""
@@ -347,23 +378,12 @@ class DatasetDiff(Displayed):
         dropped = [field.with_nullable(True) for field in self._dropped]
         return pa.schema([pa.field(change, pa.string(), False), *stored, *dropped])
 
-    def _rows(self, addresses: Addresses, *, new: bool) -> list[pa.Array]:
-        side = self._sides[new]
-        found = row_values(self._ordered, side, addresses, new=new)
-        names = [field.name for field in self._dropped]
-        if new:
-            return [*found, *(pa.nulls(len(addresses), field.type) for field in self._dropped)]
-        if not names:
-            return found
-        gone = side.read(names, addresses)
-        return [*found, *(gone[name].combine_chunks() for name in names)]
-
     def _tables(self, rows: int, column: str, words: Sequence[str]) -> Iterator[pa.Table]:
         schema = self._row_schema(column)
 
         def table(word: str, addresses: Addresses, *, new: bool) -> pa.Table:
-            change = pa.array([word] * len(addresses), pa.string())
-            return pa.table([change, *self._rows(addresses, new=new)], schema=schema)
+            side = self._sides[new]
+            return changed_rows(schema, word, self._ordered, side, addresses, new=new)
 
         found = self._changes
         for word, addresses, new in (
@@ -495,7 +515,7 @@ def _explained(plan: DiffPlan) -> Explanation:
     return explanation(
         plan.new,
         "diff",
-        Choice("local", "what differs is read in this process"),
+        choose_engine(plan.rows_apart),
         reads=reads(plan.new, (pair.name for pair in plan.columns), apart),
         notes=(
             f"{len(parts.same)} of them are the same files on both sides, with {parts.rows:,} rows:"

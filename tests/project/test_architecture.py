@@ -42,8 +42,8 @@ FLOORS = """
     operations/constraints
     pipeline
     pipeline/merge
-    pipeline/columns
-    pipeline/engine  pipeline/rows  pipeline/diff
+    pipeline/columns  pipeline/diff
+    pipeline/engine  pipeline/rows
     pipeline/keys
     pipeline/casts
     scan

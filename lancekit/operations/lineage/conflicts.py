@@ -15,9 +15,10 @@ from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
 from lancekit.legible import shown
-from lancekit.operations.lineage.rows import read_rows, row_values
+from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay, called
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.snapshot import Snapshot
 

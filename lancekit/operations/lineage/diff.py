@@ -28,17 +28,14 @@ from lancekit.format.operations import (
 from lancekit.format.paths import parse_path
 from lancekit.operations.lineage.columns import fragments_apart, pairs_since
 from lancekit.operations.lineage.history import operations_between
-from lancekit.operations.lineage.rows import (
-    read_rows,
-    row_digests,
-    row_values,
-    rows_at_a_time,
-    seen,
-)
+from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
+from lancekit.pipeline.diff.row_values import rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
-from lancekit.pipeline.diff.values import Digests, Seeds, differing
+from lancekit.pipeline.diff.tasks import Values
+from lancekit.pipeline.diff.values import Digests, Seeds
+from lancekit.pipeline.engine.engine import Runner
 from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -90,6 +87,13 @@ class DiffPlan:
     condition: str | pc.Expression | None
     #: whether all columns are compared
     whole: bool
+
+    @property
+    def rows_apart(self) -> int:
+        """How many rows of both sides are in fragments that differ."""
+        parts = self.shared
+        pairs = (source for pair in parts.pairs for source in (pair.old, pair.new))
+        return sum(source.num_rows for source in (*parts.old, *parts.new, *pairs))
 
     @property
     def common_ids(self) -> int:
@@ -182,9 +186,12 @@ def plan_diff(
     )
 
 
-def find_changes(plan: DiffPlan, sides: Sides) -> Changes:
-    """Find the rows that differ, without the values of those that are alone on their side."""
-    return _Search(plan, sides).run()
+def find_changes(plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> Changes:
+    """Find the rows that differ, without the values of those that are alone on their side.
+
+    Values are read by a runner on Spark, if there is one.
+    """
+    return _Search(plan, sides, runner).run()
 
 
 def compare_rows(plan: DiffPlan, old: Addresses, new: Addresses) -> Changes:
@@ -233,7 +240,7 @@ def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
 class _Search:
     """One comparison: what was found of it so far."""
 
-    def __init__(self, plan: DiffPlan, sides: Sides) -> None:
+    def __init__(self, plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> None:
         self.plan = plan
         self.old, self.new = sides
         self.seeds = Seeds.drawn()
@@ -245,6 +252,7 @@ class _Search:
         #: rows of the new side in fragments that differ, which the old side has at the same places
         self.kept: list[Addresses] = []
         self.step = rows_at_a_time(plan.columns)
+        self.values = Values(sides, self.step, runner)
 
     def run(self) -> Changes:
         """Compare what is not shared: fragment by fragment in place, then all that is left."""
@@ -403,8 +411,7 @@ class _Search:
         return _all_done(work, len(old) + len(new))
 
     def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
-        side = self.new if new else self.old
-        return row_digests(columns, side, rows, self.seeds, new=new)
+        return self.values.digests(columns, rows, self.seeds, new=new)
 
     def _update(self, old: Addresses, new: Addresses) -> None:
         """Compare pairs of rows that lie apart."""
@@ -420,18 +427,11 @@ class _Search:
     ) -> npt.NDArray[np.bool_]:
         """Return which pairs of rows differ in some columns."""
         changed = np.zeros(len(old), bool)
-        for start in range(0, len(old), self.step):
-            part = slice(start, start + self.step)
-            sides = (
-                partial(row_values, columns, self.old, old[part], new=False),
-                partial(row_values, columns, self.new, new[part], new=True),
-            )
-            values = zip(*_all_done(sides, len(old)), strict=True)
-            compared = _all_done([partial(differing, *both) for both in values], len(old))
-            for pair, unlike in zip(columns, compared, strict=True):
-                changed[part] |= unlike
-                if count:
-                    self.cells[pair.name] += int(unlike.sum())
+        for part, cells in self.values.unlike(columns, old, new):
+            changed[part] = cells.any(axis=0)
+            if count:
+                for pair, one in zip(columns, cells, strict=True):
+                    self.cells[pair.name] += int(one.sum())
         return changed
 
 

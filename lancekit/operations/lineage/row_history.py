@@ -15,7 +15,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.row_id_bounds import row_id_bounds
 from lancekit.legible import shown
-from lancekit.operations.lineage.rows import read_rows, row_values, seen
+from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.operations.lineage.trace import (
     Compared,
     Pace,
@@ -26,6 +26,7 @@ from lancekit.operations.lineage.trace import (
     way_back,
 )
 from lancekit.pipeline.diff.match import stand_among
+from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.expressions.predicate import Predicate

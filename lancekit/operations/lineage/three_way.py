@@ -24,10 +24,11 @@ from lancekit.operations.lineage.diff import (
     plan_diff,
     read_sides,
 )
-from lancekit.operations.lineage.rows import read_rows, row_digests, row_values, rows_at_a_time
+from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way_schema import check_columns
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
+from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot

@@ -18,9 +18,10 @@ from lancekit.format.operations import Update
 from lancekit.operations.common.key_guard import key_filter, key_paths
 from lancekit.operations.common.staged_files import write_task
 from lancekit.operations.delete import apply_deletions
-from lancekit.operations.lineage.rows import read_rows, row_values, rows_at_a_time
+from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import Cells, Rewritten, Settled, ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.row_values import row_values, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import differing
 from lancekit.pipeline.merge.plan import MergeClauses, guard_hashes, with_row_ids

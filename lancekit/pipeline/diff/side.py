@@ -47,6 +47,11 @@ class Side:
         self._among = among
         self.rows_read = 0
 
+    def sources(self, addresses: Addresses) -> tuple[FragmentSource, ...]:
+        """Return the fragments that some rows are in."""
+        ids = np.unique(row_address.fragment_ids(addresses)).tolist()
+        return tuple(self._readers[id_].source for id_ in ids)
+
     def rows(self, fragment_id: int) -> Offsets:
         """Return the offsets of the rows of a fragment that count, ascending."""
         found = self._selected(fragment_id)

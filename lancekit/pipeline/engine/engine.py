@@ -131,6 +131,9 @@ class Engine(Protocol):
     def frame(self, scan: Any, condition: Any = None) -> Any:
         """Return a scan as a Spark DataFrame, filtered by a condition of Spark's."""
 
+    def rows(self, work: Callable[[Task], Any], tasks: Sequence[Task], schema: Any) -> Any:
+        """Return the tables that a function makes of tasks, as a Spark DataFrame."""
+
     def query(self, sql: str, name: str, table: Any) -> Any:
         """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
 

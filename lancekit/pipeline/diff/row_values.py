@@ -1,0 +1,97 @@
+"""The values of rows, by their addresses, as they are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.file.kernels.widths import value_bytes
+from lancekit.pipeline.diff.fragments import ColumnPair
+from lancekit.pipeline.diff.side import Addresses, Side
+from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
+
+__all__ = ["changed_rows", "row_digests", "row_values", "rows_at_a_time", "unlike"]
+
+#: decoded bytes of the rows that are compared at a time
+_HELD_BYTES = 64 << 20
+
+
+def rows_at_a_time(columns: Sequence[ColumnPair]) -> int:
+    """Return of how many rows the values of columns are held."""
+    width = sum(value_bytes(pair.kind) for pair in columns)
+    return max(_HELD_BYTES // max(width, 8), 1)
+
+
+def row_digests(
+    columns: Sequence[ColumnPair], side: Side, rows: Addresses, seeds: Seeds, *, new: bool
+) -> Digests:
+    """Return digests of columns of rows, by which both sides' can be compared."""
+    step = rows_at_a_time(columns)
+    parts = (rows[start : start + step] for start in range(0, len(rows), step))
+    return Digests.joined(
+        [digests(row_values(columns, side, part, new=new), seeds) for part in parts]
+    )
+
+
+def row_values(
+    columns: Sequence[ColumnPair], side: Side, rows: Addresses, *, new: bool
+) -> list[pa.Array]:
+    """Return columns of rows, of the types that they have on the new side."""
+    fields = ((pair.name, pair.new if new else pair.old) for pair in columns)
+    names = {name: field.name for name, field in fields if field is not None}
+    table = side.read(list(names.values()), rows)
+    return [
+        _as_array(table[names[pair.name]], pair)
+        if pair.name in names
+        else pa.nulls(len(rows), pair.kind)
+        for pair in columns
+    ]
+
+
+def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:
+    if values.type != pair.kind:
+        try:
+            values = values.cast(pair.kind, safe=False)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise UnsupportedFeatureError(
+                f"Column {pair.name!r} was {values.type} and is {pair.kind}: Arrow cannot make the "
+                "one of the other, so that nobody can tell which values differ.",
+                hint="Name the other columns in `columns`.",
+                column=pair.name,
+            ) from error
+    return pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], pair.kind)
+
+
+def unlike(
+    columns: Sequence[ColumnPair], sides: tuple[Side, Side], old: Addresses, new: Addresses
+) -> npt.NDArray[np.bool_]:
+    """Return which values of pairs of rows differ: a row for each column, in their order."""
+    left = row_values(columns, sides[0], old, new=False)
+    right = row_values(columns, sides[1], new, new=True)
+    found = [differing(mine, other) for mine, other in zip(left, right, strict=True)]
+    return np.stack(found) if found else np.zeros((0, len(old)), bool)
+
+
+def changed_rows(
+    schema: pa.Schema,
+    word: str,
+    columns: Sequence[ColumnPair],
+    side: Side,
+    rows: Addresses,
+    *,
+    new: bool,
+) -> pa.Table:
+    """Return rows with the word for what became of them, then columns, then dropped ones."""
+    found = row_values(columns, side, rows, new=new)
+    dropped = list(schema)[1 + len(columns) :]
+    if new or not dropped:
+        found += [pa.nulls(len(rows), field.type) for field in dropped]
+    else:
+        gone = side.read([field.name for field in dropped], rows)
+        found += [gone[field.name].combine_chunks() for field in dropped]
+    change = pa.array([word] * len(rows), pa.string())
+    return pa.table([change, *found], schema=schema)
