@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 
 import lance
@@ -12,6 +13,7 @@ from lancekit.errors import (
     IncompatibleConflictError,
     InvalidArgumentError,
     InvalidTypeError,
+    LancekitError,
     NotFoundError,
     PredicateError,
     ReadOnlyError,
@@ -107,6 +109,39 @@ def test_what_is_explained(ds) -> None:
     lance.dataset(ds.uri).update_config({PREFIX + "newer": "{}"})
     ds.checkout_latest()
     assert any("no commit of rows lands" in note for note in ds.explain.delete("x > 1").notes)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "(" * 20_000 + "x" + ")" * 20_000 + " > 1",
+        "NOT " * 20_000 + "x > 1",
+        "+".join(["sum(x)"] * 2_000) + " > 1",
+        "sum(" * 20_000,
+        "length(repeat('x', 2000000000)) > x",
+        "x > \ud800",
+        "x IN (SELECT 1)",
+        "read_csv('/etc/passwd') > x",
+        "x > 1 -- \x1b[31m",
+    ],
+    ids=lambda condition: condition[:12],
+)
+def test_constraints_of_somebody_else(ds, condition) -> None:
+    stored = {"version": 1, "condition": condition, "on_fail": "refuse"}
+    name = "a\x1b[31m<script>"
+    lance.dataset(ds.uri).update_config({PREFIX + name: json.dumps(stored)})
+    ds.checkout_latest()
+    found, run = ds.constraints, ds.constraints.run()
+    shown = [repr(found), found._repr_html_(), repr(run), run._repr_html_()]
+    with pytest.raises(LancekitError) as caught:
+        ds.insert({"x": [0]})
+    shown += [str(caught.value), repr(ds.explain.insert({"x": [0]}))]
+    assert not any("\x1b" in text or "<script>" in text for text in (shown[1], shown[3]))
+    assert not any("\x1b" in text for text in shown)
+    assert all(len(text) < 10_000 for text in shown[::2])
+    assert ds.count_rows() == 3
+    ds.constraints.drop(name)
+    ds.insert({"x": [0]})
 
 
 def test_what_is_shown(ds) -> None:

@@ -31,6 +31,7 @@ SCHEMA = pa.schema(
         "p.q > 1",
         "x IN (" + ", ".join(map(str, range(5000))) + ")",
     ],
+    ids=lambda text: text[:20],
 )
 def test_conditions_of_rows(text: str) -> None:
     condition = parse_condition(text, SCHEMA)
@@ -109,6 +110,7 @@ def test_conditions_of_tables(text: str, aggregates: list[str], columns: str) ->
         ("(" * 2000 + "x > 1" + ")" * 2000, "too deeply"),
         ("sum(" + "(" * 2000 + "x" + ")" * 2000 + ") > 1", "too deeply"),
     ],
+    ids=lambda text: text[:20],
 )
 def test_what_is_no_condition(text: str, what: str) -> None:
     with pytest.raises(PredicateError, match=what):

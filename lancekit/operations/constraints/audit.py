@@ -175,8 +175,10 @@ def _bound(
         try:
             condition_of(latest, constraint.condition)
         except PredicateError:
+            first, *others = error.message.split("\n")
             raise UnsupportedFeatureError(
-                f"The constraint {constraint.name!r} cannot be tried: {error.message}",
+                f"The constraint {constraint.name!r} cannot be tried: {first}",
+                details=others,
                 hint="Drop it, or commit with the release of lancekit that added it: "
                 f"ds.constraints.drop({constraint.name!r}).",
                 constraint=constraint.name,
