@@ -137,6 +137,7 @@ def apply_card(result: ApplyResult, now: datetime) -> Card:  # noqa: ARG001  # h
                 ("since", f"{clean(base)}@{count(start)}"),
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
+                ("columns added", listing(map(clean, result.columns_added), NAMES)),
                 ("read", f"version {count(result.read_version)}"),
                 ("attempts", _attempts(result.attempts)),
             ),
@@ -170,6 +171,7 @@ def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG
             *facts(
                 *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
                 ("conflicts", listing(clashes, NAMES)),
+                ("columns to add", listing(map(clean, plan.columns_added), NAMES)),
             ),
             Fact("next", "plan.conflicts.sample(), plan.apply()", code=True),
         ),

@@ -44,6 +44,11 @@ CHANGES: dict[str, Change] = {
     "delete a fragment": Change(lambda ds, at: ds.delete("k < 5")),
     "merge": Change(lambda ds, at: upsert(ds)),
     "merge a branch": Change(lambda ds, at: ds.branches.merge("b")),
+    "merge a branch with a column": Change(
+        lambda ds, at: ds.branches.merge("b"),
+        commits=2,
+        prepare=lambda ds, at: ds.checkout_version(("b", None)).add_columns({"w": "k * 2"}),
+    ),
     "fast-forward a branch": Change(
         lambda ds, at: ds.branches.merge("ahead"), prepare=lambda ds, at: get_ahead(ds)
     ),

@@ -107,8 +107,9 @@ class ApplyResult(Counts):
 
     `doing` is what was called, `theirs` the (branch, version) whose changes came, `base` that from
     which they were counted.  `num_conflicts` are the rows that both sides had changed, and that
-    were settled.  `version` is `read_version` where there was nothing to do, and `how` says it:
-    ``"three-way"``, ``"fast-forward"`` or ``"nothing to do"``.
+    were settled, `columns_added` those that came along, in a commit of their own.  `version` is
+    `read_version` where there was nothing to do, and `how` says it: ``"three-way"``,
+    ``"fast-forward"`` or ``"nothing to do"``.
     """
 
     _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows")
@@ -118,6 +119,7 @@ class ApplyResult(Counts):
     num_updated_rows: int = 0
     num_deleted_rows: int = 0
     num_conflicts: int = 0
+    columns_added: tuple[str, ...] = ()
     base: tuple[str, int]
     theirs: tuple[str, int]
     version: int

@@ -16,6 +16,7 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
+from lancekit.operations.lineage.added_columns import add_their_columns
 from lancekit.operations.lineage.conflicts import Conflicts, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, settle, three_way
@@ -124,15 +125,28 @@ def apply_changes(
         Columns changed, too.
     """
     started = time.monotonic()
+    added: list[str] = []
 
     def attempt(current: Snapshot) -> tuple[Snapshot, ApplyResult]:
         check_writable(current)
         change = changed(current)
         if quick is not None and (found := quick(change, current, how)):
             return found
-        plan = planned(change, current, how)
+        plan, read = planned(change, current, how), current.version
+        if plan.added:
+            if len(plan.clashes) and how.conflicts == "fail":
+                raise Conflicts(plan).error()
+            said = {**change.properties, f"{PROPERTY}.part": "columns"}
+            current = add_their_columns(plan, said, how.doing)
+            added.extend(plan.added)
+            plan = planned(change, current, how)
         settled, given = settled_rows(plan, how.conflicts)
-        result = result_of(plan, settled, given, change, how)
+        result = replace(
+            result_of(plan, settled, given, change, how),
+            columns_added=tuple(added),
+            read_version=read,
+            how="three-way" if added else "nothing to do",
+        )
         if plan.is_empty or not (settled or given or change.mark):
             return current, result
         work = write_rows(plan, settled, given)

@@ -43,6 +43,8 @@ class BranchMergePlan(Counts):
     ----------
     how
         ``"fast-forward"``, ``"three-way"`` or ``"nothing to do"``.
+    columns_added
+        The columns that the target lacks, and would get first.
     base
         The (branch, version) from which changes count.
     theirs, ours
@@ -63,6 +65,7 @@ class BranchMergePlan(Counts):
     num_updated_rows: int
     num_deleted_rows: int
     num_conflicts: int
+    columns_added: tuple[str, ...]
     base: tuple[str, int]
     theirs: tuple[str, int]
     ours: tuple[str, int]
@@ -131,7 +134,7 @@ def plan_merge(
         settled, given = settled_rows(plan, how.conflicts)
     found = result_of(plan, settled, given, change, how)
     done = "nothing to do" if plan.is_empty else "three-way"
-    return _plan(replace(found, how=done), plan, target, apply)
+    return _plan(replace(found, how=done, columns_added=plan.added), plan, target, apply)
 
 
 def _plan(
@@ -144,6 +147,7 @@ def _plan(
         num_updated_rows=found.num_updated_rows,
         num_deleted_rows=found.num_deleted_rows,
         num_conflicts=len(plan.clashes),
+        columns_added=found.columns_added,
         base=found.base,
         theirs=found.theirs,
         ours=(target.line.name, target.version),

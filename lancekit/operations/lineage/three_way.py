@@ -25,7 +25,7 @@ from lancekit.operations.lineage.diff import (
     read_sides,
 )
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way_schema import check_columns
+from lancekit.operations.lineage.three_way_schema import added_columns, check_columns
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time
@@ -94,7 +94,8 @@ class ThreeWay:
     """What theirs changed since `base`, as it meets what ours changed.
 
     `columns` are those of ours, each with that of theirs, `before` with that of the base; `changes`
-    are all of theirs.  `by_ids` tells whether rows are told by their ids, so that keys may change.
+    are all of theirs, `added` the columns that theirs has and ours lacks.  `by_ids` tells whether
+    rows are told by their ids, so that keys may change.
     """
 
     base: Snapshot
@@ -105,6 +106,7 @@ class ThreeWay:
     columns: tuple[ColumnPair, ...]
     before: tuple[ColumnPair, ...]
     changes: Changes
+    added: tuple[str, ...]
     agreed: Settled
     clashes: Clashes
 
@@ -152,7 +154,9 @@ def three_way(
     if _any(mine) and _any(changes):
         for plan, found in ((to_theirs, changes), (to_ours, mine)):
             _check_told(plan, found)
-    return _Meeting(between, to_ours, changes, mine, by).run()
+    added = tuple(pair.name for pair in added_columns(to_theirs, between))
+    meeting = _Meeting(to_theirs, to_ours, between, changes, mine, by)
+    return replace(meeting.run(), added=added)
 
 
 def called(side: Snapshot) -> str:
@@ -196,9 +200,15 @@ class _Meeting:
     """The changes of both sides, row by row."""
 
     def __init__(
-        self, between: DiffPlan, to_ours: DiffPlan, changes: Changes, mine: Changes, by: By
+        self,
+        to_theirs: DiffPlan,
+        to_ours: DiffPlan,
+        between: DiffPlan,
+        changes: Changes,
+        mine: Changes,
+        by: By,
     ) -> None:
-        self.between, self.to_ours = between, to_ours
+        self.to_theirs, self.to_ours, self.between = to_theirs, to_ours, between
         self.changes, self.mine, self.by = changes, mine, by
 
     def run(self) -> ThreeWay:
@@ -212,7 +222,8 @@ class _Meeting:
         clashes = [self._clashes(gone[at], None, mine.updated[1][place])]
         # what theirs updated
         _, at, _ = _both(olds, mine.deleted)
-        clashes.append(self._clashes(olds[at], news[at], None))
+        lost = at[self._changed_before(olds[at], news[at])]
+        clashes.append(self._clashes(olds[lost], news[lost], None))
         olds, news = np.delete(olds, at), np.delete(news, at)
         _, at, place = _both(olds, mine.updated[0])
         mixed, clash = self._compared(olds[at], news[at], mine.updated[1][place])
@@ -238,6 +249,7 @@ class _Meeting:
             columns=between.columns,
             before=self.to_ours.columns,
             changes=theirs,
+            added=(),
             agreed=agreed,
             clashes=_joined(clashes),
         )
@@ -256,6 +268,25 @@ class _Meeting:
         known, inverse = np.unique(ids, return_inverse=True)
         moved = np.array([mates[int(id_)] for id_ in known], np.uint64)[inverse]
         out[left] = moved << np.uint64(32) | row_address.offsets(rows[left])
+        return out
+
+    def _changed_before(self, base: Addresses, theirs: Addresses) -> npt.NDArray[np.bool_]:
+        """Return which rows theirs changed in columns that the base has.
+
+        A row that only got a value of a new column may be deleted by ours all the same.
+        """
+        known = [pair for pair in self.to_theirs.columns if pair.old is not None]
+        if len(known) == len(self.to_theirs.columns):
+            return np.ones(len(base), bool)
+        out = np.zeros(len(base), bool)
+        olds, news = read_rows(self.to_theirs.old, base), read_rows(self.to_theirs.new, theirs)
+        step = rows_at_a_time(known)
+        for start in range(0, len(base), step):
+            part = slice(start, start + step)
+            was = row_values(known, olds, base[part], new=False)
+            now = row_values(known, news, theirs[part], new=True)
+            for one, other in zip(was, now, strict=True):
+                out[part] |= differing(one, other)
         return out
 
     def _compared(

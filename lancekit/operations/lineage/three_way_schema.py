@@ -46,7 +46,15 @@ def check_columns(
 
 def _changed_by_theirs(to_theirs: DiffPlan, to_ours: DiffPlan, between: DiffPlan) -> Iterator[str]:
     for pair in added_columns(to_theirs, between):
-        yield f"column {pair.name!r} was added"
+        if not pair.new.nullable:
+            yield f"column {pair.name!r} was added, and cannot be null"
+        elif pair.name in between.new.manifest.schema:
+            yield f"column {pair.name!r} was added, and there is another one of that name"
+    there = {pair.old.name: pair for pair in between.columns if pair.old is not None}
+    for pair in to_theirs.columns:
+        here = there.get(pair.name)
+        if pair.old is None and here is not None and here.kind != pair.kind:
+            yield f"column {pair.name!r} was added as {pair.kind}, and is {here.kind} here"
     ours = {pair.old.name: pair for pair in to_ours.columns if pair.old is not None}
     kept = {pair.old.name for pair in to_theirs.columns if pair.old is not None}
     for field in to_theirs.old.manifest.schema.fields:

@@ -21,6 +21,7 @@ from lancekit.errors import (
     InvalidArgumentError,
     MergeConflictError,
     ReadOnlyError,
+    SchemaMismatchError,
     VersionNotFoundError,
 )
 from lancekit.operations.lineage.branch_merge import changes_of
@@ -253,6 +254,55 @@ def test_how_far_branches_are(ds: lk.LanceDataset) -> None:
     assert not len(ds.branches.compare("exp").conflicts)
     with pytest.raises(BranchNotFoundError):
         ds.branches.compare("nowhere")
+
+
+def test_columns_of_the_branch_come_along(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.add_columns({"twice": "age * 2"})
+    exp.add_columns(pa.schema([("note", pa.string())]))
+    exp.update({"note": "'x'"}, where="id = 1")
+    ds.add_columns({"mine": "age + 100"})
+    ds.update({"age": "30"}, where="id = 3")
+    upsert(exp, {**row(5, "e", 5), "twice": 10, "note": None})
+    ds.delete("id = 4")  # which got a value of a new column there, and no other
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert plan.columns_added == ("twice", "note")
+    assert ds.latest_version == 4
+    result = ds.branches.merge("exp")
+    assert result.columns_added == ("twice", "note")
+    assert [list(one.values()) for one in sorted(as_read(ds), key=lambda one: one["id"])] == [
+        [1, "a", 1, 101, 2, "x"],
+        [2, "b", 2, 102, 4, None],
+        [3, "c", 30, 103, 6, None],
+        [5, "e", 5, None, 10, None],
+    ]
+    assert ds.branches.merge("exp").how == "nothing to do"
+    exp.update({"twice": "0"}, where="id = 2")
+    ds.update({"note": "'y'"}, where="id = 2")
+    assert ds.branches.merge("exp").columns_added == ()
+    assert {one["id"]: (one["twice"], one["note"]) for one in as_read(ds)}[2] == (0, "y")
+
+
+def test_columns_that_are_there_already(ds: lk.LanceDataset) -> None:
+    """As after a process that died between the columns and the rows."""
+    exp = ds.create_branch("exp")
+    exp.add_columns({"twice": "age * 2"})
+    ds.update({"age": "30"}, where="id = 3")
+    ds.add_columns(pa.schema([("twice", pa.int64())]))
+    result = ds.branches.merge("exp")
+    assert result.columns_added == ()
+    assert sorted(one["twice"] for one in as_read(ds)) == [2, 4, 6, 8]
+    other = ds.create_branch("other")
+    other.add_columns({"kind": "'a'"})
+    other.update({"age": "0"}, where="id = 1")
+    ds.update({"age": "7"}, where="id = 1")
+    before = ds.version
+    with pytest.raises(MergeConflictError):
+        ds.branches.merge("other")
+    assert ds.latest_version == before  # no column either
+    ds.add_columns({"kind": "1"})
+    with pytest.raises(SchemaMismatchError, match="'kind' was added as string, and is int64"):
+        ds.branches.merge("other", conflicts="ours")
 
 
 # ---- fast forward

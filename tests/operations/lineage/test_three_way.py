@@ -400,8 +400,14 @@ def test_revert(ds: lk.LanceDataset) -> None:
     with pytest.raises(VersionNotFoundError, match="nobody can tell what version 1 did"):
         ds.revert(1)
     ds.drop_columns(["age"])
-    with pytest.raises(SchemaMismatchError, match="'age' was added"):
-        ds.revert(ds.version)
+    ds.insert([{"id": 7, "name": "g"}], mode="append")
+    result = ds.revert(ds.version - 1)  # the column is there again, with its values
+    assert (result.columns_added, result.how) == (("age",), "three-way")
+    assert ds.version == result.version == result.read_version + 2
+    assert by_id(ds)[4] == ("d", 4)
+    assert by_id(ds)[7] == ("g", None)
+    said = ds.read_transaction(ds.version - 1).transaction_properties
+    assert said["lancekit.apply.part"] == "columns"
 
 
 def test_cherry_pick(ds: lk.LanceDataset) -> None:
