@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -16,6 +17,7 @@ import lancekit as lk
 from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
+    InvalidTypeError,
     PredicateError,
     RowOutOfRangeError,
     UnsupportedFeatureError,
@@ -76,8 +78,49 @@ def test_a_row_id(tmp_path: Path) -> None:
     assert found.keys == [{"_rowid": first}]
     with pytest.raises(RowOutOfRangeError, match="had a row with id 999"):
         ds.row_history(999)
+    assert ds.row_history(np.int64(first)) == found
+    for wrong in (-1, 1 << 64):
+        with pytest.raises(RowOutOfRangeError, match="Row ids are not negative"):
+            ds.row_history(wrong)
+    for no_rows in (True, None, 1.5, b"x"):
+        with pytest.raises(InvalidTypeError):
+            ds.row_history(no_rows)  # type: ignore[arg-type]
     with pytest.raises(UnsupportedFeatureError, match="are addresses"):
         people(tmp_path / "u").row_history(1)
+
+
+def test_a_row_id_that_a_restore_brought_back(tmp_path: Path) -> None:
+    ds = people(tmp_path / "t", stable=True)
+    first = ds.at(1).to_table(with_row_id=True, filter="id = 2")["_rowid"][0].as_py()
+    ds.checkout_version(2).restore()
+    ds.checkout_latest()
+    ds.update({"v": "'c'"}, where="id = 2")
+    assert [(c.version, c.kind) for c in ds.row_history(first)] == [
+        (1, "born"),
+        (2, "updated"),
+        (3, "died"),
+        (5, "born"),
+        (6, "updated"),
+    ]
+
+
+def test_fragments_that_were_given_other_ids(tmp_path: Path) -> None:
+    ds = lk.write_dataset(
+        {"id": [1, 2, 3, 4], "v": [1, 2, 3, 4]}, tmp_path / "t", max_rows_per_file=2
+    )
+    ds.update({"v": "v + 5"}, where="id > 2")
+    ds.delete("id < 3")
+    kept = [fragment.metadata for fragment in ds.get_fragments()]
+    overwrite = lk.LanceOperation.Overwrite(ds.schema, kept)
+    ds = lk.LanceDataset.commit(ds, overwrite, read_version=ds.version)
+    assert [f.fragment_id for f in ds.get_fragments()] != [f.id for f in kept]
+    ds.update({"v": "6"}, where="id = 4")
+    assert told(ds.row_history({"id": 3})) == [
+        (1, "born", {"v": (None, 3)}),
+        (2, "updated", {"v": (3, 8)}),
+    ]
+    assert told(ds.row_history({"id": 4}))[2:] == [(5, "updated", {"v": (9, 6)})]
+    assert ds.blame().to_pydict()["_changed_in"] == [2, 5]
 
 
 @pytest.mark.parametrize(("stable", "key"), [(True, None), (False, "id"), (True, "id")])

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.checked import is_whole
 from lancekit.errors import InvalidArgumentError, RowOutOfRangeError, UnsupportedFeatureError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
@@ -95,16 +96,20 @@ class _Wanted:
     unique: bool
 
 
-def _wanted(snapshot: Snapshot, rows: Key | str | pc.Expression | int) -> _Wanted:
+def _wanted(snapshot: Snapshot, rows: Any) -> _Wanted:
     schema, stable = snapshot.manifest.schema, snapshot.manifest.has_stable_row_ids
     primary = [field.name for field in schema.primary_key]
-    if isinstance(rows, int):
+    if is_whole(rows):
         if not stable:
             raise UnsupportedFeatureError(
                 "Row ids of this table are addresses, which say nothing of other versions.",
                 hint="Name the row by columns: row_history({'id': 7}).",
             )
-        return _Wanted((rows,), _NO_KEYS, unique=True)
+        if not 0 <= int(rows) < 1 << 64:
+            raise RowOutOfRangeError(
+                f"There is no row with id {rows}.", hint="Row ids are not negative.", row=rows
+            )
+        return _Wanted((int(rows),), _NO_KEYS, unique=True)
     if isinstance(rows, Mapping):
         return _Wanted((), _as_table(snapshot, rows), bool(primary) and {*primary} <= {*rows})
     if not stable and not primary:
