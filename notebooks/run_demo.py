@@ -71,6 +71,7 @@ def summary(folder: Path) -> str:
     tags = [f"{name} (version {tag['version']})" for name, tag in ds.tags.list().items()]
     shared = lk.dataset(folder / "shared.lance")
     airport, board = (lk.dataset(folder / name) for name in ("airport.lance", "board.lance"))
+    year = lk.dataset(folder / "year.lance")
     nested, old = (_megabytes(folder / name) for name in ("nested.lance", "old.lance"))
     lines = [
         ("dataset", f"{len(ds.versions())} versions, {ds.count_rows():,} rows at the newest"),
@@ -85,6 +86,12 @@ def summary(folder: Path) -> str:
             "airport",
             f"{airport.version} versions, {airport.count_rows():,} rows; "
             f"{board.count_rows():,} changes of them on the board",
+        ),
+        (
+            "year",
+            f"{year.version} versions, {year.count_rows():,} rows, "
+            f"{len(year.constraints.list())} constraints; "
+            f"branch {', '.join(year.branches.names())} merged",
         ),
         ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]

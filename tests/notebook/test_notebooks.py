@@ -13,7 +13,13 @@ import pytest
 import lancekit as lk
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
-NAMES = ["01_quickstart", "02_data_files", "03_transactions", "04_pipeline"]
+NAMES = [
+    "01_quickstart",
+    "02_data_files",
+    "03_transactions",
+    "04_pipeline",
+    "05_time_travel",
+]
 MONTHS = [
     27004,
     51955,
@@ -66,6 +72,11 @@ def of_writers(run):
 @pytest.fixture(scope="module")
 def of_pipeline(run):
     return run("04_pipeline")
+
+
+@pytest.fixture(scope="module")
+def of_history(run):
+    return run("05_time_travel")
 
 
 def outputs(notebook):
@@ -283,7 +294,7 @@ for name in arguments["names"]:
 
 @pytest.mark.notebook
 def test_the_demo_says_what_it_did_and_where_to_look(
-    executed, of_files, of_writers, of_pipeline, folder
+    executed, of_files, of_writers, of_pipeline, of_history, folder
 ):
     said = demo().report(folder)
     assert "15 versions, 328,522 rows at the newest" in said
@@ -291,6 +302,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert "3 versions, 41,542 rows" in said
     assert "9 versions by several writers, 80,666 rows" in said
     assert "8 versions, 336,779 rows; 791 changes of them on the board" in said
+    assert "20 versions, 252,484 rows, 2 constraints; branch september merged" in said
     assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
     assert all(f"{folder / name}.ipynb" in said for name in NAMES)
@@ -372,3 +384,40 @@ def test_what_the_pipeline_wrote_opens_in_the_reference(of_pipeline, folder):
         for number in range(1, ours.version + 1):
             one, other = ours.checkout_version(number), theirs.checkout_version(number)
             assert one.to_table() == other.to_table(), (name, number)
+
+
+# ---- time travel
+
+
+@pytest.mark.notebook
+def test_a_history_answers(of_history):
+    texts = [data["text/plain"].replace("\u202f", "") for _, data in outputs(of_history)]
+    heads = [text.splitlines()[0] for text in texts]
+    for said in (
+        "15 versions · main · oldest still there: 1",
+        "bad since main:9 · 5 versions asked",
+        "(DiffCounts(inserted=0, deleted=0, updated=40, ",
+        "reverted on main:16 · 0 inserted · 40 updated · 0 deleted · ",
+        "27574 rows break 'delays are plausible' (dep_delay >= -120).",
+        "tried on september:20 · 2 hold · 0 broken",
+        "merge: three-way · 27574 to insert · 1 to update · 0 to delete · 1 conflict",
+        "merged into main:20 · 27574 inserted · 1 updated · 0 deleted · ",
+        "nothing to do for main:20 · ",
+    ):
+        assert [head for head in heads if head.startswith(said)], said
+
+
+@pytest.mark.notebook
+def test_that_history_opens_in_the_reference(of_history, folder):
+    uri = str(folder / "year.lance")
+    ours, theirs = lk.dataset(uri), lance.dataset(uri)
+    hidden = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
+    versions = [*range(1, ours.version + 1), ("september", 19), ("september", 20)]
+    for reference in versions:
+        one, other = ours.checkout_version(reference), theirs.checkout_version(reference)
+        columns = [*one.schema.names, *hidden]
+        assert one.to_table(columns=columns) == other.to_table(columns=columns), reference
+    delta = theirs.delta(compared_against=19)
+    assert delta.get_inserted_rows().read_all().num_rows == 27574
+    assert delta.get_updated_rows().read_all().num_rows == 1
+    assert ours.count_rows("dep_delay < -120") == 0
