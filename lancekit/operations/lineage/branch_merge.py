@@ -23,6 +23,7 @@ from lancekit.operations.lineage.fast_forward import (
     result_of_taken,
     what_is_taken,
 )
+from lancekit.operations.lineage.logs import check_logs_merged
 from lancekit.operations.lineage.merge_base import mark_of, merge_base
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.versions.ancestor import unique_name
@@ -84,8 +85,11 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
     ------
     InvalidArgumentError, VersionNotFoundError
         Nobody can tell since when.
+    UnsupportedFeatureError
+        The branch has rows in a write-ahead log.
     """
     theirs = latest_snapshot(source)
+    check_logs_merged(theirs)
     base = merge_base(theirs, target)
     properties = {
         **said_of(base.snapshot, theirs),

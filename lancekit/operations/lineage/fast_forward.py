@@ -23,8 +23,8 @@ from lancekit.errors import (
 from lancekit.format.external_sequences import SEQUENCES, external_sequence
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import Update
-from lancekit.format.row_ids import parse_row_ids, read_row_versions
-from lancekit.format.row_ids_encode import encode_row_versions
+from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
+from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done
@@ -185,9 +185,13 @@ class _Stamps:
             for name in ("created_at", "last_updated_at")
         )
         self.base, self.version = base, np.uint64(version)
+        self.next_row_id = ours.manifest.next_row_id
 
     def on(self, fragment: Fragment) -> Fragment:
         """Return a new fragment with the target's versions."""
+        if _is_new(fragment, self.next_row_id):
+            one = uniform_versions(fragment.physical_rows, int(self.version))
+            return replace(fragment, created_at=one, last_updated_at=one)
         ids = _ids(fragment)
         at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
@@ -203,6 +207,12 @@ class _Stamps:
 
 
 _NONE = np.empty(0, np.uint64)
+
+
+def _is_new(fragment: Fragment, next_row_id: int) -> bool:
+    """Return whether the target has none of a fragment's rows, by the least of their ids alone."""
+    where = f"fragment {fragment.id}"
+    return read_row_id_bounds(fragment.row_ids or b"", where)[0] >= next_row_id
 
 
 def _ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
@@ -225,6 +235,9 @@ def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> 
     if mine.has_stable_row_ids:
         inserted = 0
         for fragment in taken.new:
+            if _is_new(fragment, mine.next_row_id):
+                inserted += fragment.num_rows
+                continue
             gone = np.array(change.theirs.deleted_rows(fragment), np.int64)
             ids = np.delete(_ids(fragment), gone)
             changed = np.delete(_versions(fragment, fragment.last_updated_at), gone)

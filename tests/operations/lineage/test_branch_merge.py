@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import uuid
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -22,8 +23,10 @@ from lancekit.errors import (
     MergeConflictError,
     ReadOnlyError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
     VersionNotFoundError,
 )
+from lancekit.format.operations import MergedGeneration, Update
 from lancekit.operations.lineage.branch_merge import changes_of
 from lancekit.storage.local import LocalStore
 from tests.operations.lineage.test_three_way import (
@@ -303,6 +306,26 @@ def test_columns_that_are_there_already(ds: lk.LanceDataset) -> None:
     ds.add_columns({"kind": "1"})
     with pytest.raises(SchemaMismatchError, match="'kind' was added as string, and is int64"):
         ds.branches.merge("other", conflicts="ours")
+
+
+def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
+    exp = lance.dataset(ds.uri).create_branch("exp")
+    exp.initialize_mem_wal()
+    ds.branches.merge("exp")  # there are none yet
+    shard = uuid.uuid4()
+    writer = exp.mem_wal_writer(str(shard))
+    writer.put(pa.table({"id": [2]}, schema=ds.schema))
+    with pytest.raises(UnsupportedFeatureError, match="write-ahead log"):
+        ds.branches.merge("exp")
+    writer.close()  # now it is a generation
+    with pytest.raises(UnsupportedFeatureError, match="write-ahead log"):
+        ds.branches.merge("exp")
+    merged = MergedGeneration(shard, 1)
+    mine = ds.checkout_version(("exp", None))
+    operation = Update(merged_generations=(merged,))
+    lk.LanceDataset.commit(mine._line.uri, operation, read_version=mine.version)
+    assert ds.branches.merge("exp").how == "nothing to do"
 
 
 # ---- fast forward
