@@ -12,6 +12,7 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
+from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -32,6 +33,7 @@ __all__ = [
     "nothing_done",
     "planned",
     "result_of",
+    "said_in",
     "said_of",
     "settled_rows",
 ]
@@ -87,6 +89,13 @@ def check_how(doing: str, on: Any, by: Any, conflicts: Any) -> How:
     return How(doing=doing, on=names, by=by, conflicts=conflicts)
 
 
+def said_in(change: Changed, how: How) -> dict[str, str]:
+    """Return the properties of a commit: histories show its message."""
+    side = change.base if how.doing == "revert" else change.theirs
+    message = f"{how.doing} of {side.line.name}@{side.version}"
+    return {COMMIT_MESSAGE: message, **change.properties}
+
+
 def said_of(base: Snapshot, theirs: Snapshot) -> dict[str, str]:
     """Return what a transaction says of the changes that it brought: (branch, version) of both."""
     ends = {"base": base, "theirs": theirs}
@@ -136,7 +145,7 @@ def apply_changes(
         if plan.added:
             if len(plan.clashes) and how.conflicts == "fail":
                 raise Conflicts(plan).error()
-            said = {**change.properties, f"{PROPERTY}.part": "columns"}
+            said = {**said_in(change, how), f"{PROPERTY}.part": "columns"}
             current = add_their_columns(plan, said, how.doing)
             added.extend(plan.added)
             plan = planned(change, current, how)
@@ -156,7 +165,7 @@ def apply_changes(
                 uuid=str(uuid.uuid4()),
                 affected_rows=work.affected,
                 doing=how.doing,
-                properties=change.properties,
+                properties=said_in(change, how),
                 mark=change.mark,
             )
             try:

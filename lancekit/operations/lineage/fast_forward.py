@@ -27,7 +27,7 @@ from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_
 from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
-from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done
+from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done, said_in
 from lancekit.operations.lineage.merge_base import mark_of
 from lancekit.operations.maintenance.carried_fragments import carried_fragments, remove_copies
 from lancekit.operations.maintenance.copies import Copy, carry_out
@@ -121,7 +121,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         operation=operation,
         uuid=str(uuid.uuid4()),
         doing=how.doing,
-        properties=change.properties,
+        properties=said_in(change, how),
         mark=mark_of(theirs, ours.line, taken_by=version),
         next_row_id=theirs.manifest.next_row_id,
     )

@@ -1,4 +1,4 @@
-"""Rows of a write-ahead log, which are in no version yet (docs/format/memwal.md)."""
+"""Rows of a write-ahead log, which are in no version yet (docs/format/memwal.md, 1)."""
 
 from __future__ import annotations
 
