@@ -12,6 +12,7 @@ import pytest
 import lancekit as lk
 from lancekit.api.diff import DatasetDiff
 from lancekit.errors import StorageError
+from lancekit.operations.lineage import diff as diff_module
 from lancekit.pipeline.diff import tasks
 from tests.spark.test_types import ROWS
 from tests.support.row_stories import story
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_TASK_ROWS", 7)
+    monkeypatch.setattr(diff_module, "_THREADED_ROWS", 1)
 
 
 def seen(diff: DatasetDiff) -> tuple[Any, ...]:
