@@ -25,7 +25,7 @@ import lancekit as lk
 from lancekit.storage.mapped import MappedFile
 from lancekit.storage.objects import MERGED_GAP_BYTES, merged
 
-__all__ = ["CASES", "Measured", "main", "measure"]
+__all__ = ["CASES", "Measured", "main", "measure", "rows_of"]
 
 _FRAGMENTS = 10
 
@@ -40,7 +40,8 @@ class Measured:
     bytes: tuple[int, int]
 
 
-def _rows(ids: Any, seed: int = 0) -> pa.Table:
+def rows_of(ids: Any, seed: int = 0) -> pa.Table:
+    """Return the rows of some ids; another seed gives the same ids other values."""
     rng = np.random.default_rng([seed, len(ids)])
     names = pa.array([f"station-{number}" for number in range(5000)])
     return pa.table(
@@ -70,7 +71,7 @@ CASES: dict[str, Callable[[Any, int], object]] = {
         {"weight": "weight + 1"}, where=f"id < {rows // 100}"
     ),
     "1 % appended": lambda ds, rows: ds.insert(
-        _rows(np.arange(rows, rows + rows // 100), 1), mode="append"
+        rows_of(np.arange(rows, rows + rows // 100), 1), mode="append"
     ),
     "a fragment deleted": lambda ds, rows: ds.delete(f"id < {rows // _FRAGMENTS}"),
     "1 % changed all over": lambda ds, _: ds.update({"weight": "weight + 1"}, where="id % 100 = 7"),
@@ -142,7 +143,7 @@ def measure(rows: int, folder: Path, runs: int = 3) -> Iterator[Measured]:
     """
     made = folder / "made"
     size = rows // _FRAGMENTS
-    parts = (_rows(np.arange(start, start + size)) for start in range(0, rows, size))
+    parts = (rows_of(np.arange(start, start + size)) for start in range(0, rows, size))
     first = next(parts)
     lk.write_dataset(
         pa.RecordBatchReader.from_batches(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import diffs
+from benchmarks import diffs, histories
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -58,6 +58,13 @@ def test_changes_are_measured(tmp_path: Path) -> None:
     assert found["1 % appended"].counts == (200, 0, 0)
     for each in found.values():
         assert min(*each.seconds, *each.bytes) > 0
+
+
+def test_questions_of_a_history_are_measured(tmp_path: Path) -> None:
+    first, *others = histories.measure(2_000, 5, tmp_path)
+    assert first.without is not None
+    assert len(others) == 5
+    assert min(each.seconds for each in (first, *others)) > 0
 
 
 @pytest.mark.parametrize("word", ["append", "open latest", "list"])
