@@ -30,6 +30,7 @@ if _TYPE_CHECKING:
     from lancekit.api.blob_type import BlobType
     from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
     from lancekit.api.branch_comparison import BranchComparison
+    from lancekit.api.branches import Branches
     from lancekit.api.diff import diff
     from lancekit.api.fragment import FragmentMetadata, LanceFragment
     from lancekit.api.history import History, Version
@@ -41,7 +42,7 @@ if _TYPE_CHECKING:
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
     from lancekit.api.stream_sink import stream_sink
-    from lancekit.api.tags_and_branches import Branches, Tags
+    from lancekit.api.tags import Tags
     from lancekit.cache import CacheInfo, cache_info, clear_cache
     from lancekit.format.index import IndexFile
     from lancekit.format.transaction import Transaction
@@ -147,7 +148,8 @@ _HOMES = {
     "api.scanner": "LanceScanner",
     "api.scanner_builder": "ScannerBuilder",
     "api.stream_sink": "stream_sink",
-    "api.tags_and_branches": "Branches Tags",
+    "api.branches": "Branches",
+    "api.tags": "Tags",
     "cache": "CacheInfo cache_info clear_cache",
     "format.index": "IndexFile",
     "format.transaction": "Transaction",

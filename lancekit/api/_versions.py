@@ -11,12 +11,13 @@ from typing import Any, Literal, Self
 import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
+from lancekit.api.branches import Branches
 from lancekit.api.changes import ChangeFeed
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.history import History, Version, describe_version
 from lancekit.api.pylance.arguments import check_count
-from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.tags import Tags
 from lancekit.api.time_travel import Ref, snapshot_as_of, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.commit.protocol import Clock

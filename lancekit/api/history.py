@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from typing import Any, overload
 
 from lancekit.api.lazy_dict import LazyDict
-from lancekit.api.tags_and_branches import Tags
+from lancekit.api.tags import Tags
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import LancekitError

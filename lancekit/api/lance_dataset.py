@@ -17,6 +17,7 @@ from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
 from lancekit.api._versions import Versions
 from lancekit.api.bisect import Bisection, Evaluation, Flip
+from lancekit.api.branches import Branches
 from lancekit.api.changes import ChangeFeed, ChangeStep
 from lancekit.api.column_history import ColumnChange, ColumnHistory
 from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
@@ -34,7 +35,7 @@ from lancekit.api.scanner import LanceScanner
 from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.sql import SqlQuery, SqlQueryBuilder
 from lancekit.api.stats import LanceStats
-from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.tags import Tags
 from lancekit.api.time_travel import Ref
 from lancekit.api.write_options import WriteOptions, write_to
 from lancekit.checked import checked_methods

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.api.tags_and_branches import Tags
+from lancekit.api.tags import Tags
 from lancekit.format.refs import MAIN
 from lancekit.legible import code
 from lancekit.notebook.models import Column, Fact, Row, Table

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.branches import Branches
+from lancekit.api.tags import Tags
 from lancekit.notebook._common import REFS_READ, ref, table, when_and_age
 from lancekit.notebook.models import Card, Column, Row
 from lancekit.notebook.words import clean, count, plural

@@ -8,6 +8,7 @@ from typing import Any
 
 from lancekit.api.bisect import Bisection
 from lancekit.api.branch_comparison import BranchComparison
+from lancekit.api.branches import Branches
 from lancekit.api.changes import ChangeFeed
 from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
@@ -16,7 +17,7 @@ from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.row_history import RowHistory
-from lancekit.api.tags_and_branches import Branches, Tags
+from lancekit.api.tags import Tags
 from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError
 from lancekit.format.transaction import Transaction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable
 from datetime import timedelta
@@ -38,6 +39,7 @@ from tests.operations.lineage.test_three_way import (
     upsert,
 )
 from tests.operations.lineage.three_way_model import Row, merged
+from tests.support.s3 import S3Server
 from tests.system.test_equivalence import runs
 
 
@@ -564,6 +566,105 @@ def test_blobs_go_forward(tmp_path: Path) -> None:
     ds.branches.delete("exp")
     found = ds.to_table(blob_handling="all_binary").sort_by("id")["b"].to_pylist()
     assert found == [big, b"small", big[1:]]
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_an_index_of_the_reference_finds_what_came(ds: lk.LanceDataset, *, forward: bool) -> None:
+    lance.dataset(ds.uri).create_scalar_index("age", "BTREE")
+    ds.checkout_latest()
+    exp = ds.create_branch("exp")
+    upsert(exp, row(2, "B", 20), row(5, "e", 3))
+    exp.delete("id = 4")
+    if not forward:
+        ds.update({"name": "'A'"}, where="id = 1")
+    assert (ds.branches.merge("exp").how == "fast-forward") is forward
+    other = lance.dataset(ds.uri)
+    assert ds.has_index
+    for age, ids in ((20, [2]), (2, []), (3, [3, 5]), (4, []), (1, [1])):
+        found = other.to_table(filter=f"age = {age}")["id"].to_pylist()
+        assert sorted(found) == ids
+
+
+def test_writers_of_the_target_go_on(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    stop = threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        mine = lk.dataset(ds.uri)
+        for number in range(100, 200):
+            if stop.is_set():
+                return
+            upsert(mine, row(number, "main's", 0))
+            written.append(number)
+            if number % 3 == 0:
+                lance.dataset(ds.uri).update({"age": "age + 1"}, where=f"id = {number}")
+                mine.checkout_latest()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for number in range(5):
+            upsert(exp, row(number, f"exp's {number}", 1000 + number), row(50 + number, "new", 0))
+            if number == 3:
+                exp.delete("id = 51")
+            ds.branches.merge("exp")
+    finally:
+        stop.set()
+        writer.join()
+    ds.checkout_latest()
+    found = by_id(ds)
+    assert {id_ for id_ in found if id_ >= 100} == set(written)
+    assert {id_: found[id_] for id_ in found if id_ < 100} == {
+        **{number: (f"exp's {number}", 1000 + number) for number in range(5)},
+        **{50 + number: ("new", 0) for number in (0, 2, 3, 4)},
+    }
+
+
+def test_forward_in_an_object_store(s3: S3Server) -> None:
+    place = {"uri": "s3://lancekit-tests/forward", "storage_options": s3.storage_options}
+    rows = {"id": [1, 2], "name": ["a", "b"]}
+    ds = lk.write_dataset(rows, place["uri"], storage_options=s3.storage_options, primary_key="id")
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [3], "name": ["c"]}, mode="append")
+    exp.delete("id = 1")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    ds.branches.delete("exp")
+    other = lance.dataset(**place)
+    assert sorted(other.to_table()["id"].to_pylist()) == [2, 3]
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_cleanups_of_the_reference_between_all_steps(ds: lk.LanceDataset, *, keep: bool) -> None:
+    exp = ds.create_branch("exp")
+
+    def clean() -> None:
+        before = by_id(ds), by_id(exp)
+        for line in (ds, exp):
+            line.checkout_latest()
+            lance.dataset(line._line.uri).cleanup_old_versions(
+                timedelta(0), delete_unverified=True, error_if_tagged_old_versions=False
+            )
+        assert (by_id(ds), by_id(exp)) == before
+
+    for number in range(3):
+        upsert(exp, row(10 + number, "e", number))
+        clean()
+        if number:
+            upsert(ds, row(20 + number, "m", number))
+            clean()
+        try:
+            ds.branches.merge("exp")
+        except VersionNotFoundError:  # nothing is lost, and nothing done in part
+            assert not keep
+            assert number
+            return
+        if keep:
+            ds.tags.create(f"merged-{number}", ("exp", exp.version))
+            ds.tags.create(f"taken-{number}", ds.version)
+        clean()
+    assert keep
+    assert {id_ for id_ in by_id(ds) if id_ > 4} == {10, 11, 12, 21, 22}
 
 
 @pytest.mark.torture

@@ -1,18 +1,19 @@
-"""`Tags` and `Branches`: names for versions, and lines of versions beside the main one."""
+"""`Branches`: lines of versions beside the main one, and what of one comes into another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, overload
+from typing import Any, Literal, overload
 
 from lancekit.api._handle import Handle
 from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.pylance.arguments import check_count
+from lancekit.api.tags import NamesAndRefs, Pairs, check_name, ordered
 from lancekit.checked import checked_methods
 from lancekit.commit import refs
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.refs import Branch, Tag
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.refs import Branch
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import How, check_how
@@ -25,34 +26,7 @@ from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Branches", "Tags"]
-
-R = TypeVar("R", Tag, Branch)
-# the classes have a method called list
-Pairs: TypeAlias = list[tuple[str, dict[str, Any]]]
-NamesAndRefs: TypeAlias = tuple[tuple[str, ...], Pairs | None]
-
-
-class OnLine(Protocol):
-    """What is asked of a handle or a history: a line, and a version of it."""
-
-    @property
-    def version(self) -> int:
-        """The version that a name is for unless another is said."""
-
-    @property
-    def _line(self) -> Line: ...
-
-
-def _tag_dict(tag: Tag) -> dict[str, Any]:
-    times = {"created_at": tag.created_at, "updated_at": tag.updated_at}
-    return {
-        "branch": tag.branch,
-        "version": tag.version,
-        **{key: moment for key, moment in times.items() if moment is not None},
-        "manifest_size": tag.manifest_size,
-        "metadata": dict(tag.metadata),
-    }
+__all__ = ["Branches"]
 
 
 def _branch_dict(branch: Branch) -> dict[str, Any]:
@@ -64,114 +38,6 @@ def _branch_dict(branch: Branch) -> dict[str, Any]:
         "manifest_size": branch.manifest_size,
         "metadata": dict(branch.metadata),
     }
-
-
-def _ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
-    if order not in {None, "asc", "desc"}:
-        raise InvalidArgumentError(
-            f"Invalid sort order {order!r}.", hint='Pass "asc" or "desc".', order=order
-        )
-    sign = 1 if order == "asc" else -1
-    return sorted(found, key=lambda name: (sign * key(found[name]), name))
-
-
-def _check_name(name: Any, what: str) -> str:
-    if not isinstance(name, str):
-        raise InvalidTypeError(f"A {what}'s name is a string, not {name!r}.", name=name)
-    return name
-
-
-@checked_methods
-class Tags(Displayed):
-    """The tags of a dataset, whatever branch the handle is on.
-
-    Examples
-    --------
-    >>> import lancekit as lk, pyarrow as pa
-    >>> ds = lk.write_dataset(pa.table({"x": [1]}), "memory://tags-example")
-    >>> ds.tags.create("first", 1)
-    >>> ds.tags.get_version("first")
-    1
-    """
-
-    def __init__(self, handle: OnLine) -> None:
-        self._handle = handle  # asked anew each time: it may have moved
-
-    def names(self) -> tuple[str, ...]:
-        """Return the names alone, in order; unlike `list`, this reads no file."""
-        return tuple(reference_files.tag_files(self._line().root))
-
-    def list(self) -> dict[str, dict[str, Any]]:
-        """Return each tag's branch (``None``: main), version, times and metadata, by name."""
-        return {
-            name: _tag_dict(tag)
-            for name, tag in reference_files.list_tags(self._line().root).items()
-        }
-
-    def list_ordered(self, order: str | None = None) -> Pairs:
-        """Return the tags by version, the newest first unless ``order`` is ``"asc"``."""
-        return self._pairs(reference_files.list_tags(self._line().root), order)
-
-    def _names_and_refs(self, most: int) -> NamesAndRefs:
-        """Return `names`, and `list_ordered` unless there are more than ``most``; listed once."""
-        root = self._line().root
-        files = reference_files.tag_files(root)
-        found = None if len(files) > most else reference_files.list_tags(root, files)
-        return tuple(files), None if found is None else self._pairs(found)
-
-    def _pairs(self, found: Mapping[str, Tag], order: str | None = None) -> Pairs:
-        names = _ordered(found, order, lambda tag: tag.version)
-        return [(name, _tag_dict(found[name])) for name in names]
-
-    def get_version(self, tag: str) -> int:
-        """Return the version a tag points to; ``TagNotFoundError`` if there is none."""
-        return reference_files.get_tag(self._line().root, _check_name(tag, "tag")).version
-
-    def create(
-        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
-    ) -> None:
-        """Name a version.
-
-        Parameters
-        ----------
-        tag
-            ASCII letters, digits, ``.``, ``-`` and ``_``.
-        reference
-            A version of this branch, a tag, or a pair of branch and version; the version that
-            the handle is at by default.
-
-        Raises
-        ------
-        RefConflictError
-            The tag exists.
-        InvalidArgumentError
-            The name cannot be used.
-        VersionNotFoundError
-            The version does not exist.
-        """
-        target = self._handle.version if reference is None else reference
-        refs.create_tag(self._line(), _check_name(tag, "tag"), target)
-
-    def update(
-        self, tag: str, reference: int | str | tuple[str | None, int | None] | None = None
-    ) -> None:
-        """Point an existing tag to another version."""
-        target = self._handle.version if reference is None else reference
-        refs.update_tag(self._line(), _check_name(tag, "tag"), target)
-
-    def delete(self, tag: str) -> None:
-        """Delete a tag; the version stays."""
-        refs.delete_tag(self._line().root, _check_name(tag, "tag"))
-
-    def replace_metadata(self, tag: str, metadata: dict[str, str]) -> None:
-        """Replace the tag's own key-value metadata."""
-        refs.replace_tag_metadata(self._line().root, _check_name(tag, "tag"), metadata)
-
-    def _line(self) -> Line:
-        return self._handle._line
-
-    def _plain(self) -> str:
-        return f"Tags({self._line().root.uri!r})"
 
 
 @checked_methods
@@ -205,7 +71,7 @@ class Branches(Displayed):
         return tuple(files), None if found is None else self._pairs(found)
 
     def _pairs(self, found: Mapping[str, Branch], order: str | None = None) -> Pairs:
-        names = _ordered(found, order, lambda branch: branch.parent_version)
+        names = ordered(found, order, lambda branch: branch.parent_version)
         return [(name, _branch_dict(found[name])) for name in names]
 
     def delete(self, branch: str) -> None:
@@ -221,11 +87,11 @@ class Branches(Displayed):
         RefConflictError
             A tag or another branch still needs it.
         """
-        refs.delete_branch(self._line(), _check_name(branch, "branch"))
+        refs.delete_branch(self._line(), check_name(branch, "branch"))
 
     def replace_metadata(self, branch: str, metadata: dict[str, str]) -> None:
         """Replace the branch's own key-value metadata."""
-        refs.replace_branch_metadata(self._line().root, _check_name(branch, "branch"), metadata)
+        refs.replace_branch_metadata(self._line().root, check_name(branch, "branch"), metadata)
 
     # ---- changes of one branch on another
 
