@@ -70,7 +70,16 @@ class MappedFile:
         return self._size
 
     def read(self, start: int, length: int) -> pa.Buffer:
-        """Return exactly ``length`` bytes at ``start``, as a view of the file."""
+        """Return exactly ``length`` bytes at ``start``, as a view of the file.
+
+        A long range is let go of once others have been read after it.
+        """
+        data = self._view(start, length)
+        if length >= _LARGE:
+            self._let_go_of_others(start, length)
+        return data
+
+    def _view(self, start: int, length: int) -> pa.Buffer:
         if start < 0 or length < 0 or start + length > self._size:
             raise CorruptFileError(
                 f"{self._path} is too short: bytes {start} to {start + length} were asked for, "
@@ -80,8 +89,6 @@ class MappedFile:
                 length=length,
                 size=self._size,
             )
-        if length >= _LARGE:
-            self._let_go_of_others(start, length)
         return self._data.slice(start, length)
 
     def _let_go_of_others(self, start: int, length: int) -> None:
@@ -92,8 +99,8 @@ class MappedFile:
             let_go(self._data.slice(*large.popleft()))
 
     def read_many(self, ranges: Sequence[tuple[int, int]]) -> list[pa.Buffer]:
-        """Return one view per ``(start, length)``."""
-        return [self.read(start, length) for start, length in ranges]
+        """Return one view per ``(start, length)``, none of which is let go of."""
+        return [self._view(start, length) for start, length in ranges]
 
 
 def let_go(mapped: pa.Buffer) -> None:

@@ -50,6 +50,16 @@ def test_a_file_that_is_read_piece_by_piece_is_not_held_as_a_whole(large: Path) 
     assert most < 16 * MIB
 
 
+@pytest.mark.skipif(not STATUS.exists(), reason="asks Linux")
+def test_ranges_that_are_looked_at_here_and_there_stay(large: Path) -> None:
+    file = MappedFile(str(large))
+    before = held()
+    for start in range(0, file.size(), 8 * MIB):
+        (part,) = file.read_many([(start, 8 * MIB)])
+        assert np.frombuffer(part, np.int64).sum() > 0
+    assert held() - before > 48 * MIB
+
+
 def test_threads_read_what_the_others_let_go_of(large: Path) -> None:
     file = MappedFile(str(large))
 

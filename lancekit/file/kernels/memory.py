@@ -228,7 +228,11 @@ def fetch(source: RandomAccess, base: int, starts: Ints, stops: Ints) -> tuple[B
     breaks = np.flatnonzero(begins[1:] - stops[:-1] > gap) + 1
     if len(breaks) == 0:
         first = int(begins[0])
-        return as_bytes(source.read(base + first, int(stops[-1]) - first)), starts - first
+        span = base + first, int(stops[-1]) - first
+        # what is here and there in a long range is not read as a whole, and not let go of as such
+        sparse = int((stops - starts).sum()) < span[1] // 2
+        data = source.read_many([span])[0] if sparse else source.read(*span)
+        return as_bytes(data), starts - first
     firsts = begins[np.concatenate(([0], breaks))]
     lengths = stops[np.concatenate((breaks - 1, [len(stops) - 1]))] - firsts
     parts = source.read_many(list(zip((base + firsts).tolist(), lengths.tolist(), strict=True)))
