@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,9 @@ from lancekit.pipeline.diff.values import Seeds, digests
 from lancekit.pipeline.engine.inputs import as_reader
 
 __all__ = ["settled_by"]
+
+
+_ID = "_rowid"
 
 
 def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
@@ -36,8 +41,8 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     conflicts = Conflicts(plan)
     names = conflicts.key
     schema = plan.ours.manifest.schema.to_arrow()
-    wanted = schema if plan.key else schema.append(pa.field("_rowid", pa.uint64(), False))
-    given = as_reader(rows, None, wanted).read_all()
+    wanted = schema if plan.key else schema.append(pa.field(_ID, pa.uint64(), False))
+    given = _read(rows, wanted)
     for name in names:
         if name not in given.column_names:
             raise SchemaMismatchError(
@@ -72,6 +77,19 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
     order = np.argsort(places, kind="stable")  # those that are nowhere come last
     chosen = table.select(schema.names).take(pa.array(match.new[order]))
     return settled, Given(chosen.cast(schema), places[order][places[order] != NOWHERE])
+
+
+def _read(rows: Any, wanted: pa.Schema) -> pa.Table:
+    """Return rows as a table; Python's may have the hidden column that tells them, too."""
+    if isinstance(rows, list) and not rows:
+        return wanted.empty_table()
+    if isinstance(rows, list) and all(isinstance(row, Mapping) for row in rows):
+        rows = {name: [row.get(name) for row in rows] for name in dict.fromkeys(chain(*rows))}
+    if not isinstance(rows, Mapping) or _ID not in rows:
+        return as_reader(rows, None, wanted).read_all()
+    others = {name: values for name, values in rows.items() if name != _ID}
+    table = as_reader(others, None, wanted).read_all()
+    return table.append_column(_ID, pa.array(rows[_ID], pa.uint64()))
 
 
 def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:

@@ -306,6 +306,37 @@ def test_rows_of_a_function_belong_to_conflicts(ds: lk.LanceDataset) -> None:
     assert by_id(ds)[2] == ("b", 20)  # there was none
 
 
+def test_conflicts_of_rows_without_a_key(tmp_path: Path) -> None:
+    rows = {"v": [1, 2, 3], "w": [1, 2, 3]}
+    ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
+    exp = ds.create_branch("exp")
+    exp.update({"v": "v + 10"}, where="v < 3")
+    ds.update({"v": "v + 20"}, where="v < 3")
+
+    def added(found: Any) -> Any:
+        rows = found.to_table().to_pylist()
+        both = [one["ours"]["v"] + one["theirs"]["v"] for one in rows]
+        made = {"_rowid": [one["_rowid"] for one in rows], "v": both, "w": [0, 0]}
+        return (
+            made
+            if form == "dict"
+            else pa.table(made)
+            if form == "table"
+            else [
+                dict(zip(made, values, strict=True)) for values in zip(*made.values(), strict=True)
+            ]
+        )
+
+    for form in ("dict", "table", "list"):
+        branch = ds.create_branch(form)
+        branch.branches.cherry_pick("exp", 2, conflicts=added)
+        assert sorted(one["v"] for one in as_read(branch)) == [3, 32, 34]
+        ids = branch.to_table(columns=["v", "_rowid"]).sort_by("v")["_rowid"].to_pylist()
+        assert ids == [2, 0, 1]
+    ds.branches.cherry_pick("exp", 2, conflicts=lambda _: [])
+    assert as_read(ds) == [{"v": 3, "w": 3}]
+
+
 def test_nothing_tells_the_rows(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1, 1, 2], "v": [1, 2, 3]}, tmp_path / "t")
     exp = ds.create_branch("exp")
