@@ -18,7 +18,7 @@ from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
-from lancekit.operations.constraints.evaluate import holds
+from lancekit.operations.constraints.evaluate import condition_of, holds
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Lineage"]
@@ -68,6 +68,8 @@ class Lineage(Handle):
             are of two branches, or the wrong way round.
         InvalidTypeError
             The condition is no function, or returns neither True nor False.
+        PredicateError
+            The text does not parse, or does not fit the bad version.
         VersionNotFoundError, TagNotFoundError, BranchNotFoundError
             There is no such version.
 
@@ -84,12 +86,11 @@ class Lineage(Handle):
         >>> ds.bisect(lambda past: past.count_rows() < 4).version
         3
         """
-        return bisect_versions(
-            self._asked(condition),
-            None if good is None else snapshot_at(self._line, good),
-            self._snapshot if bad is None else snapshot_at(self._line, bad),
-            sweep=all,
-        )
+        last = self._snapshot if bad is None else snapshot_at(self._line, bad)
+        if isinstance(condition, str):
+            condition_of(last, condition)  # what is no condition at all is an error by itself
+        first = None if good is None else snapshot_at(self._line, good)
+        return bisect_versions(self._asked(condition), first, last, sweep=all)
 
     def row_history(self, rows: Mapping[str, Any] | str | pc.Expression | int) -> RowHistory:
         """Return every version up to the handle's that made a row, changed it or deleted it.

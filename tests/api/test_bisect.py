@@ -14,7 +14,12 @@ import pytest
 
 import lancekit as lk
 from lancekit.dataset import Evaluation
-from lancekit.errors import InvalidArgumentError, InvalidTypeError, VersionNotFoundError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    PredicateError,
+    VersionNotFoundError,
+)
 from lancekit.notebook import show_html, show_text
 from lancekit.notebook.cards import card
 from tests.notebook.conftest import NOW
@@ -178,7 +183,7 @@ def test_a_condition_as_text(tmp_path: Path) -> None:
     assert ds.bisect("w > v", 8).version == 9
     with pytest.raises(InvalidArgumentError, match="raised at version 1: PredicateError"):
         ds.bisect("w > -9")
-    with pytest.raises(InvalidArgumentError, match="raised at version 1: PredicateError"):
+    with pytest.raises(PredicateError, match="something is missing after '>'"):
         ds.bisect("v >")
 
 

@@ -142,8 +142,12 @@ def plan_diff(
     ColumnNotFoundError
         A column of ``on`` or ``columns`` is not there.
     InvalidArgumentError
-        A column of the key is on one side only.
+        A column of the key is on one side only, or the key has none.
     """
+    if on is not None and not on:
+        raise InvalidArgumentError(
+            "The key in `on` has no columns.", hint="Name some, or leave `on` out.", on=on
+        )
     ancestor = common_ancestor(old, new)
     pairs = pairs_since(old, new, ancestor)
     key = tuple(on) if on is not None else _primary_key(new)

@@ -256,6 +256,8 @@ def test_columns_that_came_and_went(people: lk.LanceDataset) -> None:
     gone = people.diff(2)
     assert gone.schema.dropped == ("name",)
     assert gone.counts.unchanged == 100
+    with pytest.raises(InvalidArgumentError, match="`on` has no columns"):
+        people.diff(1, on=[])
     with pytest.raises(InvalidArgumentError, match="version 1 lacks it"):
         people.diff(1, on="twice")
 
