@@ -25,14 +25,8 @@ from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
 from lancekit.operations.lineage.conflicts import Conflicts
-from lancekit.operations.lineage.diff import (
-    Changes,
-    DiffPlan,
-    Sides,
-    find_changes,
-    plan_diff,
-    read_sides,
-)
+from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
+from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import changed_rows, row_values
 from lancekit.pipeline.diff.side import Addresses

@@ -1,22 +1,15 @@
-"""The rows in which two versions differ: planned from metadata, and found with as few reads as do.
-
-Rows of fragments that both sides have with the same files and deletions are the same.  Of the
-others, those at the same place of a file that both have are one row; what is left is paired by
-stable row ids, by a key, or as whole rows.
-"""
+"""The rows in which two versions differ, found with as few reads as do."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError
 from lancekit.format import row_address
 from lancekit.format.operations import (
     DataReplacement,
@@ -25,11 +18,10 @@ from lancekit.format.operations import (
     UnknownOperation,
     Update,
 )
-from lancekit.format.paths import parse_path
-from lancekit.operations.lineage.columns import fragments_apart, pairs_since
+from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.history import operations_between
 from lancekit.operations.lineage.rows import read_rows, seen
-from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared, shared
+from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
 from lancekit.pipeline.diff.row_values import rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
@@ -38,25 +30,11 @@ from lancekit.pipeline.diff.values import Digests, Seeds
 from lancekit.pipeline.engine.engine import Runner
 from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.versions.ancestor import common_ancestor
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = [
-    "Changes",
-    "DiffPlan",
-    "Sides",
-    "Way",
-    "compare_rows",
-    "find_changes",
-    "plan_diff",
-    "read_sides",
-]
+__all__ = ["Changes", "Sides", "compare_rows", "find_changes", "read_sides"]
 
 T = TypeVar("T")
-
-#: how rows of the two sides are told to be the same
-Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
 
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]
@@ -67,38 +45,6 @@ _THREADED_ROWS = 1 << 17
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
 _ID, _CREATED, _UPDATED = "_rowid", "_row_created_at_version", "_row_last_updated_at_version"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DiffPlan:
-    """What is compared, and how; made of metadata alone.
-
-    `ancestor` is the version that both come from; `common_ids` are the row ids that mean the same
-    row on both sides, those below.
-    """
-
-    old: Snapshot
-    new: Snapshot
-    ancestor: Snapshot | None
-    columns: tuple[ColumnPair, ...]
-    shared: Shared
-    way: Way
-    key: tuple[str, ...]
-    condition: str | pc.Expression | None
-    #: whether all columns are compared
-    whole: bool
-
-    @property
-    def rows_apart(self) -> int:
-        """How many rows of both sides are in fragments that differ."""
-        parts = self.shared
-        pairs = (source for pair in parts.pairs for source in (pair.old, pair.new))
-        return sum(source.num_rows for source in (*parts.old, *parts.new, *pairs))
-
-    @property
-    def common_ids(self) -> int:
-        """The row ids below this number are those of the same rows on both sides."""
-        return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,73 +67,6 @@ class Changes:
     def moved(self) -> int:
         """How many rows are the same and lie elsewhere."""
         return len(self.same[0])
-
-
-def plan_diff(
-    old: Snapshot,
-    new: Snapshot,
-    *,
-    on: Sequence[str] | None = None,
-    condition: str | pc.Expression | None = None,
-    columns: Sequence[str] | None = None,
-    apart: bool = False,
-) -> DiffPlan:
-    """Return how two versions are compared; nothing but metadata is read.
-
-    With ``apart`` the plan leaves out fragments that both sides have in
-    the same words: for steps along a line, of which each changes little.
-
-    Raises
-    ------
-    ColumnNotFoundError
-        A column of ``on`` or ``columns`` is not there.
-    InvalidArgumentError
-        A column of the key is on one side only, or the key has none.
-    """
-    if on is not None and not on:
-        raise InvalidArgumentError(
-            "The key in `on` has no columns.", hint="Name some, or leave `on` out.", on=on
-        )
-    ancestor = common_ancestor(old, new)
-    pairs = pairs_since(old, new, ancestor)
-    key = tuple(on) if on is not None else _primary_key(new)
-    for name in (*key, *(columns or ())):
-        new.manifest.schema.field(name)
-    for pair in pairs:
-        if pair.name in key and pair.old is None:
-            if on is None:
-                key = ()
-                break
-            raise InvalidArgumentError(
-                f"Column {pair.name!r} is part of the key, and version {old.version} lacks it.",
-                hint="Name columns in `on` that both sides have.",
-                column=pair.name,
-            )
-    compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
-    before: Sequence[FragmentSource] = fragment_sources(old, seen(old))
-    after: Sequence[FragmentSource] = fragment_sources(new, seen(new))
-    if apart:
-        places, others = fragments_apart(old, new)
-        before, after = [before[i] for i in places], [after[i] for i in others]
-    both_stable = old.manifest.has_stable_row_ids and new.manifest.has_stable_row_ids
-    way: Way
-    if on is not None or not (both_stable and ancestor is not None):
-        way = "key" if key else "whole rows"
-    else:
-        way = "row ids, then key" if key else "row ids"
-    filtered = set[str]() if condition is None else _filtered(condition, new)
-    looked_at = [pair for pair in pairs if pair in compared or pair.name in filtered]
-    return DiffPlan(
-        old=old,
-        new=new,
-        ancestor=ancestor,
-        columns=compared,
-        shared=shared(before, after, looked_at),
-        way=way,
-        key=key,
-        condition=condition,
-        whole=columns is None,
-    )
 
 
 def find_changes(plan: DiffPlan, sides: Sides, runner: Runner | None = None) -> Changes:
@@ -227,18 +106,6 @@ def _predicate(plan: DiffPlan, version: Snapshot) -> Predicate | None:
     if plan.condition is None:
         return None
     return Predicate.parse(plan.condition, seen(version).to_arrow())
-
-
-def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
-    names = [field.name for field in snapshot.manifest.schema.primary_key]
-    top = set(snapshot.manifest.schema.names)
-    return tuple(names) if top.issuperset(names) else ()
-
-
-def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
-    """Return the columns that a filter reads: where they differ, it may choose other rows."""
-    predicate = Predicate.parse(condition, seen(new).to_arrow())
-    return {parse_path(path)[0] for path in predicate.columns}
 
 
 class _Search:
@@ -389,7 +256,7 @@ class _Search:
 
         Of a table's primary key none does.
         """
-        if self.plan.key == _primary_key(self.plan.new):
+        if self.plan.key_is_primary:
             return np.zeros(len(keys), bool)
         return stand_among(keys, Digests.joined(list(self._kept_keys(key, keys))))
 

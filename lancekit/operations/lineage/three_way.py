@@ -16,14 +16,8 @@ import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
-from lancekit.operations.lineage.diff import (
-    Changes,
-    DiffPlan,
-    compare_rows,
-    find_changes,
-    plan_diff,
-    read_sides,
-)
+from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
+from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way_schema import added_columns, check_columns
 from lancekit.pipeline.diff.fragments import ColumnPair

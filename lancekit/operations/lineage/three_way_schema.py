@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lancekit.errors import SchemaMismatchError
-from lancekit.operations.lineage.diff import Changes, DiffPlan
+from lancekit.operations.lineage.diff import Changes
+from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.pipeline.diff.fragments import ColumnPair
 
 __all__ = ["added_columns", "check_columns"]

@@ -14,14 +14,8 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.operations import Clone
 from lancekit.operations.lineage.columns import column_pairs, fragments_apart
-from lancekit.operations.lineage.diff import (
-    Changes,
-    DiffPlan,
-    Sides,
-    find_changes,
-    plan_diff,
-    read_sides,
-)
+from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
+from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.pipeline.diff.side import Addresses
 from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.listing import list_versions

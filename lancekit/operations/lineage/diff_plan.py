@@ -1,0 +1,158 @@
+"""How two versions are compared: planned from metadata alone.
+
+Rows of fragments that both sides have with the same files and deletions are the same.  Of the
+others, those at the same place of a file that both have are one row; what is left is paired by
+stable row ids, by a key, or as whole rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow.compute as pc
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.paths import parse_path
+from lancekit.operations.lineage.columns import fragments_apart, pairs_since
+from lancekit.operations.lineage.rows import seen
+from lancekit.pipeline.diff.fragments import ColumnPair, Shared, shared
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.versions.ancestor import common_ancestor
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["DiffPlan", "Way", "plan_diff"]
+
+#: how rows of the two sides are told to be the same
+Way = Literal["key", "row ids", "row ids, then key", "whole rows"]
+
+#: by whether row ids tell, and whether there is a key
+_WAYS: dict[tuple[bool, bool], Way] = {
+    (True, True): "row ids, then key",
+    (True, False): "row ids",
+    (False, True): "key",
+    (False, False): "whole rows",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffPlan:
+    """What is compared, and how; made of metadata alone.
+
+    `ancestor` is the version that both come from; `common_ids` are the row ids that mean the same
+    row on both sides, those below.
+    """
+
+    old: Snapshot
+    new: Snapshot
+    ancestor: Snapshot | None
+    columns: tuple[ColumnPair, ...]
+    shared: Shared
+    way: Way
+    key: tuple[str, ...]
+    condition: str | pc.Expression | None
+    #: whether all columns are compared
+    whole: bool
+
+    @property
+    def rows_apart(self) -> int:
+        """How many rows of both sides are in fragments that differ."""
+        parts = self.shared
+        pairs = (source for pair in parts.pairs for source in (pair.old, pair.new))
+        return sum(source.num_rows for source in (*parts.old, *parts.new, *pairs))
+
+    @property
+    def common_ids(self) -> int:
+        """The row ids below this number are those of the same rows on both sides."""
+        return 0 if self.ancestor is None else self.ancestor.manifest.next_row_id
+
+    @property
+    def key_is_primary(self) -> bool:
+        """Whether no two rows of a side have the same key."""
+        return self.key == _primary_key(self.new)
+
+
+def plan_diff(
+    old: Snapshot,
+    new: Snapshot,
+    *,
+    on: Sequence[str] | None = None,
+    condition: str | pc.Expression | None = None,
+    columns: Sequence[str] | None = None,
+    apart: bool = False,
+) -> DiffPlan:
+    """Return how two versions are compared; nothing but metadata is read.
+
+    With ``apart`` the plan leaves out fragments that both sides have in
+    the same words: for steps along a line, of which each changes little.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        A column of ``on`` or ``columns`` is not there.
+    InvalidArgumentError
+        A column of the key is on one side only, or the key has none.
+    """
+    ancestor = common_ancestor(old, new)
+    pairs = pairs_since(old, new, ancestor)
+    key = _key(old, new, pairs, on)
+    for name in columns or ():
+        new.manifest.schema.field(name)
+    compared = tuple(p for p in pairs if columns is None or p.name in {*columns, *key})
+    before: Sequence[FragmentSource] = fragment_sources(old, seen(old))
+    after: Sequence[FragmentSource] = fragment_sources(new, seen(new))
+    if apart:
+        places, others = fragments_apart(old, new)
+        before, after = [before[i] for i in places], [after[i] for i in others]
+    stable = all(side.manifest.has_stable_row_ids for side in (old, new))
+    by_ids = on is None and stable and ancestor is not None
+    filtered = set[str]() if condition is None else _filtered(condition, new)
+    looked_at = [pair for pair in pairs if pair in compared or pair.name in filtered]
+    return DiffPlan(
+        old=old,
+        new=new,
+        ancestor=ancestor,
+        columns=compared,
+        shared=shared(before, after, looked_at),
+        way=_WAYS[by_ids, bool(key)],
+        key=key,
+        condition=condition,
+        whole=columns is None,
+    )
+
+
+def _key(
+    old: Snapshot, new: Snapshot, pairs: Sequence[ColumnPair], on: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the columns of the key; a primary key that one side lacks tells nothing."""
+    if on is not None and not on:
+        raise InvalidArgumentError(
+            "The key in `on` has no columns.", hint="Name some, or leave `on` out.", on=on
+        )
+    key = _primary_key(new) if on is None else tuple(on)
+    for name in key:
+        new.manifest.schema.field(name)
+    lacking = [pair.name for pair in pairs if pair.name in key and pair.old is None]
+    if not lacking:
+        return key
+    if on is None:
+        return ()
+    raise InvalidArgumentError(
+        f"Column {lacking[0]!r} is part of the key, and version {old.version} lacks it.",
+        hint="Name columns in `on` that both sides have.",
+        column=lacking[0],
+    )
+
+
+def _primary_key(snapshot: Snapshot) -> tuple[str, ...]:
+    names = [field.name for field in snapshot.manifest.schema.primary_key]
+    top = set(snapshot.manifest.schema.names)
+    return tuple(names) if top.issuperset(names) else ()
+
+
+def _filtered(condition: str | pc.Expression, new: Snapshot) -> set[str]:
+    """Return the columns that a filter reads: where they differ, it may choose other rows."""
+    predicate = Predicate.parse(condition, seen(new).to_arrow())
+    return {parse_path(path)[0] for path in predicate.columns}
