@@ -27,6 +27,7 @@ from lancekit.operations.lineage.apply_changes import Changed, apply_changes, ch
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit.operations.lineage.rows import seen
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import changed_rows, row_values
 from lancekit.pipeline.diff.side import Addresses
@@ -216,8 +217,7 @@ class DatasetDiff(Displayed):
         if not self._plan.whole:
             return []
         kept = {pair.old.id for pair in self._plan.columns if pair.old is not None}
-        fields_ = self._plan.old.manifest.schema.fields
-        return [field.to_arrow() for field in fields_ if field.id not in kept]
+        return [field.to_arrow() for field in seen(self._plan.old).fields if field.id not in kept]
 
     # ---- rows
 

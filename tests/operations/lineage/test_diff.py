@@ -341,6 +341,18 @@ def test_blobs_differ_by_their_bytes(tmp_path: Path) -> None:
     assert d.to_table().column("b").to_pylist() == [values[0], again[0]]
 
 
+def test_a_blob_column_that_was_dropped(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("id", pa.int64()), lk.blob_field("b")])
+    rows = pa.table([pa.array([1, 2]), lk.blob_array([b"one", None])], schema=schema)
+    ds = lk.write_dataset(rows, tmp_path / "t", data_storage_version="2.2")
+    ds.drop_columns(["b"])
+    ds.delete("id = 1")
+    diff = ds.diff(1, on="id")
+    assert diff.schema.dropped == ("b",)
+    found = diff.to_table().to_pylist()
+    assert found == [{"_change": "delete", "id": 1, "b": b"one"}]
+
+
 def test_what_cannot_be_cast_is_named(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1], "x": ["no number"]}, tmp_path / "t")
     lk.write_dataset({"id": [1], "x": [1.5]}, tmp_path / "t", mode="overwrite")
