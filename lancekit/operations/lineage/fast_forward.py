@@ -20,6 +20,7 @@ from lancekit.errors import (
     RetriesExhaustedError,
     RetryableConflictError,
 )
+from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import SEQUENCES, external_sequence
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import Update
@@ -176,14 +177,10 @@ class _Stamps:
 
     def __init__(self, ours: Snapshot, taken: Taken, base: int, version: int) -> None:
         found = [ours.manifest.fragments.get(id_) for id_ in taken.touched]
-        known = [fragment for fragment in found if fragment is not None]
-        ids = np.concatenate([_NONE, *map(_ids, known)])
+        known = [_live(ours, fragment) for fragment in found if fragment is not None]
+        ids, created, updated = map(np.concatenate, zip((_NONE,) * 3, *known, strict=True))
         order = np.argsort(ids)
-        self.ids = ids[order]
-        self.created, self.updated = (
-            np.concatenate([_NONE, *(_versions(f, getattr(f, name)) for f in known)])[order]
-            for name in ("created_at", "last_updated_at")
-        )
+        self.ids, self.created, self.updated = ids[order], created[order], updated[order]
         self.base, self.version = base, np.uint64(version)
         self.next_row_id = ours.manifest.next_row_id
 
@@ -215,6 +212,20 @@ def _is_new(fragment: Fragment, next_row_id: int) -> bool:
     return read_row_id_bounds(fragment.row_ids or b"", where)[0] >= next_row_id
 
 
+def _live(
+    side: Snapshot, fragment: Fragment
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Return the ids of a fragment's rows, and by which versions they were created and changed.
+
+    Without the deleted ones: a row that was updated has its id in another fragment, too.
+    """
+    gone = to_offsets(side.deleted_rows(fragment))
+    created, updated = (
+        _versions(fragment, encoded) for encoded in (fragment.created_at, fragment.last_updated_at)
+    )
+    return np.delete(_ids(fragment), gone), np.delete(created, gone), np.delete(updated, gone)
+
+
 def _ids(fragment: Fragment) -> npt.NDArray[np.uint64]:
     where = f"fragment {fragment.id}"
     return parse_row_ids(fragment.row_ids or b"", fragment.physical_rows, where)
@@ -238,9 +249,7 @@ def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> 
             if _is_new(fragment, mine.next_row_id):
                 inserted += fragment.num_rows
                 continue
-            gone = np.array(change.theirs.deleted_rows(fragment), np.int64)
-            ids = np.delete(_ids(fragment), gone)
-            changed = np.delete(_versions(fragment, fragment.last_updated_at), gone)
+            ids, _, changed = _live(change.theirs, fragment)
             new = ids >= mine.next_row_id
             inserted += int(new.sum())
             updated += int((~new & (changed > change.base.version)).sum())

@@ -448,6 +448,18 @@ def test_forward_again_and_then_not(ds: lk.LanceDataset) -> None:
     }
 
 
+def test_a_row_that_is_updated_again_and_moved(tmp_path: Path) -> None:
+    rows = [{"id": id_, "v": 0} for id_ in range(20)]
+    ds = lk.write_dataset(rows, tmp_path / "t", primary_key="id", enable_stable_row_ids=True)
+    ds.update({"v": "1"}, where="id > 0")  # their ids stand in two fragments, once deleted
+    before = told(ds)
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [20], "v": [0]}, mode="append")
+    exp.optimize.compact_files()
+    assert ds.branches.merge("exp").how == "fast-forward"
+    assert told(ds) == {**before, 20: (20, 3, 3)}
+
+
 def test_rows_without_a_key_go_forward_and_meet(tmp_path: Path) -> None:
     rows = {"v": [1, 1, 2]}
     ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
