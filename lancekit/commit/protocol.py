@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -370,14 +370,16 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         indices=latest.indices,
         restored=_restored(latest, pending.operation),
         storage_version=base.storage_version,
-        marks=_marks(pending),
+        marks=_marks(pending, latest.manifest.config),
         next_row_id=pending.next_row_id,
     )
 
 
-def _marks(pending: Pending) -> dict[str, str]:
-    mark = pending.mark
-    return {} if mark is None else {mark.key: mark.text}
+def _marks(pending: Pending, before: Mapping[str, str]) -> dict[str, str]:
+    marks = [mark for mark in pending.implied if not mark.has_landed(before)]
+    if pending.mark is not None:
+        marks.append(pending.mark)
+    return {mark.key: mark.text for mark in marks}
 
 
 def _transaction(read_version: int, pending: Pending) -> Transaction:
@@ -420,7 +422,7 @@ def create_first_version(
         operation,
         timestamp_ns=clock.now_ns(),
         storage_version=storage_version,
-        marks=_marks(pending),
+        marks=_marks(pending, {}),
     )
     return put_first_manifest(line, built, _transaction(0, pending), naming)
 

@@ -13,7 +13,7 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "common_ancestor", "unique_name"]
+__all__ = ["Origin", "branch_origins", "common_ancestor", "unique_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def _origins(snapshot: Snapshot) -> Iterator[Origin]:
     seen: set[tuple[str, str]] = set()
     while True:
         last = None
-        for origin in _on_branches(line, version):
+        for origin in branch_origins(line, version):
             if origin.place in seen:  # a clone of itself: made by hand
                 return
             seen.add(origin.place)
@@ -82,7 +82,8 @@ def _origins(snapshot: Snapshot) -> Iterator[Origin]:
         line, version = clone
 
 
-def _on_branches(line: Line, version: int) -> Iterator[Origin]:
+def branch_origins(line: Line, version: int) -> Iterator[Origin]:
+    """Yield a version, then where its branch forked, and so on to the main line."""
     steps: list[tuple[str | None, int, str]] = []
     name = line.branch
     while name is not None:
@@ -90,7 +91,7 @@ def _on_branches(line: Line, version: int) -> Iterator[Origin]:
         steps.append((name, branch.parent_version, _unique(name, branch)))
         name = branch.parent_branch
     versions = [version, *(parent for _, parent, _ in steps)]
-    names = [(name, unique) for name, _, unique in steps] + [(None, "")]
+    names = [(name, unique) for name, _, unique in steps] + [(None, MAIN)]
     for (name, unique), at in zip(names, versions, strict=True):
         yield Origin(line.on(name), unique, at)
 

@@ -25,7 +25,8 @@ class Pending:
     its fragments record of them: the ids below that number are given out.
 
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
-    lands at most once.
+    lands at most once; `implied` are marks of other series whose changes it brings along, put
+    unless a later one is there.
     """
 
     operation: Operation
@@ -34,4 +35,5 @@ class Pending:
     properties: Mapping[str, str] = field(default_factory=dict)
     doing: str = ""
     mark: BatchMarker | None = None
+    implied: tuple[BatchMarker, ...] = ()
     next_row_id: int | None = None

@@ -57,7 +57,7 @@ class Changed:
     """Whose changes come, and since when; what the commit says of that.
 
     `twin` is a version of ours that took the base over as it was; `unmerged` tells that the base is
-    where both lines part.  With a `mark` they come at most once.
+    where both lines part.  With a `mark` they come at most once; `implied` as of `Pending`.
     """
 
     base: Snapshot
@@ -66,6 +66,7 @@ class Changed:
     twin: Snapshot | None = None
     unmerged: bool = False
     mark: BatchMarker | None = None
+    implied: tuple[BatchMarker, ...] = ()
 
 
 def check_how(doing: str, on: Any, by: Any, conflicts: Any) -> How:
@@ -167,6 +168,7 @@ def apply_changes(
                 doing=how.doing,
                 properties=said_in(change, how),
                 mark=change.mark,
+                implied=change.implied,
             )
             try:
                 landed = commit(current, pending)

@@ -24,7 +24,7 @@ from lancekit.operations.lineage.fast_forward import (
     what_is_taken,
 )
 from lancekit.operations.lineage.logs import check_logs_merged
-from lancekit.operations.lineage.merge_base import mark_of, merge_base
+from lancekit.operations.lineage.merge_base import implied_marks, mark_of, merge_base
 from lancekit.operations.lineage.three_way import ThreeWay
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
@@ -102,6 +102,7 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
         twin=base.twin,
         unmerged=base.unmerged,
         mark=mark_of(theirs, target.line),
+        implied=implied_marks(theirs, target),
     )
 
 

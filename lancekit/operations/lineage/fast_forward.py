@@ -124,6 +124,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         doing=how.doing,
         properties=said_in(change, how),
         mark=mark_of(theirs, ours.line, taken_by=version),
+        implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,
     )
     try:

@@ -1,22 +1,24 @@
 """From which version the changes of a branch count: where it forked, or what was merged last.
 
 A merge leaves a mark in the config of its target, in the very commit: up to which version of the
-source it has the changes.  So it is made once, however often it is tried, and the next one begins
-there.
+source it has the changes, and of the lines that the source had merged itself.  So it is made once,
+however often it is tried, and the next one begins there; a branch that forks later has the marks,
+too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 from lancekit.format.refs import MAIN
-from lancekit.versions.ancestor import common_ancestor, unique_name
+from lancekit.versions.ancestor import Origin, branch_origins, unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["MergeBase", "commits_unmerged", "mark_of", "merge_base"]
+__all__ = ["MergeBase", "commits_unmerged", "implied_marks", "mark_of", "merge_base"]
 
 #: how the config's keys of such marks begin
 _KEY = "lancekit.merge."
@@ -43,13 +45,80 @@ def mark_of(source: Snapshot, target: Line, *, taken_by: int | None = None) -> B
     ``taken_by`` is the version of the target that has it as it was.
     """
     origin = "" if taken_by is None else f"{_TAKEN} {taken_by}"
-    return BatchMarker(key=_key(source.line, target), number=source.version, origin=origin)
+    key = _key(unique_name(source.line), unique_name(target))
+    return BatchMarker(key=key, number=source.version, origin=origin)
 
 
-def _key(source: Line, target: Line) -> str:
-    name = unique_name(source)
+def implied_marks(theirs: Snapshot, ours: Snapshot) -> tuple[BatchMarker, ...]:
+    """Return the marks of other lines whose changes come along with a merge."""
+    known, own = _Known.of(ours), unique_name(ours.line)
+    return tuple(
+        BatchMarker(key=_key(name, own), number=version)
+        for name, version in _Known.of(theirs).versions.items()
+        if name not in (unique_name(theirs.line), own) and version > known.versions.get(name, 0)
+    )
+
+
+def _key(source: str, target: str) -> str:
     # a clone has a main, too, and the config of its source
-    return f"{_KEY}{name}.{unique_name(target)}" if name == MAIN else _KEY + name
+    return f"{_KEY}{source}.{target}" if source == MAIN else _KEY + source
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What a version has in it: up to which version of which lines, by their unique names.
+
+    `origins` are its own line and those that it forked from, `marks` what was merged into them.
+    """
+
+    origins: dict[str, Origin]
+    marks: dict[str, BatchMarker]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Known:
+        """Return what a version has in it."""
+        line, config = snapshot.line, snapshot.manifest.config
+        origins = {origin.unique: origin for origin in branch_origins(line, snapshot.version)}
+        keys = {_key(MAIN, target): MAIN for target in origins}
+        keys |= {
+            key: key.removeprefix(_KEY)
+            for key in config
+            if key.startswith(_KEY) and not key.startswith(f"{_KEY}{MAIN}.")
+        }
+        marks = dict[str, BatchMarker]()
+        for key, name in keys.items():
+            mark = BatchMarker(key=key, number=0).newest(config)
+            if mark is not None and (name not in marks or mark.number > marks[name].number):
+                marks[name] = mark
+        return cls(origins, marks)
+
+    @property
+    def versions(self) -> dict[str, int]:
+        """Up to which version of which line."""
+        found = {name: origin.version for name, origin in self.origins.items()}
+        for name, mark in self.marks.items():
+            found[name] = max(found.get(name, 0), mark.number)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Common:
+    """A version that both sides have in them; `forked` tells that no merge brought it."""
+
+    name: str
+    line: Line
+    version: int
+    forked: bool
+
+
+def _in_common(theirs: _Known, ours: _Known) -> Iterator[_Common]:
+    """Yield the newest version of each line that both sides have in them."""
+    left, right = theirs.versions, ours.versions
+    for name, origin in {**theirs.origins, **ours.origins}.items():
+        if name in left and name in right:
+            version = min(left[name], right[name])
+            forks = [side.origins[name].version for side in (theirs, ours) if name in side.origins]
+            yield _Common(name, origin.line, version, len(forks) == 2 and version == min(forks))
 
 
 def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
@@ -62,47 +131,66 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     VersionNotFoundError
         The version that was merged last is gone.
     """
-    here, there = _merged(theirs.line, ours), _merged(ours.line, theirs)
-    if here is not None and there is not None:
-        source, target = _last(theirs.line, here), _last(ours.line, there)
-        back = _merged(theirs.line, target)
-        if back is not None and back.number >= here.number:
-            return MergeBase(target)
-        back = _merged(ours.line, source)
-        if back is not None and back.number >= there.number:
-            return MergeBase(source, _twin(ours, here))
+    known = _Known.of(ours)
+    found = {one: _loaded(one, theirs, ours) for one in _in_common(_Known.of(theirs), known)}
+    behind = {one for one in found if any(_has(side, one, of) for of, side in found.items())}
+    newest = [one for one in found if one not in behind]
+    lines = [one.line for one in newest if not one.forked]
+    if theirs.line in lines and ours.line in lines:
         raise InvalidArgumentError(
             f"{theirs.line.name} and {ours.line.name} were each merged into the other at the same "
             "time, so that no one version has what both had in common.",
             hint="Put the changes together yourself: ds.diff(old, new).apply(handle).",
         )
-    if here is not None:
-        return MergeBase(_last(theirs.line, here), _twin(ours, here))
-    if there is not None:
-        return MergeBase(_last(ours.line, there))
-    found = common_ancestor(theirs, ours)
-    if found is None:
+    # several that none has all of: what was merged from one of them to the other says most
+    best = min(newest, key=lambda one: [theirs.line, ours.line, one.line].index(one.line))
+    snapshot = found[best]
+    if snapshot is None and best.forked:
         raise InvalidArgumentError(
             f"No version is known that {theirs.line.name}@{theirs.version} and {ours.line.name}"
             f"@{ours.version} both come from, or it was cleaned up.",
             hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
         )
-    return MergeBase(found, unmerged=True)
+    if snapshot is None:
+        raise VersionNotFoundError(
+            f"Version {best.version} of {best.line.uri}, up to which it was merged, was cleaned "
+            "up, so that nobody can tell what is new since.",
+            hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
+            "the version from a cleanup.",
+            version=best.version,
+        )
+    mark = known.marks.get(best.name)
+    taken = None if mark is None or mark.number != best.version else _twin(ours, mark)
+    return MergeBase(snapshot, taken, unmerged=best.forked)
+
+
+def _loaded(one: _Common, *sides: Snapshot) -> Snapshot | None:
+    for side in sides:
+        if (side.line, side.version) == (one.line, one.version):
+            return side
+    try:
+        return load_snapshot(one.line, one.version)
+    except VersionNotFoundError:
+        return None
+
+
+def _has(side: Snapshot | None, one: _Common, of: _Common) -> bool:
+    """Return whether a version has another of those in common in it."""
+    if side is None or one is of:
+        return False
+    return _Known.of(side).versions.get(one.name, -1) >= one.version
 
 
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
     """Return how many versions of one line another does not have in it; 0 if nobody can tell."""
-    mark = _merged(source.line, target)
-    if mark is not None:
-        return max(source.version - mark.number, 0)
-    found = common_ancestor(source, target)  # the versions of a branch are counted on
-    return 0 if found is None else source.version - found.version
-
-
-def _merged(source: Line, target: Snapshot) -> BatchMarker | None:
-    """Return the mark of what a version has of a line."""
-    mark = BatchMarker(key=_key(source, target.line), number=0)
-    return mark.newest(target.manifest.config)
+    known = _Known.of(target).versions
+    # the versions of a branch are counted on
+    there = [
+        min(known[origin.unique], origin.version)
+        for origin in branch_origins(source.line, source.version)
+        if origin.unique in known
+    ]
+    return source.version - max(there, default=source.version)
 
 
 def _twin(ours: Snapshot, mark: BatchMarker) -> Snapshot | None:
@@ -113,16 +201,3 @@ def _twin(ours: Snapshot, mark: BatchMarker) -> Snapshot | None:
         return ours if int(version) == ours.version else load_snapshot(ours.line, int(version))
     except VersionNotFoundError:
         return None
-
-
-def _last(line: Line, mark: BatchMarker) -> Snapshot:
-    try:
-        return load_snapshot(line, mark.number)
-    except VersionNotFoundError as error:
-        raise VersionNotFoundError(
-            f"Version {mark.number} of {line.uri}, up to which it was merged, was cleaned up, so "
-            "that nobody can tell what is new since.",
-            hint="Put the changes together yourself: ds.diff(old, new).apply(handle); a tag keeps "
-            "the version from a cleanup.",
-            version=mark.number,
-        ) from error

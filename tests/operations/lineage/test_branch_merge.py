@@ -117,6 +117,57 @@ def test_rebase_and_merge(ds: lk.LanceDataset) -> None:
     assert by_id(exp) == by_id(ds)
 
 
+def branch_of(ds: lk.LanceDataset, name: str) -> lk.LanceDataset:
+    ds.create_branch(name, (ds.branch, ds.version))
+    return ds.checkout_version((name, None))
+
+
+def test_a_branch_of_one_that_was_rebased_goes_home(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    upsert(exp, row(5, "exp's", 5))
+    upsert(ds, row(6, "main's", 6))
+    exp.branches.rebase("exp")
+    sub = branch_of(exp, "sub")
+    upsert(sub, row(7, "sub's", 7))
+    ds.update({"age": "60"}, where="id = 6")  # it came from here: there is nothing to clash with
+    found = ds.branches.compare("sub")
+    assert (found.base, found.behind, found.ahead) == (("main", 2), 1, 3)
+    ds.branches.merge("sub")
+    assert {key: by_id(ds)[key] for key in (5, 6, 7)} == {
+        5: ("exp's", 5),
+        6: ("main's", 60),
+        7: ("sub's", 7),
+    }
+    # all of exp came along
+    ds.update({"age": "50"}, where="id = 5")
+    assert ds.branches.compare("exp").ahead == 0
+    assert ds.branches.merge("exp").how == "nothing to do"
+    exp.delete("id = 5")
+    with pytest.raises(MergeConflictError):
+        ds.branches.merge("exp")
+
+
+def test_rows_without_a_key_come_once_by_any_way(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"v": [1]}, tmp_path / "t", enable_stable_row_ids=True)
+    one, two = ds.create_branch("one"), ds.create_branch("two")
+    one.insert({"v": [2]}, mode="append")
+    sub = branch_of(one, "sub")
+    assert ds.branches.merge("one").how == "fast-forward"
+    ds.insert({"v": [3]}, mode="append")
+    sub.branches.merge("main", into="sub")
+    sub.checkout_latest()
+    assert sorted(one["v"] for one in as_read(sub)) == [1, 2, 3]
+    sub.insert({"v": [4]}, mode="append")
+    two.insert({"v": [5]}, mode="append")
+    two.branches.merge("sub", into="two")
+    two.branches.rebase("two")
+    two.checkout_latest()
+    assert sorted(one["v"] for one in as_read(two)) == [1, 2, 3, 4, 5]
+    for source in ("two", "sub", "one"):
+        ds.branches.merge(source)
+    assert sorted(one["v"] for one in as_read(ds)) == [1, 2, 3, 4, 5]
+
+
 def test_each_merged_into_the_other_at_once(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     upsert(exp, row(5, "e", 5))
