@@ -1,4 +1,4 @@
-"""The part of a handle that knows since when something is as it is."""
+"""The part of a handle that knows what changed, and since when something is as it is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from lancekit.api._handle import Handle
 from lancekit.api.bisect import Bisection, bisect_versions
 from lancekit.api.blame import blame_of
+from lancekit.api.changes import ChangeFeed
 from lancekit.api.column_history import ColumnHistory, column_history_of
+from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.api.row_history import RowHistory, row_history_of
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked_methods
@@ -26,7 +28,97 @@ __all__ = ["Lineage"]
 
 @checked_methods
 class Lineage(Handle):
-    """The history of what a dataset holds."""
+    """What changed in a dataset, and the history of what it holds."""
+
+    def diff(
+        self,
+        old: Ref | datetime | timedelta | Handle,
+        new: Ref | datetime | timedelta | Handle | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> DatasetDiff:
+        """Compare two versions: which rows were inserted, deleted and updated, and how.
+
+        No rows are read before they are asked for, and none of fragments that both sides share.
+
+        Parameters
+        ----------
+        old, new
+            A version of this branch, a tag, a pair of branch and version, a time, or another
+            handle, such as one on a clone; ``new`` is this handle by default.
+        on
+            The columns that tell which rows are the same.  By default stable row ids do, as far
+            as both sides got them from a common version, and then the primary key; without both,
+            rows are compared as wholes, so that none is updated.
+        filter
+            Compare only rows that meet it, each side by itself.
+        columns
+            Compare only these columns, and those of the key; all by default.
+
+        Returns
+        -------
+        DatasetDiff
+            `counts`, `columns`, `schema`, `sample()`, `to_table()`, `explain()`.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+        ColumnNotFoundError
+            There is no such column.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://diff-versions-example")
+        >>> _ = ds.delete("x = 2")
+        >>> ds.diff(1).counts.deleted
+        1
+        """
+        return diff_of(
+            snapshot_at(self._line, old),
+            self._snapshot if new is None else snapshot_at(self._line, new),
+            on=on,
+            condition=filter,
+            columns=columns,
+        )
+
+    def changes(
+        self,
+        since: Ref | datetime | timedelta | Handle,
+        until: Ref | datetime | timedelta | Handle | None = None,
+        *,
+        on: str | Sequence[str] | None = None,
+        filter: str | pc.Expression | None = None,  # noqa: A002
+        columns: Sequence[str] | None = None,
+    ) -> ChangeFeed:
+        """Return what each commit did to the rows, one after the other.
+
+        Parameters
+        ----------
+        since, until
+            What changed after the one, up to and including the other: versions of one branch, by
+            number, tag, time or handle; ``until`` is this handle by default.
+        on, filter, columns
+            As of `diff`.
+
+        Returns
+        -------
+        ChangeFeed
+            `to_table()` and `to_batches()` with ``_commit_version`` and ``_commit_timestamp``;
+            `steps`; `gaps` names what is gone in between.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The versions are of two branches, or the wrong way round.
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+        """
+        end = self._snapshot if until is None else snapshot_at(self._line, until)
+        return ChangeFeed(snapshot_at(self._line, since), end, on, filter, columns)
 
     def bisect(
         self,

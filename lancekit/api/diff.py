@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.api._handle import Handle
+from lancekit.api.diff_rows import ChangedRow, DiffRows, words_of
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
@@ -25,16 +25,9 @@ from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
 from lancekit.operations.lineage.conflicts import Conflicts
-from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
-from lancekit.operations.lineage.rows import seen
-from lancekit.pipeline.diff.fragments import ColumnPair
-from lancekit.pipeline.diff.row_values import changed_rows, row_values
-from lancekit.pipeline.diff.side import Addresses
-from lancekit.pipeline.diff.tasks import ChangedRows, read_changed
-from lancekit.pipeline.diff.values import differing
-from lancekit.pipeline.engine.engine import choose_engine, choose_runner, spark_engine
-from lancekit.scan.fragments.rebatch import taken
+from lancekit.pipeline.diff.tasks import read_changed
+from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.scan.scan import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
 
@@ -42,16 +35,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges", "diff", "diff_of"]
-
-#: the column that says what became of a row, and its words: ours, and those of Delta's change feed
-_NAMES: Mapping[str, tuple[str, tuple[str, str, str, str]]] = {
-    "lance": ("_change", ("delete", "insert", "update_before", "update_after")),
-    "delta": ("_change_type", ("delete", "insert", "update_preimage", "update_postimage")),
-}
-
-
-#: rows that one task of Spark reads, at most
-_TASK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +81,6 @@ class SchemaChanges:
         return any(getattr(self, field.name) for field in fields(self))
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedRow:
-    """One changed row: `key` tells which, `cells` has (old, new) of each value that differs.
-
-    Of an inserted row the old values are ``None``, of a deleted one the new ones.
-    """
-
-    change: Literal["insert", "delete", "update"]
-    key: dict[str, Any]
-    cells: dict[str, tuple[Any, Any]]
-
-
 @checked_methods
 class DatasetDiff(Displayed):
     """The difference between two versions; `LanceDataset.diff` makes it, and reads no rows yet.
@@ -132,6 +103,7 @@ class DatasetDiff(Displayed):
 
     def __init__(self, plan: DiffPlan) -> None:
         self._plan = plan
+        self._rows = DiffRows(plan)
 
     @property
     def old(self) -> tuple[str, int]:
@@ -159,16 +131,12 @@ class DatasetDiff(Displayed):
     @property
     def is_compared(self) -> bool:
         """Whether the rows were found already."""
-        return "_changes" in self.__dict__
-
-    @cached_property
-    def _changes(self) -> Changes:
-        return find_changes(self._plan, self._sides, choose_runner(self._plan.rows_apart))
+        return self._rows.is_compared
 
     @cached_property
     def counts(self) -> DiffCounts:
         """How many rows were inserted, deleted and updated, and how many were not."""
-        found = self._changes
+        found = self._rows.changes
         deleted, updated = len(found.deleted), len(found.updated[0])
         return DiffCounts(
             inserted=len(found.inserted),
@@ -188,7 +156,7 @@ class DatasetDiff(Displayed):
     @property
     def columns(self) -> dict[str, int]:
         """How many values of each column differ in the updated rows."""
-        return dict(self._changes.cells)
+        return dict(self._rows.changes.cells)
 
     @cached_property
     def schema(self) -> SchemaChanges:
@@ -197,7 +165,7 @@ class DatasetDiff(Displayed):
         both = [(pair, pair.old) for pair in pairs if pair.old is not None]
         return SchemaChanges(
             added=tuple(pair.name for pair in pairs if pair.old is None),
-            dropped=tuple(field.name for field in self._gone),
+            dropped=tuple(field.name for field in self._rows.gone),
             renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
             cast=tuple(
                 (pair.name, kind, pair.kind)
@@ -205,19 +173,6 @@ class DatasetDiff(Displayed):
                 if (kind := old.to_arrow().type) != pair.kind
             ),
         )
-
-    @cached_property
-    def _dropped(self) -> list[pa.Field]:
-        """The columns that only the old side has, but for those whose names others have now."""
-        names = {pair.name for pair in self._plan.columns}
-        return [field for field in self._gone if field.name not in names]
-
-    @cached_property
-    def _gone(self) -> list[pa.Field]:
-        if not self._plan.whole:
-            return []
-        kept = {pair.old.id for pair in self._plan.columns if pair.old is not None}
-        return [field.to_arrow() for field in seen(self._plan.old).fields if field.id not in kept]
 
     # ---- rows
 
@@ -236,12 +191,12 @@ class DatasetDiff(Displayed):
         """
         given = default_batch_rows() if batch_size is None else batch_size
         rows = check_count("batch_size", given, least=1)
-        tables = self._tables(rows, *_words(names))
+        tables = self._rows.tables(words_of(names), rows)
         return chain.from_iterable(_batches(table, rows) for table in tables)
 
     def to_table(self, *, names: Literal["lance", "delta"] = "lance") -> pa.Table:
         """Return the changed rows; see `to_batches`."""
-        schema = self._row_schema(_words(names)[0])
+        schema = self._rows.schema(words_of(names))
         return pa.Table.from_batches(self.to_batches(names=names), resolved_schema(schema))
 
     def to_pandas(self, *, names: Literal["lance", "delta"] = "lance") -> pd.DataFrame:
@@ -262,31 +217,13 @@ class DatasetDiff(Displayed):
         JavaNotFoundError, SessionError
             Spark cannot be started.
         """
-        column, words = _words(names)
-        schema, found = self._row_schema(column), self._changes
-        before, after = found.updated
-        parts = zip(words, (found.deleted, found.inserted, before, after), strict=True)
-        tasks = [
-            ChangedRows(schema, word, self._ordered, self._sides[new].sources(some), some, new)
-            for (word, rows), new in zip(parts, (False, True, False, True), strict=True)
-            for start in range(0, len(rows), _TASK_ROWS)
-            for some in [rows[start : start + _TASK_ROWS]]
-        ]
-        return spark_engine().rows(read_changed, tasks, resolved_schema(schema))
+        words = words_of(names)
+        schema = resolved_schema(self._rows.schema(words))
+        return spark_engine().rows(read_changed, self._rows.tasks(words), schema)
 
     def sample(self, n: int = 10) -> list[ChangedRow]:
         """Return some changed rows, updated ones first, each with the values that differ."""
-        left = check_count("n", n)
-        found = self._changes
-        old, new = (side[:left] for side in found.updated)
-        left -= len(old)
-        inserted = found.inserted[:left]
-        deleted = found.deleted[: left - len(inserted)]
-        return [
-            *self._changed(old, new),
-            *self._alone("insert", inserted),
-            *self._alone("delete", deleted),
-        ]
+        return self._rows.sample(check_count("n", n))
 
     def explain(self) -> Explanation:
         """Return what is compared and how, and what is passed over; no rows are read."""
@@ -350,112 +287,8 @@ class DatasetDiff(Displayed):
         change = Changed(base=plan.old, theirs=plan.new, properties=said_of(plan.old, plan.new))
         return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
 
-    # ---- how rows are made
-
-    def __getstate__(self) -> dict[str, Any]:
-        # open files stay behind
-        return {name: value for name, value in self.__dict__.items() if name != "_sides"}
-
-    @cached_property
-    def _sides(self) -> Sides:
-        return read_sides(self._plan)
-
-    @cached_property
-    def _ordered(self) -> tuple[ColumnPair, ...]:
-        """The columns, those of the key first."""
-        by_name = {pair.name: pair for pair in self._plan.columns}
-        key = [by_name[name] for name in self._plan.key]
-        return (*key, *(pair for pair in self._plan.columns if pair not in key))
-
-    def _row_schema(self, change: str) -> pa.Schema:
-        stored = [pair.new.to_arrow().with_nullable(True) for pair in self._ordered]
-        dropped = [field.with_nullable(True) for field in self._dropped]
-        return pa.schema([pa.field(change, pa.string(), False), *stored, *dropped])
-
-    def _tables(self, rows: int, column: str, words: Sequence[str]) -> Iterator[pa.Table]:
-        schema = self._row_schema(column)
-
-        def table(word: str, addresses: Addresses, *, new: bool) -> pa.Table:
-            side = self._sides[new]
-            return changed_rows(schema, word, self._ordered, side, addresses, new=new)
-
-        found = self._changes
-        for word, addresses, new in (
-            (words[0], found.deleted, False),
-            (words[1], found.inserted, True),
-        ):
-            for start in range(0, len(addresses), rows):
-                yield table(word, addresses[start : start + rows], new=new)
-        step = max(rows // 2, 1)
-        for start in range(0, len(found.updated[0]), step):
-            before, after = (side[start : start + step] for side in found.updated)
-            both = pa.concat_tables(
-                [table(words[2], before, new=False), table(words[3], after, new=True)]
-            )
-            yield taken(both, np.arange(len(both)).reshape(2, -1).T.ravel())
-
-    def _values(self, addresses: Addresses, *, new: bool) -> dict[str, pa.Array]:
-        columns = self._plan.columns
-        values = row_values(columns, self._sides[new], addresses, new=new)
-        return {pair.name: v for pair, v in zip(columns, values, strict=True)}
-
-    def _told(
-        self, values: Mapping[str, pa.Array], addresses: Addresses, *, new: bool
-    ) -> list[dict[str, Any]]:
-        """Return what tells rows to a person: their keys, or their row ids or addresses."""
-        key = self._plan.key
-        if key:
-            told = pa.table({name: values[name] for name in key})
-        else:
-            name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
-            told = self._sides[new].read([name], addresses)
-        rows: list[dict[str, Any]] = told.to_pylist()
-        return rows
-
-    def _changed(self, old: Addresses, new: Addresses) -> list[ChangedRow]:
-        if not len(new):
-            return []
-        before, after = self._values(old, new=False), self._values(new, new=True)
-        unlike = {name: differing(before[name], after[name]) for name in before}
-        return [
-            ChangedRow(
-                "update",
-                key,
-                {
-                    name: (before[name][row].as_py(), after[name][row].as_py())
-                    for name, cells in unlike.items()
-                    if cells[row]
-                },
-            )
-            for row, key in enumerate(self._told(after, new, new=True))
-        ]
-
-    def _alone(self, change: Literal["insert", "delete"], addresses: Addresses) -> list[ChangedRow]:
-        if not len(addresses):
-            return []
-        new = change == "insert"
-        values = self._values(addresses, new=new)
-        rows = []
-        for row, key in enumerate(self._told(values, addresses, new=new)):
-            held = {
-                name: column[row].as_py()
-                for name, column in values.items()
-                if name not in self._plan.key and column[row].is_valid
-            }
-            cells = {name: (None, v) if new else (v, None) for name, v in held.items()}
-            rows.append(ChangedRow(change, key, cells))
-        return rows
-
     def _plain(self) -> str:
         return f"DatasetDiff({_called(self._plan.old)} to {_called(self._plan.new)})"
-
-
-def _words(names: str) -> tuple[str, tuple[str, str, str, str]]:
-    if names not in _NAMES:
-        raise InvalidArgumentError(
-            f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
-        )
-    return _NAMES[names]
 
 
 def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:

@@ -200,13 +200,13 @@ def test_the_cost_is_that_of_the_change(people: lk.LanceDataset) -> None:
     upsert(people, {"id": [7], "name": ["seven"], "age": [30]})
     d = people.diff(1)
     assert d.counts.updated == 1
-    assert [side.rows_read for side in d._sides] == [
+    assert [side.rows_read for side in d._rows.sides] == [
         3,
         2,
     ]  # two keys and one, then the values of a pair
     same = people.diff(people.version)
     assert same.counts.unchanged == 99
-    assert [side.rows_read for side in same._sides] == [0, 0]
+    assert [side.rows_read for side in same._rows.sides] == [0, 0]
     explained = people.diff(1).explain()
     assert explained.reads is not None
     assert explained.reads.fragments == 3
