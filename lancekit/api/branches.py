@@ -85,7 +85,8 @@ class Branches(Displayed):
         BranchNotFoundError
             There is none of that name.
         RefConflictError
-            A tag or another branch still needs it.
+            A tag or another branch still needs it, or versions of others read its files, as
+            ``merge(..., files="reference")`` made them do.
         """
         refs.delete_branch(self._line(), check_name(branch, "branch"))
 
@@ -183,6 +184,7 @@ class Branches(Displayed):
         on: str | Sequence[str] | None = None,
         by: Literal["cell", "row"] = "cell",
         conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        files: Literal["link", "reference"] = "link",
         dry_run: Literal[False] = False,
     ) -> ApplyResult: ...
     @overload
@@ -194,6 +196,7 @@ class Branches(Displayed):
         on: str | Sequence[str] | None = None,
         by: Literal["cell", "row"] = "cell",
         conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        files: Literal["link", "reference"] = "link",
         dry_run: Literal[True],
     ) -> BranchMergePlan: ...
     def merge(
@@ -204,6 +207,7 @@ class Branches(Displayed):
         on: str | Sequence[str] | None = None,
         by: Literal["cell", "row"] = "cell",
         conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        files: Literal["link", "reference"] = "link",
         dry_run: bool = False,
     ) -> ApplyResult | BranchMergePlan:
         """Bring home what a branch changed since it forked, or since it was merged last.
@@ -223,6 +227,10 @@ class Branches(Displayed):
         by, conflicts
             What is a conflict, and what becomes of it, as of `DatasetDiff.apply`; *ours* is the
             target.
+        files
+            What becomes of the branch's files where the target did not move: ``"link"`` gives it
+            names or copies of its own, ``"reference"`` has it read them where they are, so that
+            it needs the branch.
         dry_run
             Return a plan, and write nothing; its ``apply()`` does the merge.
 
@@ -251,7 +259,7 @@ class Branches(Displayed):
         >>> sorted(ds.to_table()["id"].to_pylist())
         [2, 3]
         """
-        how = check_how("merge", on, by, conflicts)
+        how = check_how("merge", on, by, conflicts, files)
         theirs, target = self._other(source), self._line() if into is None else self._other(into)
         if theirs == target:
             raise InvalidArgumentError(

@@ -372,6 +372,7 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         storage_version=base.storage_version,
         marks=_marks(pending, latest.manifest.config),
         next_row_id=pending.next_row_id,
+        bases=pending.bases,
     )
 
 

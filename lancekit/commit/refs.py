@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,6 +34,7 @@ from lancekit.format.refs import (
 from lancekit.format.transaction import Transaction
 from lancekit.legible import warn
 from lancekit.storage import Store, leads_away
+from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
 from lancekit.versions.reference_files import (
@@ -204,7 +205,7 @@ def delete_branch(line: Line, name: str) -> None:
     BranchNotFoundError
         There is none of that name.
     RefConflictError
-        Another branch descends from it, or a tag points to it.
+        Another branch descends from it, a tag points to it, or others read its files.
     CorruptFileError
         Neither the file nor the versions of another branch can be read, so perhaps it descends.
     """
@@ -226,6 +227,8 @@ def delete_branch(line: Line, name: str) -> None:
                 branch=name,
                 users=users,
             )
+    if has_folder:
+        _check_not_borrowed(target)
     line.root.delete(branch_file(name))
     why = ""
     if has_folder:
@@ -239,6 +242,25 @@ def delete_branch(line: Line, name: str) -> None:
         why = f"{target.uri} is left alone: it holds no versions of that branch."
     if why:
         warn(f"Branch {name!r} is no longer listed. {why}")
+
+
+def _check_not_borrowed(line: Line) -> None:
+    users = {name: [s.version for s in found] for name, found in borrowers(line).items()}
+    if users:
+        said = (f"{name} ({_listed(versions)})" for name, versions in users.items())
+        raise RefConflictError(
+            f"Branch {line.name!r} has files that other lines read: {', '.join(said)}.",
+            hint="deepen() on each of them copies what its newest version needs; its older "
+            "versions need them until cleanup_old_versions() removes those.",
+            branch=line.name,
+            users=users,
+        )
+
+
+def _listed(versions: Sequence[int]) -> str:
+    shown = ", ".join(map(str, versions[-3:]))
+    more = f" and {len(versions) - 3} more" if len(versions) > 3 else ""
+    return f"version{'s' if len(versions) > 1 else ''} {shown}{more}"
 
 
 def _holds_more(root: Store, name: str) -> bool:

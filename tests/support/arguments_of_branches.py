@@ -35,6 +35,16 @@ def _seen(change: Call) -> Call:
     return call
 
 
+def _merged(**arguments: Any) -> Any:
+    ds = _sides()
+    late = ds.create_branch("late")
+    late.delete("id = 8")
+    late.insert(late.to_table().slice(0, 1), mode="append")
+    taken = ds.branches.merge("late", files=arguments.pop("files", "link")).how
+    found = ds.branches.merge(**arguments)
+    return taken, len(ds.base_paths()), found, ds.to_table().sort_by("id"), ds.version
+
+
 def _rebased(ds: lk.LanceDataset, **arguments: Any) -> Any:
     found = ds.branches.rebase(**arguments)
     return found, found.branch, ds.checkout_version((found.branch, None)).to_table().sort_by("id")
@@ -72,8 +82,14 @@ BRANCHES = {
         {"branch": "b"},
     ),
     "Branches.merge": Method(
-        _seen(lambda ds, **kw: ds.branches.merge(**kw)),
-        {"source": Value("c"), "into": Value("c"), "dry_run": Value(True), **WAYS},
+        _merged,
+        {
+            "source": Value("c"),
+            "into": Value("c"),
+            "dry_run": Value(True),
+            "files": Value("reference"),
+            **WAYS,
+        },
         {"source": "b", "conflicts": "ours"},
     ),
     "Branches.rebase": Method(

@@ -5,20 +5,20 @@ See docs/format/table.md, 8.4, and docs/format/operations.md, 1 and 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from lancekit._version import __version__
 from lancekit.commit.manifest import data_operations as rows
 from lancekit.commit.manifest import metadata_operations as settings
-from lancekit.commit.manifest.draft import Built, Draft
+from lancekit.commit.manifest.draft import Built, Draft, with_bases
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops
 from lancekit.format.fragment import FragmentList
 from lancekit.format.index import IndexMetadata
-from lancekit.format.manifest import Manifest, WriterVersion
+from lancekit.format.manifest import BasePath, Manifest, WriterVersion
 
 __all__ = ["Built", "build_manifest", "first_manifest", "writer_version"]
 
@@ -53,6 +53,7 @@ def build_manifest(
     storage_version: str | None = None,
     marks: Mapping[str, str] | None = None,
     next_row_id: int | None = None,
+    bases: Sequence[BasePath] = (),
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
 
@@ -71,6 +72,8 @@ def build_manifest(
         Entries to add to the config, whatever the operation.
     next_row_id
         Of an `Update` that takes rows over as they are: the first id that none of them has.
+    bases
+        Base paths to add, whatever the operation.
 
     Raises
     ------
@@ -95,6 +98,8 @@ def build_manifest(
         next_row_id=next_row_id,
     )
     manifest, kept = build(draft, operation)
+    if bases:
+        manifest = replace(manifest, base_paths=with_bases(manifest.base_paths, bases))
     if marks:
         manifest = replace(manifest, config={**manifest.config, **marks})
     _check_unique(manifest.fragments)

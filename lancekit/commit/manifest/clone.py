@@ -14,7 +14,7 @@ from lancekit.format.fragment import Fragment, FragmentList
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Clone
 
-__all__ = ["deep_clone", "shallow_clone"]
+__all__ = ["deep_clone", "shallow_clone", "with_bases"]
 
 
 def shallow_clone(source: Built, operation: Clone) -> Built:
@@ -56,11 +56,13 @@ def deep_clone(source: Built) -> Built:
 
 
 def _with_bases(fragments: FragmentList, base: Callable[[int | None], int | None]) -> FragmentList:
-    def moved(fragment: Fragment) -> Fragment:
-        deletion = fragment.deletion_file
-        if deletion is not None:
-            deletion = replace(deletion, base_id=base(deletion.base_id))
-        files = tuple(replace(file, base_id=base(file.base_id)) for file in fragment.files)
-        return replace(fragment, files=files, deletion_file=deletion)
+    return FragmentList.of(with_bases(fragment, base) for fragment in fragments)
 
-    return FragmentList.of(map(moved, fragments))
+
+def with_bases(fragment: Fragment, base: Callable[[int | None], int | None]) -> Fragment:
+    """Return a fragment whose files have other base paths."""
+    deletion = fragment.deletion_file
+    if deletion is not None:
+        deletion = replace(deletion, base_id=base(deletion.base_id))
+    files = tuple(replace(file, base_id=base(file.base_id)) for file in fragment.files)
+    return replace(fragment, files=files, deletion_file=deletion)

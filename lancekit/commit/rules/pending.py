@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyroaring import BitMap
 
 from lancekit.commit.rules.exactly_once import BatchMarker
+from lancekit.format.manifest import BasePath
 from lancekit.format.transaction import Operation
 
 __all__ = ["Pending"]
@@ -22,7 +23,8 @@ class Pending:
     fragment can both land.  `uuid` lets a writer recognise its own commit.
 
     An update with `next_row_id` takes rows over as they are, with their ids and the versions that
-    its fragments record of them: the ids below that number are given out.
+    its fragments record of them: the ids below that number are given out.  `bases` are base paths
+    that come with the change.
 
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
     lands at most once; `implied` are marks of other series whose changes it brings along, put
@@ -37,3 +39,4 @@ class Pending:
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     next_row_id: int | None = None
+    bases: tuple[BasePath, ...] = ()

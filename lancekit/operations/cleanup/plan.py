@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from lancekit.display import Displayed
@@ -23,6 +24,7 @@ from lancekit.legible import shown
 from lancekit.operations.cleanup.files import list_files
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.storage import ObjectInfo
+from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import all_branches, all_tags
@@ -34,6 +36,7 @@ __all__ = [
     "CleanupPlan",
     "CleanupRequest",
     "CleanupStats",
+    "borrowing",
     "cleanup_request",
     "plan_cleanup",
     "references",
@@ -219,7 +222,7 @@ def plan_cleanup(snapshot: Snapshot, request: CleanupRequest) -> CleanupPlan:
     removed = old - set(tagged.values()) - {branch.referenced_version for branch in forked}
     removed -= _unlisted_forks(line)
     kept = [s for s in loaded if s.version not in removed] + _detached(line)
-    needed = references(kept)
+    needed = references([*kept, *borrowing(line)])
     verified = references((s for s in loaded if s.version in removed), own=True)
     manifests = {s.manifest_name for s in loaded if s.version in removed}
     files = [
@@ -294,6 +297,14 @@ def _unlisted_forks(line: Line) -> set[int]:
         if parsed and branch not in listed:
             first[branch] = min(parsed[0], first.get(branch, parsed[0]))
     return set(first.values())
+
+
+def borrowing(line: Line) -> list[Snapshot]:
+    """Return the versions of other lines that may read new files of a branch.
+
+    Those of main are read only by what forked from it, and what it forked from stays.
+    """
+    return [] if line.branch is None else [*chain.from_iterable(borrowers(line).values())]
 
 
 def _detached(line: Line) -> list[Snapshot]:

@@ -21,6 +21,7 @@ from lancekit.operations.cleanup.plan import (
     CleanupPlan,
     CleanupRequest,
     CleanupStats,
+    borrowing,
     plan_cleanup,
     references,
 )
@@ -128,7 +129,7 @@ def _age(path: str) -> int:
 def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     """Return what tells files that came to be needed since the plan was made.
 
-    By new versions, tags and branches.
+    By new versions, tags and branches, and by lines that read files where they are.
     """
     found = [v for v in list_versions(line).versions if v > plan.latest]
     tags = [t.version for t in all_tags(line.root).values() if t.branch == line.branch]
@@ -136,7 +137,9 @@ def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     parents = [b.parent_version for b in forks.values() if b.parent_branch == line.branch]
     again = sorted({*tags, *parents} & set(plan.versions))
     snapshots = [load_snapshot(line, version) for version in (*found, *again)]
-    kept = references(snapshots) | {snapshot.manifest_name for snapshot in snapshots}
+    kept = references([*snapshots, *borrowing(line)]) | {
+        snapshot.manifest_name for snapshot in snapshots
+    }
     folders = tuple(f"{names.branch_folder(name)}/" for name in forks)
     return lambda path: file_key(path) in kept or path.startswith(folders)
 

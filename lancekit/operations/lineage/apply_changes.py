@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
@@ -38,18 +38,24 @@ __all__ = [
     "settled_rows",
 ]
 
+#: whether the target gets files of a branch for itself, or reads them where they are
+Files: TypeAlias = Literal["link", "reference"]
 #: how the properties of transactions begin that say what was brought in
 PROPERTY = "lancekit.apply"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class How:
-    """How changes are put into a version; `doing` is what the user called."""
+    """How changes are put into a version; `doing` is what the user called.
+
+    `files` says how files of rows that are taken over as they are come into it.
+    """
 
     doing: str
     on: tuple[str, ...] | None = None
     by: By = "cell"
     conflicts: Resolve = "fail"
+    files: Files = "link"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,7 @@ class Changed:
     implied: tuple[BatchMarker, ...] = ()
 
 
-def check_how(doing: str, on: Any, by: Any, conflicts: Any) -> How:
+def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link") -> How:
     """Return how to put changes together, as users say it.
 
     Raises
@@ -86,8 +92,12 @@ def check_how(doing: str, on: Any, by: Any, conflicts: Any) -> How:
             "returns rows.",
             conflicts=conflicts,
         )
+    if files not in ("link", "reference"):
+        raise InvalidArgumentError(
+            f"files is {files!r}.", hint="Choose 'link' or 'reference'.", files=files
+        )
     names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
-    return How(doing=doing, on=names, by=by, conflicts=conflicts)
+    return How(doing=doing, on=names, by=by, conflicts=conflicts, files=files)
 
 
 def said_in(change: Changed, how: How) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """A merge of a branch whose target did not move since it forked: its fragments become the target's.
 
 No row is written.  Files of the branch get names in the target, too: hard links on a disk, copies
-by the server in an object store; so the branch can be deleted.
+by the server in an object store; so the branch can be deleted.  If that is asked for, the target
+reads them where they are instead.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lancekit.errors import (
 from lancekit.format.deletions import to_offsets
 from lancekit.format.external_sequences import SEQUENCES, external_sequence
 from lancekit.format.fragment import Fragment
+from lancekit.format.manifest import BasePath
 from lancekit.format.operations import Update
 from lancekit.format.row_ids import parse_row_ids, read_row_id_bounds, read_row_versions
 from lancekit.format.row_ids_encode import encode_row_versions, uniform_versions
@@ -30,7 +32,11 @@ from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.lineage.apply_changes import Changed, How, nothing_done, said_in
 from lancekit.operations.lineage.merge_base import mark_of
-from lancekit.operations.maintenance.carried_fragments import carried_fragments, remove_copies
+from lancekit.operations.maintenance.carried_fragments import (
+    carried_fragments,
+    referred_fragments,
+    remove_copies,
+)
 from lancekit.operations.maintenance.copies import Copy, carry_out
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.versions.snapshot import Snapshot
@@ -100,14 +106,19 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     if taken is None:
         return None
     theirs, store, version = change.theirs, ours.store, ours.version + 1
-    carried, copies = carried_fragments(theirs, taken.new, ours)
+    # of a fragment that lost rows the files are here already
+    bare = [replace(fragment, files=()) for fragment in taken.updated]
+    copies, bases = list[Copy](), list[BasePath]()
+    if how.files == "reference":
+        both, bases = referred_fragments(theirs, [*taken.new, *bare], ours)
+        carried, deleted = both[: len(taken.new)], both[len(taken.new) :]
+    else:
+        carried, copies = carried_fragments(theirs, taken.new, ours)
+        deleted, more = carried_fragments(theirs, bare, ours)
+        copies += more
     if ours.manifest.has_stable_row_ids:
         stamps = _Stamps(ours, taken, change.base.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
-    # of a fragment that lost rows the files are here already
-    bare = [replace(fragment, files=()) for fragment in taken.updated]
-    deleted, more = carried_fragments(theirs, bare, ours)
-    copies += more
     known = {fragment.id: fragment for fragment in ours.manifest.fragments}
     operation = Update(
         removed_fragment_ids=taken.removed,
@@ -126,6 +137,7 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
         mark=mark_of(theirs, ours.line, taken_by=version),
         implied=change.implied,
         next_row_id=theirs.manifest.next_row_id,
+        bases=tuple(bases),
     )
     try:
         _bring(copies, theirs, ours)

@@ -8,15 +8,17 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from lancekit.commit.manifest.clone import with_bases
 from lancekit.format import names
 from lancekit.format.external_sequences import SEQUENCES, external_sequence
 from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.manifest import BasePath
 from lancekit.operations.maintenance.copies import Copy, side_files
 from lancekit.storage import Store
 from lancekit.versions.snapshot import FileLocation, Snapshot
 
-__all__ = ["carried_fragments", "remove_copies"]
+__all__ = ["carried_fragments", "referred_fragments", "remove_copies"]
 
 
 def carried_fragments(
@@ -24,7 +26,7 @@ def carried_fragments(
 ) -> tuple[list[Fragment], list[Copy]]:
     """Return fragments of a version with the names that their files get, and what to copy.
 
-    Files that ``home`` reaches stay where they are.
+    Files that ``home`` reaches stay where they are, but for those of branches, which may go.
     """
     base = _bases(home)
     blobs = any(is_blob_v2(field.metadata) for field in source.manifest.schema.walk())
@@ -66,7 +68,47 @@ def _bases(home: Snapshot | None) -> dict[str, int | None]:
         return {}
     file = DataFile("x", ())
     ids = [None, *(base.id for base in home.manifest.base_paths)]
-    return {str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_ for id_ in ids}
+    folders = {
+        str(home.data_file(replace(file, base_id=id_))).removesuffix("/x"): id_ for id_ in ids
+    }
+    branches = f"{home.line.root.uri}/{names.TREE}/"
+    return {
+        folder: id_
+        for folder, id_ in folders.items()
+        if id_ is None or not folder.startswith(branches)
+    }
+
+
+def referred_fragments(
+    source: Snapshot, fragments: Iterable[Fragment], home: Snapshot
+) -> tuple[list[Fragment], list[BasePath]]:
+    """Return fragments of a version as ``home`` has them if no file is copied.
+
+    And the base paths that it lacks for that.
+    """
+    known = [None, *(base.id for base in home.manifest.base_paths)]
+    ids = {_place(home, id_): id_ for id_ in reversed(known)}
+    taken, new = set(known), list[BasePath]()
+
+    def base(base_id: int | None) -> int | None:
+        place = _place(source, base_id)
+        if place not in ids:
+            free = next(id_ for id_ in range(1, len(taken) + 2) if id_ not in taken)
+            uri, is_root = place
+            new.append(BasePath(id=free, path=uri, is_dataset_root=is_root))
+            ids[place] = free
+            taken.add(free)
+        return ids[place]
+
+    return [with_bases(fragment, base) for fragment in fragments], new
+
+
+def _place(side: Snapshot, base_id: int | None) -> tuple[str, bool]:
+    """Return where a base is, and whether it is the root of a dataset."""
+    if base_id is None:
+        return side.store.uri, True
+    base = side.manifest.base_path(base_id)
+    return side.line.base(base.path).uri, base.is_dataset_root
 
 
 def remove_copies(target: Store, copies: Iterable[Copy]) -> None:

@@ -20,9 +20,11 @@ from hypothesis import strategies as st
 import lancekit as lk
 from lancekit.errors import (
     BranchNotFoundError,
+    CorruptFileError,
     InvalidArgumentError,
     MergeConflictError,
     ReadOnlyError,
+    RefConflictError,
     SchemaMismatchError,
     UnsupportedFeatureError,
     VersionNotFoundError,
@@ -457,6 +459,111 @@ def test_a_target_that_did_not_move(ds: lk.LanceDataset) -> None:
     other.optimize.compact_files()
     ds.checkout_latest()
     assert by_id(ds) == wanted
+
+
+@pytest.mark.parametrize("clean", ["lancekit", "pylance"])
+def test_files_that_stay_with_the_branch(ds: lk.LanceDataset, clean: str) -> None:
+    exp = ds.create_branch("exp")
+
+    def same(wanted: dict[int, Any]) -> None:
+        """Nothing is lost by a cleanup, and both libraries read every version."""
+        for line in (ds, exp):
+            line.checkout_latest()
+            for past in lance.dataset(line._line.uri).versions()[1:]:
+                rows = lance.dataset(line._line.uri, version=past["version"]).to_table()
+                assert rows.num_rows == line.at(past["version"]).to_table().num_rows
+        for line in (ds, exp):
+            if clean == "lancekit":
+                line.cleanup_old_versions(timedelta(0), delete_unverified=True)
+            else:
+                lance.dataset(line._line.uri).cleanup_old_versions(
+                    timedelta(0), delete_unverified=True
+                )
+            line.checkout_latest()
+        rows = lance.dataset(ds.uri).to_table().to_pylist()
+        assert sorted_rows(rows) == sorted_rows(as_read(ds))
+        assert by_id(ds) == wanted
+
+    change_all_ways(exp)
+    wanted, ids, before = by_id(exp), told(exp), set(files_below(ds))
+    result = ds.branches.merge("exp", files="reference")
+    assert (result.how, result.version) == ("fast-forward", 2)
+    assert set(files_below(ds)) == before  # not one name
+    same(wanted)
+    if ds.has_stable_row_ids:
+        assert {id_: one[0] for id_, one in told(ds).items()} == {
+            id_: one[0] for id_, one in ids.items()
+        }
+        assert told(ds)[2] == (ids[2][0], 1, 2)
+    # deletions of a fragment that is here, and of one that is there
+    exp.delete("id = 3 or id = 5")
+    assert ds.branches.merge("exp", files="reference").how == "fast-forward"
+    wanted = {id_: one for id_, one in wanted.items() if id_ not in (3, 5)}
+    same(wanted)
+    upsert(exp, row(8, "h", 8))
+    assert ds.branches.merge("exp").how == "fast-forward"  # one more, with a name of its own
+    assert any(count > 1 for name, count in files_below(ds).items() if name not in before)
+    wanted[8] = ("h", 8)
+    same(wanted)
+    lance.dataset(ds.uri).delete("id = 2")
+    del wanted[2]
+    same(wanted)
+    ds.validate(deep=True, sources=True)
+    ds.create_branch("other")
+    with pytest.raises(RefConflictError, match=r"main \(version.*other \(version") as refused:
+        ds.branches.delete("exp")
+    assert "deepen" in str(refused.value)
+    assert set(refused.value.context["users"]) == {"main", "other"}
+    ds.branches.delete("other")
+    ds.deepen()
+    with pytest.raises(RefConflictError, match="main"):
+        ds.branches.delete("exp")  # the version before reads them
+    same(wanted)
+    ds.branches.delete("exp")
+    ds.checkout_latest()
+    assert by_id(ds) == wanted
+    ds.validate(deep=True, sources=True)
+
+
+def test_a_cleanup_of_the_branch_keeps_what_others_read(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    change_all_ways(exp)
+    ds.branches.merge("exp", files="reference")
+    wanted = by_id(ds)
+    exp.insert([row(9, "i", 9)], mode="append")
+    exp.optimize.compact_files()
+    exp.cleanup_old_versions(timedelta(0), delete_unverified=True)
+    ds.checkout_latest()
+    assert by_id(ds) == wanted
+    assert sorted_rows(lance.dataset(ds.uri).to_table().to_pylist()) == sorted_rows(as_read(ds))
+    with pytest.raises(RefConflictError, match="deepen"):
+        ds.branches.delete("exp")
+    # the other library does not look
+    lance.dataset(ds.uri).branches.delete("exp")
+    with pytest.raises(CorruptFileError):
+        lk.dataset(ds.uri).to_table()
+
+
+def test_a_branch_of_a_branch_whose_files_stay(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.insert([row(5, "e", 5)], mode="append")
+    sub = exp.create_branch("exp/sub")
+    sub.insert([row(6, "f", 6)], mode="append")
+    sub.delete("id = 5 or id = 1")
+    assert ds.branches.merge("exp/sub", files="reference").how == "fast-forward"
+    wanted = by_id(sub)
+    assert by_id(ds) == wanted
+    # another that begins where main reads what is not its own, and comes home with copies
+    other = ds.create_branch("other")
+    other.delete("id = 6")
+    assert ds.branches.merge("other").how == "fast-forward"
+    del wanted[6]
+    assert sorted_rows(lance.dataset(ds.uri).to_table().to_pylist()) == sorted_rows(as_read(ds))
+    assert by_id(ds) == wanted
+    with pytest.raises(RefConflictError, match="main"):
+        ds.branches.delete("exp/sub")
+    with pytest.raises(InvalidArgumentError, match="files is"):
+        ds.branches.merge("exp", files="copy")
 
 
 def test_forward_again_and_then_not(ds: lk.LanceDataset) -> None:
