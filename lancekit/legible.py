@@ -10,7 +10,9 @@ import re
 import sys
 import unicodedata
 import warnings
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from itertools import islice
 from typing import Any
 
 __all__ = [
@@ -21,6 +23,8 @@ __all__ = [
     "count",
     "cut",
     "discreet_repr",
+    "literal",
+    "literals",
     "plural",
     "shown",
     "warn",
@@ -112,6 +116,48 @@ def shown(value: object, most: int = 80) -> str:
         return clean(repr(value), most)
     except RecursionError:
         return f"a {type(value).__name__} in which others lie too deep to be shown"
+
+
+def literal(value: object, most: int = 80) -> str:
+    """Return a value of a row as messages show it: times in ISO form, text in quotes, cut.
+
+    Examples
+    --------
+    >>> from datetime import UTC, datetime
+    >>> literal({"at": datetime(2013, 9, 2, 3, tzinfo=UTC), "tags": ["a", None]})
+    "{at: 2013-09-02 03:00:00+00:00, tags: ['a', null]}"
+    """
+    return clean(_literal(value, most), most)
+
+
+def literals(row: Mapping[str, object], between: str = ", ") -> str:
+    """Return the values of a row, each with the name of its column.
+
+    Examples
+    --------
+    >>> literals({"id": 7, "name": None})
+    'id = 7, name = null'
+    """
+    return between.join(f"{clean(name)} = {literal(value)}" for name, value in row.items())
+
+
+def _literal(value: object, most: int) -> str:
+    match value:
+        case None:
+            return "null"
+        case str() | bytes():
+            return repr(value[:most])
+        case Mapping():
+            pairs = (f"{name}: {_literal(one, most)}" for name, one in value.items())
+            return f"{{{_first(pairs, most)}}}"
+        case list() | tuple():
+            return f"[{_first((_literal(one, most) for one in value), most)}]"
+    return str(value)
+
+
+def _first(texts: Iterable[str], most: int) -> str:
+    # each takes three characters at least; what comes behind these is cut
+    return ", ".join(islice(texts, most // 3 + 1))
 
 
 def count(number: int) -> str:

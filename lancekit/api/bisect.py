@@ -272,11 +272,11 @@ def _oldest(line: Line, numbers: Sequence[int], bad: Snapshot) -> Snapshot:
 
 def _not_before(good: Snapshot, bad: Snapshot) -> InvalidArgumentError:
     return InvalidArgumentError(
-        f"Version {good.version} of {good.line.name}, which is good, does not come before version "
-        f"{bad.version} of {bad.line.name}, which is bad.",
+        f"Version {good.version} of {good.line.name}, which is good, does not come before "
+        f"{bad.called}, which is bad.",
         hint="Both have to be of one branch, the good one older.",
-        good=(good.line.name, good.version),
-        bad=(bad.line.name, bad.version),
+        good=good.reference,
+        bad=bad.reference,
     )
 
 

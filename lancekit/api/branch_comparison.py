@@ -46,17 +46,17 @@ class BranchComparison(Displayed):
     @property
     def theirs(self) -> tuple[str, int]:
         """The branch that is compared, and its newest version."""
-        return self._change.theirs.line.name, self._change.theirs.version
+        return self._change.theirs.reference
 
     @property
     def ours(self) -> tuple[str, int]:
         """The handle's branch, and its newest version."""
-        return self._ours.line.name, self._ours.version
+        return self._ours.reference
 
     @property
     def base(self) -> tuple[str, int]:
         """The newest version that both have in them: where they forked, or what was merged last."""
-        return self._change.base.line.name, self._change.base.version
+        return self._change.base.reference
 
     @cached_property
     def ahead(self) -> int:
@@ -105,5 +105,4 @@ class BranchComparison(Displayed):
         return diff_of(old, new, on=self._how.on, condition=None, columns=None)
 
     def _plain(self) -> str:
-        ends = (f"{name}@{version}" for name, version in (self.theirs, self.ours))
-        return f"BranchComparison({' beside '.join(ends)})"
+        return f"BranchComparison({self._change.theirs.called} beside {self._ours.called})"

@@ -108,12 +108,12 @@ class DatasetDiff(Displayed):
     @property
     def old(self) -> tuple[str, int]:
         """The branch and the version of the old side."""
-        return self._plan.old.line.name, self._plan.old.version
+        return self._plan.old.reference
 
     @property
     def new(self) -> tuple[str, int]:
         """The branch and the version of the new side."""
-        return self._plan.new.line.name, self._plan.new.version
+        return self._plan.new.reference
 
     @property
     def matched_by(self) -> str:
@@ -288,16 +288,12 @@ class DatasetDiff(Displayed):
         return handle._move(lambda ours: apply_changes(ours, lambda _: change, how, RetryPolicy()))
 
     def _plain(self) -> str:
-        return f"DatasetDiff({_called(self._plan.old)} to {_called(self._plan.new)})"
+        return f"DatasetDiff({self._plan.old.called} to {self._plan.new.called})"
 
 
 def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
     found: list[pa.RecordBatch] = resolved(table.combine_chunks()).to_batches(rows)
     return found
-
-
-def _called(side: Snapshot) -> str:
-    return f"version {side.version}" if side.branch is None else f"{side.branch}@{side.version}"
 
 
 @checked

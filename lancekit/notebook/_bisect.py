@@ -5,14 +5,23 @@ from __future__ import annotations
 from datetime import datetime
 
 from lancekit.api.bisect import Bisection, Flip
-from lancekit.notebook._common import NAMES, OPERATIONS, facts, ref, table, when_and_age
+from lancekit.notebook._common import (
+    COMMIT_COLUMNS,
+    NAMES,
+    commit_cells,
+    facts,
+    operation_word,
+    ref,
+    table,
+    when_and_age,
+)
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
-from lancekit.notebook.words import clean, count, listing, moment, plural
+from lancekit.notebook.words import clean, count, listing, plural
 from lancekit.options import options
 
 __all__ = ["bisection_card"]
 
-_FLIPS = tuple(Column(name) for name in ("version", "turned", "committed", "operation", "message"))
+_FLIPS = (*COMMIT_COLUMNS, Column("turned"))
 
 
 def bisection_card(found: Bisection, now: datetime) -> Card:
@@ -43,15 +52,11 @@ def _facts(found: Bisection, flip: Flip, now: datetime) -> tuple[Fact, ...]:
     return facts(
         ("good until", ref(found.branch, flip.before)),
         ("committed", when_and_age(flip.timestamp, now)),
-        ("operation", _word(flip)),
+        ("operation", operation_word(flip.operation, first=flip.version == 1)),
         ("message", clean(flip.message or "")),
         ("or one of, cleaned up", listing(map(count, flip.gone), NAMES)),
         ("or one of, not told", listing(map(count, flip.untested), NAMES)),
     )
-
-
-def _word(flip: Flip) -> str:
-    return OPERATIONS.get(flip.operation or "", ("unknown operation", False))[0]
 
 
 def _table(found: Bisection) -> Table:
@@ -59,18 +64,7 @@ def _table(found: Bisection) -> Table:
     return table(
         caption="Every change of the answer",
         columns=_FLIPS,
-        rows=tuple(
-            Row(
-                (
-                    count(flip.version),
-                    "good" if flip.good else "bad",
-                    moment(flip.timestamp),
-                    _word(flip),
-                    clean(flip.message or ""),
-                )
-            )
-            for flip in shown
-        ),
+        rows=tuple(Row((*commit_cells(flip), "good" if flip.good else "bad")) for flip in shown),
         note=f"{count(len(found.flips) - len(shown))} more: found.flips"
         if len(found.flips) > len(shown)
         else "",

@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from lancekit.api.column_history import ColumnChange, ColumnHistory
-from lancekit.notebook._common import OPERATIONS, table
+from lancekit.notebook._common import COMMIT_COLUMNS, commit_cells, table
 from lancekit.notebook.models import Card, Column, Fact, Row
-from lancekit.notebook.words import clean, count, moment, plural
+from lancekit.notebook.words import cell, clean, count, plural
 from lancekit.options import options
 
 __all__ = ["column_history_card"]
 
 _COLUMNS = (
-    *(Column(n) for n in ("version", "committed", "operation", "message", "change", "before")),
-    *(Column(n) for n in ("after", "rows", "nulls", "lowest", "highest", "distinct")),
+    *COMMIT_COLUMNS,
+    *(Column(name) for name in ("change", "before", "after", "rows", "nulls", "lowest")),
+    *(Column(name) for name in ("highest", "distinct")),
 )
 
 
@@ -41,10 +42,7 @@ def column_history_card(history: ColumnHistory, _now: datetime) -> Card:
 def _row(change: ColumnChange) -> Row:
     return Row(
         (
-            count(change.version),
-            moment(change.timestamp),
-            OPERATIONS.get(change.operation or "", ("unknown operation", False))[0],
-            clean(change.message or ""),
+            *commit_cells(change),
             change.kind,
             _said(change.old_name, change.old_type),
             _said(change.name, change.type),
@@ -61,5 +59,5 @@ def _statistics(change: ColumnChange) -> tuple[str, ...]:
     found = change.__dict__.get("statistics")  # a card reads no rows
     if found is None:
         return ("",) * 5
-    ends = ("" if end is None else clean(str(end)) for end in (found.min, found.max))
+    ends = ("" if end is None else cell(end) for end in (found.min, found.max))
     return (count(found.rows), count(found.nulls), *ends, count(found.distinct))

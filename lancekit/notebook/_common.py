@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
@@ -15,6 +16,7 @@ from lancekit.notebook.models import Column, Fact, Row, Table
 from lancekit.notebook.words import age, clean, count, is_relative, moment, place, plural, size
 
 __all__ = [
+    "COMMIT_COLUMNS",
     "ENGINES",
     "NAMES",
     "OPERATIONS",
@@ -22,10 +24,13 @@ __all__ = [
     "TOO_MANY_TAGS",
     "DatasetLocation",
     "checkout",
+    "commit_cells",
     "data_size",
     "facts",
     "fragments",
+    "is_quiet",
     "operation",
+    "operation_word",
     "place_of",
     "ref",
     "table",
@@ -63,11 +68,48 @@ OPERATIONS: dict[str, tuple[str, bool]] = {
 }
 
 
+#: what a table says of a commit in each of its rows
+COMMIT_COLUMNS = tuple(Column(name) for name in ("version", "committed", "operation", "message"))
+
+
+class Commit(Protocol):
+    """What a version says of itself."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def timestamp(self) -> datetime: ...
+    @property
+    def operation(self) -> str | None: ...
+    @property
+    def message(self) -> str | None: ...
+
+
+def operation_word(name: str | None, *, first: bool) -> str:
+    """Return what an operation is called; an overwrite of nothing, the ``first``, creates."""
+    if first and name == "Overwrite":
+        return "create"
+    return OPERATIONS.get(name or "", ("unknown operation", False))[0]
+
+
+def is_quiet(name: str | None) -> bool:
+    """Return whether an operation leaves the rows as they are."""
+    return OPERATIONS.get(name or "", ("", False))[1]
+
+
 def operation(version: Version) -> str:
-    word, quiet = OPERATIONS.get(version.operation or "", ("unknown operation", False))
-    if version.operation == "Overwrite" and version.read_version == 0:
-        word = "create"
-    return f"({word})" if quiet else word
+    word = operation_word(version.operation, first=version.read_version == 0)
+    return f"({word})" if is_quiet(version.operation) else word
+
+
+def commit_cells(commit: Commit) -> tuple[str, ...]:
+    """Return the cells of `COMMIT_COLUMNS`."""
+    return (
+        count(commit.version),
+        moment(commit.timestamp),
+        operation_word(commit.operation, first=commit.version == 1),
+        clean(commit.message or ""),
+    )
 
 
 def ref(branch: str | None, version: int) -> str:

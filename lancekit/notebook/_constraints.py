@@ -7,7 +7,7 @@ from datetime import datetime
 from lancekit.api.constraints import ConstraintResult, ConstraintRun, Constraints
 from lancekit.notebook._common import ref, table
 from lancekit.notebook.models import Card, Column, Row, Table
-from lancekit.notebook.words import clean, count, plural
+from lancekit.notebook.words import cell, clean, count, plural
 from lancekit.operations.constraints.stored import Constraint
 from lancekit.options import options
 
@@ -73,10 +73,6 @@ def _sample(result: ConstraintResult) -> Table:
     return table(
         caption=clean(result.name),
         columns=tuple(Column(clean(name)) for name in shown),
-        rows=tuple(Row(tuple(_value(row[name]) for name in shown)) for row in rows),
+        rows=tuple(Row(tuple(cell(row[name], _CELL) for name in shown)) for row in rows),
         note=f"{count(len(rows))} of {plural(result.violations or 0, 'row')}" if more else "",
     )
-
-
-def _value(value: object) -> str:
-    return "null" if value is None else clean(str(value), _CELL)

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from lancekit.api.changes import ChangeFeed, ChangeStep
 from lancekit.api.diff import ChangedRow, DatasetDiff
-from lancekit.notebook._common import NAMES, facts, table
+from lancekit.notebook._common import NAMES, facts, ref, table
 from lancekit.notebook.models import Card, Column, Fact, Row
-from lancekit.notebook.words import clean, count, listing, moment, plural
+from lancekit.notebook.words import cell, clean, count, listing, moment, plural, told
 from lancekit.options import options
 
 __all__ = ["diff_card", "feed_card"]
@@ -102,11 +102,7 @@ def _step(step: ChangeStep) -> Row:
 
 
 def _title(diff: DatasetDiff) -> str:
-    ends = [
-        f"version {count(number)}" if branch == "main" else f"{clean(branch)}@{count(number)}"
-        for branch, number in (diff.old, diff.new)
-    ]
-    return " to ".join(ends)
+    return f"{ref(*diff.old)} to {ref(*diff.new)}"
 
 
 def _how(diff: DatasetDiff) -> Iterator[tuple[str, str]]:
@@ -120,13 +116,8 @@ def _how(diff: DatasetDiff) -> Iterator[tuple[str, str]]:
 
 
 def _cells(row: ChangedRow) -> Iterator[Row]:
-    told = ", ".join(f"{clean(name)} {_value(value)}" for name, value in row.key.items())
     for name, (before, after) in row.cells.items() or [("", (None, None))]:
-        ends = ("", _value(after)) if row.change == "insert" else (_value(before), _value(after))
+        ends = ("", cell(after)) if row.change == "insert" else (cell(before), cell(after))
         if row.change == "delete":
             ends = (ends[0], "")
-        yield Row((row.change, told, clean(name), *ends))
-
-
-def _value(value: object) -> str:
-    return "null" if value is None else clean(str(value))
+        yield Row((row.change, told(row.key), clean(name), *ends))

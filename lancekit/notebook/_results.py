@@ -119,7 +119,6 @@ def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  #
 
 
 def apply_card(result: ApplyResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
-    (theirs, version), (base, start) = result.theirs, result.base
     landed = result.version != result.read_version
     title = f"{_DOINGS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
     return Card(
@@ -133,8 +132,8 @@ def apply_card(result: ApplyResult, now: datetime) -> Card:  # noqa: ARG001  # h
         ),
         facts=(
             *facts(
-                ("changes of", f"{clean(theirs)}@{count(version)}"),
-                ("since", f"{clean(base)}@{count(start)}"),
+                ("changes of", ref(*result.theirs)),
+                ("since", ref(*result.base)),
                 ("how", result.how),
                 ("conflicts", f"{count(result.num_conflicts)}" if result.num_conflicts else ""),
                 ("columns added", listing(map(clean, result.columns_added), NAMES)),
@@ -169,7 +168,7 @@ def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG
         ),
         facts=(
             *facts(
-                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                *((name, ref(*end)) for name, end in ends),
                 ("conflicts", listing(clashes, NAMES)),
                 ("columns to add", listing(map(clean, plan.columns_added), NAMES)),
             ),
@@ -188,7 +187,7 @@ def comparison_card(found: BranchComparison, now: datetime) -> Card:  # noqa: AR
         headline=(f"{count(found.ahead)} ahead", f"{count(found.behind)} behind"),
         facts=(
             *facts(
-                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                *((name, ref(*end)) for name, end in ends),
                 ("a merge", way if found.ahead else "has nothing to do"),
                 ("conflicts", count(len(found.conflicts)) if found.is_compared else ""),
             ),
@@ -206,7 +205,7 @@ def conflicts_card(conflicts: Conflicts, now: datetime) -> Card:  # noqa: ARG001
         headline=tuple(f"{count(n)} {kind}" for kind, n in conflicts.counts.items()),
         facts=(
             *facts(
-                *((name, f"{clean(line)}@{count(number)}") for name, (line, number) in ends),
+                *((name, ref(*end)) for name, end in ends),
                 ("rows told by", listing(map(clean, conflicts.key), NAMES)),
             ),
             Fact("next", "conflicts.sample(), conflicts.to_table()", code=True),

@@ -6,26 +6,16 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from lancekit.api.row_history import RowChange, RowHistory
-from lancekit.notebook._common import OPERATIONS, facts, table
+from lancekit.notebook._common import COMMIT_COLUMNS, commit_cells, facts, table
 from lancekit.notebook.models import Card, Column, Row
-from lancekit.notebook.words import clean, count, listing, moment, plural
+from lancekit.notebook.words import cell, clean, count, listing, plural, told
 from lancekit.options import options
 
 __all__ = ["row_history_card"]
 
-_COLUMNS = tuple(
-    Column(name)
-    for name in (
-        "version",
-        "committed",
-        "operation",
-        "message",
-        "row",
-        "change",
-        "column",
-        "before",
-        "after",
-    )
+_COLUMNS = (
+    *COMMIT_COLUMNS,
+    *(Column(name) for name in ("row", "change", "column", "before", "after")),
 )
 
 
@@ -37,7 +27,7 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
     unsure = [change for change in history if change.before not in {change.version - 1, None}]
     return Card(
         kind="Row history",
-        title=_told(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
+        title=told(keys[0]) if len(keys) == 1 else plural(len(keys), "row"),
         headline=(plural(len(history), "change"), clean(history.branch)),
         facts=facts(
             (
@@ -56,10 +46,6 @@ def row_history_card(history: RowHistory, _now: datetime) -> Card:
     )
 
 
-def _told(key: dict[str, object]) -> str:
-    return ", ".join(f"{clean(name)} {_value(value)}" for name, value in key.items())
-
-
 def _gap(change: RowChange) -> str:
     between = f"{count((change.before or 0) + 1)} to {count(change.version - 1)}"
     return f"version {count(change.version)}: versions {between} are gone"
@@ -67,19 +53,12 @@ def _gap(change: RowChange) -> str:
 
 def _rows(change: RowChange, *, named: bool) -> Iterator[Row]:
     facts_: tuple[str, ...] = (
-        count(change.version),
-        moment(change.timestamp),
-        OPERATIONS.get(change.operation or "", ("unknown operation", False))[0],
-        clean(change.message or ""),
-        _told(change.key) if named else "",
+        *commit_cells(change),
+        told(change.key) if named else "",
         change.kind,
     )
     for name, (before, after) in change.cells.items() or [("", (None, None))]:
         gone, come = change.kind == "died", change.kind in {"born", "found"}
-        ends = ("" if come else _value(before), "" if gone else _value(after))
+        ends = ("" if come else cell(before), "" if gone else cell(after))
         yield Row((*facts_, clean(name), *(ends if name else ("", ""))))
         facts_ = ("",) * len(facts_)  # said once
-
-
-def _value(value: object) -> str:
-    return "null" if value is None else clean(str(value))

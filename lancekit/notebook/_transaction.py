@@ -23,7 +23,7 @@ from lancekit.format.transaction import (
     UpdateConfig,
     UpdateMap,
 )
-from lancekit.notebook._common import NAMES, OPERATIONS, facts, table
+from lancekit.notebook._common import NAMES, facts, is_quiet, operation_word, table
 from lancekit.notebook.models import Card, Column, Fact, Row
 from lancekit.notebook.words import clean, count, listing, place, plural
 from lancekit.options import options
@@ -75,19 +75,14 @@ def _commit(version: int, transaction: Transaction | None) -> Row:
     what = "; ".join(f"{label} {said}" for label, said in _parts(transaction.operation))
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "")
     cells = (count(version), _word(transaction), what, clean(message))
-    return Row(cells, quiet=_known(transaction)[1])
-
-
-def _known(transaction: Transaction) -> tuple[str, bool]:
-    return OPERATIONS.get(type(transaction.operation).__name__, ("unknown operation", False))
+    return Row(cells, quiet=is_quiet(type(transaction.operation).__name__))
 
 
 def _word(transaction: Transaction) -> str:
     operation = transaction.operation
     if isinstance(operation, UnknownOperation):
         return clean(operation.name) or "unknown operation"
-    creates = type(operation).__name__ == "Overwrite" and transaction.read_version == 0
-    return "create" if creates else _known(transaction)[0]
+    return operation_word(type(operation).__name__, first=transaction.read_version == 0)
 
 
 def _parts(operation: Any) -> list[tuple[str, str]]:

@@ -9,12 +9,12 @@ from datetime import datetime
 from lancekit.api.history import History, Version
 from lancekit.notebook._common import (
     NAMES,
-    OPERATIONS,
     TOO_MANY_TAGS,
     checkout,
     data_size,
     facts,
     fragments,
+    is_quiet,
     operation,
     ref,
     table,
@@ -88,7 +88,7 @@ def _line(
             clean(version.message or ""),
             listing(sorted(tags.get(version.version, [])), NAMES),
         ),
-        quiet=OPERATIONS.get(version.operation or "", ("", False))[1],
+        quiet=is_quiet(version.operation),
     )
 
 

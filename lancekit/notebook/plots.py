@@ -16,7 +16,7 @@ from lancekit.checked import checked
 from lancekit.errors import InvalidTypeError
 from lancekit.format.refs import MAIN
 from lancekit.legible import shown
-from lancekit.notebook._common import OPERATIONS, place_of, tags_by_version
+from lancekit.notebook._common import is_quiet, place_of, tags_by_version
 from lancekit.notebook.words import clean, count, cut, listing, plural
 
 __all__ = ["HistoryPicture", "plot_history"]
@@ -154,7 +154,7 @@ def _draw_lines(axes: Any, lanes: Sequence[_Lane]) -> None:
         numbers, y = [v.version for v in lane.versions], height[lane.name]
         axes.plot(numbers, [y] * len(numbers), color=color, linestyle=dash, linewidth=1.5)
         for quiet, fill in ((False, color), (True, "white")):
-            some = [v.version for v in lane.versions if _is_quiet(v) is quiet]
+            some = [v.version for v in lane.versions if is_quiet(v.operation) is quiet]
             axes.plot(some, [y] * len(some), marker, color=color, markerfacecolor=fill)
         if lane.parent in height and numbers:
             bend = {"arrowstyle": "-", "color": color, "connectionstyle": "arc3,rad=0.2"}
@@ -182,10 +182,6 @@ def _write(
         parse_math=False,
         annotation_clip=False,
     )
-
-
-def _is_quiet(version: Version) -> bool:
-    return OPERATIONS.get(version.operation or "", ("", False))[1]
 
 
 def _alt(name: str, lanes: Sequence[_Lane], left_out: int) -> str:

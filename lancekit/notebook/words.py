@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 
-from lancekit.legible import clean, count, cut, plural, without_secrets
+from lancekit.legible import MAX_CHARACTERS, clean, count, cut, literal, plural, without_secrets
 
 __all__ = [
     "age",
+    "cell",
     "clean",
     "count",
     "cut",
@@ -22,6 +23,7 @@ __all__ = [
     "plural",
     "signed",
     "size",
+    "told",
 ]
 
 _MINUS = "\u2212"
@@ -76,6 +78,16 @@ def listing(names: Iterable[str], most: int) -> str:
     shown = [clean(name) for name in names]
     more = len(shown) - most
     return ", ".join(shown[:most]) + (f", and {count(more)} more" if more > 0 else "")
+
+
+def cell(value: object, most: int = MAX_CHARACTERS) -> str:
+    """Return a value of a row as tables show it: as messages do, but text without quotes."""
+    return clean(value, most) if isinstance(value, str) else literal(value, most)
+
+
+def told(key: Mapping[str, object]) -> str:
+    """Return what tells a row: the names and values of its key."""
+    return ", ".join(f"{clean(name)} {cell(value)}" for name, value in key.items())
 
 
 def is_relative(uri: str) -> bool:

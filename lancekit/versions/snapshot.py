@@ -106,6 +106,16 @@ class Snapshot:
         return self.manifest.branch
 
     @property
+    def reference(self) -> tuple[str, int]:
+        """The branch's name and the version, as users name it."""
+        return self.line.name, self.version
+
+    @property
+    def called(self) -> str:
+        """What messages call it."""
+        return f"version {self.version} of {self.line.name}"
+
+    @property
     def row_schema(self) -> pa.Schema:
         """The schema of rows as users have them, with the extension types of this process."""
         return resolved_schema(self.manifest.schema.to_arrow())

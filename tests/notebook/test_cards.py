@@ -54,7 +54,7 @@ def test_a_feed_of_changes(ds):
 def test_changes_of_two_sides(shown):
     found = shown["conflicts"]
     assert lines(found)[0] == "1 row · 1 update/update"
-    assert fact(found, "theirs") == "side@2"
+    assert fact(found, "theirs") == "side:2"
     assert lines(shown["nothing applied"])[0].startswith("nothing to do for main:2 · 0 inserted")
     assert lines(shown["applied"])[0].startswith("picked onto main:3 · 0 inserted · 1 updated")
     assert fact(shown["applied"], "conflicts") == "1"
@@ -150,6 +150,17 @@ def test_history(ds):
         ["append", "5", "+2", "two more", "five"],
         ["create", "3", "+3", "the first three"],
     ]
+
+
+def test_the_commit_that_made_a_table_has_one_name(ds):
+    """In the list of versions, its transaction, and the histories of rows and columns."""
+    for found in (ds.versions(), ds.row_history({"id": 1}), ds.column_history("name")):
+        assert " create  " in lines(found)[-1], found
+        assert " overwrite " not in repr(found)
+    assert lines(ds.read_transaction(1))[0].startswith("create ")
+    swept = ds.bisect(lambda version: version.version == 2, good=1, all=True)
+    assert [flip.operation for flip in swept.flips] == ["Append", "Delete"]
+    assert [line.split()[4] for line in lines(swept)[-2:]] == ["append", "delete"]
 
 
 def test_a_branch_starts_with_no_change(ds):

@@ -6,7 +6,7 @@ the one that it would put.  What versions that landed in between did is in both.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -20,9 +20,9 @@ from lancekit.errors import (
 )
 from lancekit.format import operations as ops
 from lancekit.format.manifest import Manifest
-from lancekit.format.paths import find_field, paths_by_id
+from lancekit.format.paths import find_field, parse_path, paths_by_id
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import plural, shown, warn
+from lancekit.legible import clean, cut, literal, literals, plural, shown, warn
 from lancekit.operations.constraints.changed import changed_fragments, only_moved
 from lancekit.operations.constraints.evaluate import Outcome, condition_of, evaluate, try_changed
 from lancekit.operations.constraints.stored import (
@@ -35,6 +35,8 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Audit"]
 
+#: what a row of a sample takes of a message, at most
+_ROW_CHARACTERS = 200
 #: what leaves the values of all rows, and the columns, as they are
 _NO_VALUES = (
     ops.Rewrite,
@@ -122,7 +124,7 @@ class Audit:
         elif _repairs(operation, condition, latest):
             self._warnings.append(f"{_says(constraint, outcome)} It did not before, either.")
         else:
-            raise _violation(constraint, outcome, is_new=is_new)
+            raise _violation(constraint, outcome, _first(condition, candidate), is_new=is_new)
 
     def _outcome(
         self,
@@ -227,15 +229,26 @@ def _lost_column(constraint: Constraint, does: str, reason: str) -> InvalidArgum
 def _says(constraint: Constraint, outcome: Outcome) -> str:
     if outcome.violations is None:
         (values,) = outcome.sample.to_pylist()
-        found = ", ".join(f"{name} is {value}" for name, value in values.items())
+        found = ", ".join(f"{clean(name)} is {literal(value)}" for name, value in values.items())
         return f"The table breaks {constraint.name!r} ({constraint.condition}): {found}."
     verb = "breaks" if outcome.violations == 1 else "break"
     rows = plural(outcome.violations, "row")
     return f"{rows} {verb} {constraint.name!r} ({constraint.condition})."
 
 
+def _first(condition: Condition, candidate: Snapshot) -> list[str]:
+    """Return the columns that are shown first of a row: what tells it, and what is wrong."""
+    key = [field.name for field in candidate.manifest.schema.primary_key]
+    return [*key, *(parse_path(path)[0] for path in sorted(condition.columns))]
+
+
+def _line(row: Mapping[str, object], first: Sequence[str]) -> str:
+    names = dict.fromkeys([*(name for name in first if name in row), *row])
+    return "  " + cut(literals({name: row[name] for name in names}), _ROW_CHARACTERS)
+
+
 def _violation(
-    constraint: Constraint, outcome: Outcome, *, is_new: bool
+    constraint: Constraint, outcome: Outcome, first: Sequence[str], *, is_new: bool
 ) -> ConstraintViolationError:
     rows = outcome.sample.to_pylist()
     hint = "Correct the rows, or drop the constraint"
@@ -243,7 +256,7 @@ def _violation(
         hint = 'Correct the rows first, or add it with existing="allow"'
     return ConstraintViolationError(
         _says(constraint, outcome),
-        details=[] if outcome.violations is None else [*(f"  {shown(r, 400)}" for r in rows), ""],
+        details=[] if outcome.violations is None else [*(_line(row, first) for row in rows), ""],
         hint=f"{hint}; nothing was committed.",
         constraint=constraint.name,
         condition=constraint.condition,

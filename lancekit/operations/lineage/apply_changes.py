@@ -222,8 +222,8 @@ def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:
     return ApplyResult(
         doing=how.doing,
         how="nothing to do",
-        base=(change.base.line.name, change.base.version),
-        theirs=(change.theirs.line.name, change.theirs.version),
+        base=change.base.reference,
+        theirs=change.theirs.reference,
         version=ours.version,
         read_version=ours.version,
         branch=ours.branch,

@@ -155,7 +155,7 @@ def _plan(
         columns_added=found.columns_added,
         base=found.base,
         theirs=found.theirs,
-        ours=(target.line.name, target.version),
+        ours=target.reference,
         conflicts=Conflicts(plan),
         _apply=apply,
     )

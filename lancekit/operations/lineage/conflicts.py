@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
-from lancekit.legible import shown
+from lancekit.legible import clean, literal, literals
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay, called
+from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
@@ -65,17 +65,17 @@ class Conflicts(Displayed):
     @property
     def base(self) -> tuple[str, int]:
         """The branch and the version that both sides come from."""
-        return _end(self._plan.base)
+        return self._plan.base.reference
 
     @property
     def ours(self) -> tuple[str, int]:
         """The branch and the version that is changed."""
-        return _end(self._plan.ours)
+        return self._plan.ours.reference
 
     @property
     def theirs(self) -> tuple[str, int]:
         """The branch and the version whose changes come."""
-        return _end(self._plan.theirs)
+        return self._plan.theirs.reference
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -116,8 +116,8 @@ class Conflicts(Displayed):
         """Return the error for who wants none."""
         plan, number = self._plan, len(self)
         return MergeConflictError(
-            f"{called(plan.theirs)} and {called(plan.ours)} changed {number} "
-            f"row{'s' if number != 1 else ''} each in another way since {called(plan.base)}:",
+            f"{plan.theirs.called} and {plan.ours.called} changed {number} "
+            f"row{'s' if number != 1 else ''} each in another way since {plan.base.called}:",
             details=[*map(_line, self.sample(5)), *(["..."] if number > 5 else [])],
             hint='error.context["conflicts"] has them all; conflicts="ours" keeps the values of '
             f'{plan.ours.line.name}, "theirs" takes the others, a function of them makes rows.',
@@ -178,10 +178,6 @@ class Conflicts(Displayed):
         return f"Conflicts({len(self)} rows)"
 
 
-def _end(side: Snapshot) -> tuple[str, int]:
-    return side.line.name, side.version
-
-
 def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool) -> Any:
     """Return rows as structs, null where a side does not have them."""
     there = rows != NOWHERE
@@ -196,12 +192,12 @@ def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *
 
 
 def _line(row: ConflictedRow) -> str:
-    told = ", ".join(f"{name} = {shown(value)}" for name, value in row.key.items())
+    told = literals(row.key)
     sides = {"base": row.base, "ours": row.ours, "theirs": row.theirs}
     if row.kind != KINDS[0]:
         return f"  {told}: {row.kind} (ours/theirs)"
     cells = (
-        f"{name} {' / '.join(shown((side or {})[name]) for side in sides.values())}"
+        f"{clean(name)} {' / '.join(literal((side or {})[name]) for side in sides.values())}"
         for name in row.columns
     )
     return f"  {told}: {', '.join(cells)} (base / ours / theirs)"

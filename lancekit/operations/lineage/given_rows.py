@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.legible import literals
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.three_way import NOWHERE, Settled, ThreeWay
 from lancekit.operations.lineage.write_rows import Given
@@ -64,7 +65,7 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
         at = int([*match.alone.new, *match.repeated.new][0])
         told = {name: table[name][at].as_py() for name in names}
         raise InvalidArgumentError(
-            f"The row {told} settles no conflict, or one that another row settles.",
+            f"The row with {literals(told)} settles no conflict, or one that another row settles.",
             hint="Return at most one row for each conflict, with its key.",
             row=told,
         )

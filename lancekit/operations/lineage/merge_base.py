@@ -147,8 +147,8 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     snapshot = found[best]
     if snapshot is None and best.forked:
         raise InvalidArgumentError(
-            f"No version is known that {theirs.line.name}@{theirs.version} and {ours.line.name}"
-            f"@{ours.version} both come from, or it was cleaned up.",
+            f"No version is known that {theirs.called} and {ours.called} both come from, or it was "
+            "cleaned up.",
             hint="Put the changes together by a key: ds.diff(old, new, on=...).apply(handle).",
         )
     if snapshot is None:

@@ -15,7 +15,7 @@ from lancekit.errors import InvalidArgumentError, RowOutOfRangeError, Unsupporte
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.row_id_bounds import row_id_bounds
-from lancekit.legible import shown
+from lancekit.legible import literals, shown
 from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.operations.lineage.trace import (
     Compared,
@@ -359,10 +359,7 @@ class _Walk:
                 f"No version that can be read had a row with id {self.wanted.ids[0]}.",
                 row=self.wanted.ids[0],
             )
-        told = " and ".join(
-            f"{name} = {value!r}"
-            for name, value in self.wanted.keys.slice(0, 1).to_pylist()[0].items()
-        )
+        told = literals(self.wanted.keys.slice(0, 1).to_pylist()[0], " and ")
         return InvalidArgumentError(
             f"No version that can be read had a row with {told}.",
             hint="Look at the values and their types.",

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
+from lancekit.legible import literals
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
@@ -27,7 +28,7 @@ from lancekit.pipeline.diff.side import Addresses
 from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["NOWHERE", "By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay", "called"]
+__all__ = ["NOWHERE", "By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay"]
 __all__ += ["settle", "three_way"]
 
 #: whether changes of different columns of a row exclude each other
@@ -153,11 +154,6 @@ def three_way(
     return replace(meeting.run(), added=added)
 
 
-def called(side: Snapshot) -> str:
-    """Return what to call a version in texts."""
-    return f"version {side.version} of {side.line.name}"
-
-
 def _changes(plan: DiffPlan) -> Changes:
     return find_changes(plan, read_sides(plan))
 
@@ -168,7 +164,7 @@ def _any(changes: Changes) -> bool:
 
 def _check_told(plan: DiffPlan, found: Changes) -> None:
     """Refuse to put together what cannot be told apart."""
-    sides = f"{called(plan.old)} and {called(plan.new)}"
+    sides = f"{plan.old.called} and {plan.new.called}"
     ends = {(side.line, side.version) for side in (plan.old, plan.new)}
     parted = plan.ancestor is not None and (plan.ancestor.line, plan.ancestor.version) not in ends
     if plan.way == "whole rows" or (
@@ -351,9 +347,9 @@ class _Meeting:
 def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
     rows = np.array([row], np.uint64)
     values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
-    named = ", ".join(f"{p.name} = {v[0].as_py()!r}" for p, v in zip(key, values, strict=True))
+    named = literals({p.name: v[0].as_py() for p, v in zip(key, values, strict=True)})
     return MergeConflictError(
-        f"Both {called(plan.theirs)} and {called(plan.ours)} have a row with {named}, and they are "
+        f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
         "not the same row.",
         hint="Change the key of one of them, or delete it; then do it again.",
         key=named,

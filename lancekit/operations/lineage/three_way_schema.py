@@ -35,11 +35,9 @@ def check_columns(
         *_changed_by_ours(to_theirs, between, changes),
     ]
     if problems:
-        ends = (to_theirs.old, to_theirs.new)
-        sides = " to ".join(f"{side.line.name}@{side.version}" for side in ends)
         raise SchemaMismatchError(
-            f"The changes of rows from {sides} do not fit the columns of {between.new.line.name}"
-            f"@{between.new.version}: {'; '.join(problems)}.",
+            f"The changes of rows from {to_theirs.old.called} to {to_theirs.new.called} do not fit "
+            f"the columns of {between.new.called}: {'; '.join(problems)}.",
             hint="Change the columns of one side to those of the other first.",
             problems=problems,
         )

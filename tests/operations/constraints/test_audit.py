@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import warnings
 from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -198,6 +199,25 @@ def test_a_constraint_of_a_newer_release(ds: lk.LanceDataset) -> None:
         table = lance.dataset(ds.uri)
     ds.constraints.drop("of tomorrow")
     ds.delete("id = 1")
+
+
+def test_the_message_shows_a_row_a_line(tmp_path: Path) -> None:
+    at = pa.array([datetime(2013, 9, 2, 3, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))
+    columns = {f"c{i}": ["long " * 30] * 2 for i in range(9)}
+    rows = pa.table({"id": [1, 2], "at": at, **columns, "note": ["a\nb", None], "delay": [-5, 3]})
+    ds = lk.write_dataset(rows, tmp_path / "d", primary_key="id")
+    with pytest.raises(ConstraintViolationError) as caught:
+        ds.constraints.add("plausible", "delay >= 0 AND note IS NOT NULL")
+    head, *told, end = str(caught.value).split("\n")
+    assert head == "2 rows break 'plausible' (delay >= 0 AND note IS NOT NULL)."
+    assert end.startswith("Correct the rows first")
+    starts = ["  id = 1, delay = -5, note = 'a\\nb', at = 2013-09-02 03:00:00+00:00, c0 = 'long "]
+    starts += ["  id = 2, delay = 3, note = null, at = 2013-09-02 03:00:00+00:00, c0 = 'long "]
+    assert len(told) == 2
+    assert all(line.startswith(start) for line, start in zip(told, starts, strict=True))
+    assert all(len(line) <= 202 for line in told)
+    with pytest.raises(ConstraintViolationError, match=r"max\(at\) is 2013-09-02 03:00:00\+00:00"):
+        ds.constraints.add("old", "max(at) < TIMESTAMP '2013-01-01 00:00:00'")
 
 
 def test_rows_that_are_there_may_be_allowed(ds: lk.LanceDataset) -> None:

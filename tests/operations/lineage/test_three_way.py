@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,24 @@ def row(id_: int, name: str, age: int) -> Row:
 
 def by_id(ds: lk.LanceDataset) -> dict[int, tuple[str, int]]:
     return {found["id"]: (found["name"], found["age"]) for found in as_read(ds)}
+
+
+def test_times_of_conflicts_are_read_as_times(tmp_path: Path) -> None:
+    def at(*hours: int) -> pa.Table:
+        times = [datetime(2013, 9, 2, hour, tzinfo=UTC) for hour in hours]
+        return pa.table(
+            {"day": [date(2013, 9, 2)], "at": pa.array(times, pa.timestamp("us", "UTC"))}
+        )
+
+    ds = lk.write_dataset(at(1), tmp_path / "d", primary_key="day")
+    exp = ds.create_branch("exp")
+    for handle, hour in ((ds, 2), (exp, 3)):
+        handle.merge_insert("day").when_matched_update_all().execute(at(hour))
+    with pytest.raises(MergeConflictError) as caught:
+        ds.diff(1, exp).apply(ds)
+    _, told, *_ = str(caught.value).split("\n")
+    times = " / ".join(f"2013-09-02 0{hour}:00:00+00:00" for hour in (1, 2, 3))
+    assert told.startswith(f"  day = 2013-09-02: at {times} (base / ours / theirs)")
 
 
 def test_what_conflicts_say(ds: lk.LanceDataset) -> None:
