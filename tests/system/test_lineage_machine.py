@@ -74,8 +74,8 @@ class LineageMachine(Machine):
         both = before.rows.keys() & after.rows.keys()
         assert diff.counts.inserted == len(after.rows.keys() - both)
         assert diff.counts.deleted == len(before.rows.keys() - both)
-        if before.columns != after.columns:
-            return
+        if root.checkout_version(old).schema != root.checkout_version(new).schema:
+            return  # changes of columns are not done anywhere else
         changed = [key for key in both if before.rows[key] != after.rows[key]]
         assert diff.counts.updated == len(changed)
         type(self).clones += 1
@@ -201,6 +201,7 @@ class LineageMachine(Machine):
 
 
 @pytest.mark.torture
+@pytest.mark.filterwarnings("ignore:Version .* had no constraint")  # what is taken back may be one
 def test_any_order_of_what_is_asked_of_a_history(whole: bool) -> None:
     run_state_machine_as_test(
         LineageMachine,
