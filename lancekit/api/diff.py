@@ -292,7 +292,7 @@ class DatasetDiff(Displayed):
 
 
 def _batches(table: pa.Table, rows: int) -> list[pa.RecordBatch]:
-    found: list[pa.RecordBatch] = resolved(table.combine_chunks()).to_batches(rows)
+    found: list[pa.RecordBatch] = resolved(table.combine_chunks()).to_batches(min(rows, len(table)))
     return found
 
 

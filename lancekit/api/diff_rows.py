@@ -54,7 +54,7 @@ def words_of(names: str) -> Words:
     InvalidArgumentError
         There are none of that name.
     """
-    if names not in _WORDS:
+    if not isinstance(names, str) or names not in _WORDS:
         raise InvalidArgumentError(
             f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
         )

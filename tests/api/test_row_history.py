@@ -147,6 +147,8 @@ def test_what_cannot_be_told(tmp_path: Path) -> None:
         ds.row_history({})
     with pytest.raises(ColumnNotFoundError):
         ds.row_history({"nope": 1})
+    with pytest.raises(InvalidTypeError, match="columns are strings, not 7"):
+        ds.row_history({7: 1})  # type: ignore[dict-item]
     with pytest.raises(InvalidArgumentError, match=r"No version that can be read had .* id = 99"):
         ds.row_history({"id": 99})
     for value in ("seven", 1 << 70, [1]):
@@ -184,6 +186,13 @@ def test_keys_of_every_type(tmp_path: Path, kind: pa.DataType, value: Any) -> No
         (2, "updated", {"v": (5, 6)}),
         (3, "died", {"v": (6, None)}),
     ]
+
+
+def test_a_key_that_is_all_there_is(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"k": [1, None]}, tmp_path / "t")
+    ds.delete("k = 1")
+    assert told(ds.row_history({"k": 1})) == [(1, "born", {}), (2, "died", {})]
+    assert told(ds.row_history({"k": None})) == [(1, "born", {})]
 
 
 def test_a_key_that_stands_twice(tmp_path: Path) -> None:

@@ -11,7 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.checked import is_whole
-from lancekit.errors import InvalidArgumentError, RowOutOfRangeError, UnsupportedFeatureError
+from lancekit.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    RowOutOfRangeError,
+    UnsupportedFeatureError,
+)
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.row_id_bounds import row_id_bounds
@@ -129,6 +134,10 @@ def _as_table(snapshot: Snapshot, key: Key) -> pa.Table:
         raise InvalidArgumentError("The key has no columns.", hint="Pass {'id': 7}.")
     columns = {}
     for name, value in key.items():
+        if not isinstance(name, str):
+            raise InvalidTypeError(
+                f"A key's columns are strings, not {shown(name)}.", hint="Pass {'id': 7}."
+            )
         kind = seen(snapshot).field(name).to_arrow().type
         try:
             columns[name] = pa.array([value], kind)
@@ -342,7 +351,9 @@ class _Walk:
         columns = [
             field.name for field in seen(snapshot).fields if field.name not in {*names.values()}
         ]
-        values = read_rows(snapshot, rows).read(columns, rows).to_pylist()
+        values: list[dict[str, Any]] = [{}] * len(rows)  # a table without columns has no rows
+        if columns:
+            values = read_rows(snapshot, rows).read(columns, rows).to_pylist()
         for key, row in zip(keys, values, strict=True):
             yield (
                 key,

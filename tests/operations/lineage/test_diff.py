@@ -193,6 +193,9 @@ def test_what_a_user_sees(people: lk.LanceDataset) -> None:
         list(d.to_batches(0))
     with pytest.raises(InvalidArgumentError, match="Choose 'lance' or 'delta'"):
         d.to_table(names="spark")
+    with pytest.raises(InvalidArgumentError):
+        d.to_table(names=[])  # type: ignore[arg-type]
+    assert len(list(d.to_batches(2**70))) == len(list(d.to_batches()))
 
 
 def test_the_cost_is_that_of_the_change(people: lk.LanceDataset) -> None:
