@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import takewhile
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from lancekit.api._handle import Handle
 from lancekit.api.branches import Branches
@@ -23,8 +23,9 @@ from lancekit.format.transaction import Transaction
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import check_how
-from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.one_version import revert_version
+from lancekit.operations.lineage.three_way import By
 from lancekit.operations.maintenance.clone import copy_line
 from lancekit.operations.restore import restore_version, undo_version
 from lancekit.versions.listing import latest_snapshot, list_versions
@@ -160,8 +161,8 @@ class Versions(Handle):
         version: int,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
     ) -> ApplyResult:
         """Take back what one version did to rows, and keep what came after; the handle moves.
 

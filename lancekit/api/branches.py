@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, overload
 
 from lancekit.api._handle import Handle
@@ -18,8 +18,9 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import How, check_how
 from lancekit.operations.lineage.branch_merge import BranchMergePlan, merge_branch, plan_merge
-from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.one_version import pick_version
+from lancekit.operations.lineage.three_way import By
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
@@ -102,8 +103,8 @@ class Branches(Displayed):
         version: int,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
     ) -> ApplyResult:
         """Do what one version of a branch did to rows on the handle's branch; the handle moves.
 
@@ -147,7 +148,7 @@ class Branches(Displayed):
         branch: str,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
+        by: By = "cell",
     ) -> BranchComparison:
         """Compare a branch with that of the handle, at the newest versions of both.
 
@@ -182,8 +183,8 @@ class Branches(Displayed):
         into: str | None = None,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
         dry_run: Literal[False] = False,
     ) -> ApplyResult: ...
@@ -194,8 +195,8 @@ class Branches(Displayed):
         into: str | None = None,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
         dry_run: Literal[True],
     ) -> BranchMergePlan: ...
@@ -205,8 +206,8 @@ class Branches(Displayed):
         into: str | None = None,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
         files: Literal["link", "reference"] = "link",
         dry_run: bool = False,
     ) -> ApplyResult | BranchMergePlan:
@@ -274,8 +275,8 @@ class Branches(Displayed):
         branch: str,
         *,
         on: str | Sequence[str] | None = None,
-        by: Literal["cell", "row"] = "cell",
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
+        by: By = "cell",
+        conflicts: Resolve = "fail",
     ) -> ApplyResult:
         """Bring a branch up to date: what its parent changed comes into it, as one commit.
 

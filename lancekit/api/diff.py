@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import chain
@@ -24,8 +24,9 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
-from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
+from lancekit.operations.lineage.three_way import By
 from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.scan.scan import default_batch_rows
@@ -233,8 +234,8 @@ class DatasetDiff(Displayed):
         self,
         handle: Handle,
         *,
-        conflicts: Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any] = "fail",
-        by: Literal["cell", "row"] = "cell",
+        conflicts: Resolve = "fail",
+        by: By = "cell",
     ) -> ApplyResult:
         """Make the same changes to the version that a handle is at, in one commit.
 

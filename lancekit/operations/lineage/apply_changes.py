@@ -169,30 +169,39 @@ def apply_changes(
         )
         if plan.is_empty or not (settled or given or change.mark):
             return current, result
-        work = write_rows(plan, settled, given)
-        with removed_unless_landed(current.store, work.new_fragments):
-            pending = Pending(
-                operation=work.operation(current),
-                uuid=str(uuid.uuid4()),
-                affected_rows=work.affected,
-                doing=how.doing,
-                properties=said_in(change, how),
-                mark=change.mark,
-                implied=change.implied,
-            )
-            try:
-                landed = commit(current, pending)
-            except IncompatibleConflictError:
-                newest = latest_snapshot(current.line)
-                if not (change.mark and change.mark.has_landed(newest.manifest.config)):
-                    raise
-                # another process did the same at the same time
-                return newest, nothing_done(change, newest, how)
+        landed = _commit_rows(plan, settled, given, change, how)
+        if landed is None:
+            newest = latest_snapshot(current.line)
+            return newest, nothing_done(change, newest, how)
         return landed, replace(result, how="three-way", version=landed.version)
 
     (landed, result), attempts = retried(ours, attempt, policy)
     took = time.monotonic() - started
     return landed, replace(result, attempts=attempts, duration=took, line=landed.line)
+
+
+def _commit_rows(
+    plan: ThreeWay, settled: Settled, given: Given | None, change: Changed, how: How
+) -> Snapshot | None:
+    """Write and commit rows; ``None`` if another process did the same at the same time."""
+    ours, work = plan.ours, write_rows(plan, settled, given)
+    with removed_unless_landed(ours.store, work.new_fragments):
+        pending = Pending(
+            operation=work.operation(ours),
+            uuid=str(uuid.uuid4()),
+            affected_rows=work.affected,
+            doing=how.doing,
+            properties=said_in(change, how),
+            mark=change.mark,
+            implied=change.implied,
+        )
+        try:
+            return commit(ours, pending)
+        except IncompatibleConflictError:
+            config = latest_snapshot(ours.line).manifest.config
+            if not (change.mark and change.mark.has_landed(config)):
+                raise
+            return None
 
 
 def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:

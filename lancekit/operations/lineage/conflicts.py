@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["ConflictedRow", "Conflicts", "Resolve"]
-
-#: who says what becomes of conflicts
-Resolve = Literal["fail", "ours", "theirs"] | Callable[["Conflicts"], Any]
 
 #: what became of a row, ours first, by whether theirs, ours and both sides' common version have it
 KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")
@@ -176,6 +173,10 @@ class Conflicts(Displayed):
 
     def _plain(self) -> str:
         return f"Conflicts({len(self)} rows)"
+
+
+#: what becomes of conflicts, or who says it
+Resolve: TypeAlias = Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any]
 
 
 def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool) -> Any:
