@@ -19,6 +19,7 @@ __all__ = ["blame_of"]
 #: what is told of the version that last changed a row
 _FIELDS = (
     pa.field("_changed_in", pa.uint64()),
+    pa.field("_changed_branch", pa.string()),
     pa.field("_changed_at", pa.timestamp("us", "UTC")),
     pa.field("_changed_by", pa.string()),
     pa.field("_changed_message", pa.string()),
@@ -47,6 +48,7 @@ def blame_of(
     said = {number: at.transaction_summary for number, at in found.by_number.items()}
     facts: tuple[dict[int, object], ...] = (
         {number: number for number in said},
+        {number: at.line.name for number, at in found.by_number.items()},
         {number: at.manifest.timestamp for number, at in found.by_number.items()},
         {number: commit and commit.operation for number, commit in said.items()},
         {number: commit and commit.message for number, commit in said.items()},

@@ -31,9 +31,11 @@ class ColumnChange:
     kind
         ``"added"``, ``"renamed"``, ``"cast"``, ``"rewritten"`` (other values for rows that were
         there, or an overwrite) or ``"dropped"``; ``"found"`` in the oldest version that can be
-        read, which has it from versions that are gone, or from where a branch or clone was made.
+        read, which has it from versions that are gone, or from where a deep clone was made.
     version, timestamp, operation, message
         The version, and what its commit says of itself.
+    branch
+        The branch that the version is of: of what a branch took over, that of its parent.
     before
         The version that it was compared with, ``None`` if there is none.
     old_name, name
@@ -47,6 +49,7 @@ class ColumnChange:
     timestamp: datetime
     operation: str | None
     message: str | None
+    branch: str
     before: int | None
     old_name: str | None
     name: str | None
@@ -128,6 +131,7 @@ def _change(entry: ColumnEntry) -> ColumnChange:
         timestamp=commit.timestamp,
         operation=commit.operation,
         message=commit.message,
+        branch=commit.branch,
         before=None if entry.before is None else entry.before.version,
         old_name=None if old is None else old.name,
         name=None if new is None else new.name,

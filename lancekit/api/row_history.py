@@ -26,10 +26,12 @@ class RowChange:
     ----------
     kind
         ``"born"``, ``"updated"`` or ``"died"``; ``"found"`` in the oldest version that can be
-        read, which has the row from versions that are gone, or from where a branch or clone
+        read, which has the row from versions that are gone, or from where a deep clone
         was made.
     version, timestamp, operation, message
         The version, and what its commit says of itself.
+    branch
+        The branch that the version is of: of what a branch took over, that of its parent.
     before
         The version that it was compared with, ``None`` if there is none.  Where that is not the
         version just before, those in between are gone, and one of them may have made the change.
@@ -45,6 +47,7 @@ class RowChange:
     timestamp: datetime
     operation: str | None
     message: str | None
+    branch: str
     before: int | None
     key: dict[str, Any]
     cells: dict[str, tuple[Any, Any]]
@@ -118,6 +121,7 @@ def _change(entry: Entry) -> RowChange:
         timestamp=commit.timestamp,
         operation=commit.operation,
         message=commit.message,
+        branch=commit.branch,
         before=None if entry.before is None else entry.before.version,
         key=entry.key,
         cells=entry.cells,

@@ -13,7 +13,7 @@ from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import get_branch
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Origin", "branch_origins", "common_ancestor", "unique_name"]
+__all__ = ["Origin", "branch_origins", "common_ancestor", "source_of", "unique_name"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,25 @@ def unique_name(line: Line) -> str:
     if line.branch is None:
         return MAIN
     return _unique(line.branch, get_branch(line.root, line.branch))
+
+
+def source_of(line: Line) -> Snapshot | None:
+    """Return the version that a branch forked from, or of which a line is a clone.
+
+    ``None`` if there is none, or it cannot be read any more.
+    """
+    try:
+        if line.branch is None:
+            clone = _cloned_from(line)
+            return None if clone is None else load_snapshot(*clone)
+        branch = get_branch(line.root, line.branch)
+        parent = line.on(branch.parent_branch)
+        steps = branch.identifier[:-1]
+        if parent.branch and steps and steps != get_branch(line.root, parent.branch).identifier:
+            return None  # a later one of its name
+        return load_snapshot(parent, branch.parent_version)
+    except LancekitError:
+        return None
 
 
 def _unique(name: str, branch: Branch) -> str:

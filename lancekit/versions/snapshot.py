@@ -139,6 +139,11 @@ class Snapshot:
                 base_id=base_id,
             ) from error
 
+    def base_place(self, base_id: int | None) -> tuple[str, bool]:
+        """Return the folder that a base is, and whether it is the root of a dataset."""
+        store, is_root = self._base(base_id)
+        return store.uri, is_root
+
     def base_store(self, base_id: int | None) -> Store:
         """Return the dataset's folder that a base is, the line's own for ``None``.
 

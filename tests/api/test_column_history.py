@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,35 @@ def test_overwrites_restores_and_what_is_gone(tmp_path: Path) -> None:
     branch.add_columns({"x": "v + 1"})
     assert [c[:2] for c in told(branch, "v")] == [(4, "found")]
     assert [c[:2] for c in told(branch, "x")] == [(5, "added")]
+
+
+@pytest.mark.parametrize("library", ["lancekit", "pylance"])
+def test_branches_and_clones_go_on_where_they_come_from(tmp_path: Path, library: str) -> None:
+    ds = lk.write_dataset({"id": [1, 2], "v": [5, 6]}, tmp_path / "t")
+    ds.alter_columns({"path": "v", "name": "value"})
+    place = str(tmp_path / "c")
+    if library == "lancekit":
+        ds.create_branch("b")
+        clone = ds.shallow_clone(place, ds.version)
+    else:
+        lance.dataset(ds.uri).create_branch("b")
+        lance.dataset(ds.uri).shallow_clone(place, ds.version)
+        clone = lk.dataset(place)
+    branch = ds.checkout_version(("b", None))
+    ds.replace_columns({"value": "value + 1"})  # which the others have nothing of
+    for line, name in ((branch, "b"), (clone, "main")):
+        line.alter_columns({"path": "value", "data_type": pa.int32()})
+        assert [(c.branch, c.version, c.kind) for c in line.column_history("value")] == [
+            ("main", 1, "added"),
+            ("main", 2, "renamed"),
+            (name, 3, "cast"),
+        ]
+    # of a clone whose source is another table by now
+    shutil.rmtree(ds.uri)
+    lk.write_dataset({"id": [1, 2], "v": [5, 6]}, ds.uri)
+    lk.dataset(ds.uri).alter_columns({"path": "v", "name": "value"})
+    found = clone.column_history("value")
+    assert [(c.version, c.kind) for c in found] == [(2, "found"), (3, "cast")]
 
 
 def test_versions_of_pylance(tmp_path: Path) -> None:

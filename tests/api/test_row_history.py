@@ -230,14 +230,32 @@ def test_branches_clones_and_what_was_cleaned_up(tmp_path: Path, stable: bool) -
     branch.update({"v": "'branch'"}, where="id = 2")
     clone = ds.shallow_clone(tmp_path / "c", 2)
     clone.delete("id = 2")
-    assert told(branch.row_history({"id": 2})) == [
-        (2, "found", {"v": (None, "B")}),
-        (3, "updated", {"v": ("B", "branch")}),
+    sub = branch.create_branch("b/sub")
+    sub.optimize.compact_files()
+    sub.delete("id = 2")
+    assert told(sub.row_history({"id": 2}))[:-1] == told(branch.row_history({"id": 2}))
+    assert [(c.branch, *told([c])[0]) for c in sub.row_history({"id": 2})] == [
+        ("main", *LIVES[0]),
+        ("main", *LIVES[1]),
+        ("b", 3, "updated", {"v": ("B", "branch")}),
+        ("b/sub", sub.version, "died", {"v": ("branch", None)}),
     ]
-    assert [(c.version, c.kind) for c in clone.row_history({"id": 2})] == [
-        (2, "found"),
-        (3, "died"),
+    assert told(ds.create_branch("bare", 2).row_history({"id": 2})) == LIVES[:2]
+    # a clone goes on in its source, as long as it is there
+    assert told(clone.row_history({"id": 2})) == [
+        *LIVES[:2],
+        (3, "died", {"v": ("B", None)}),
     ]
+    deep = ds.deep_clone(tmp_path / "d", 2)
+    assert [(c.version, c.kind) for c in deep.row_history({"id": 2})] == [(2, "found")]
+    clone.insert([{"id": 9, "v": "own"}], mode="append")
+    clone.deepen()
+    clone.cleanup_old_versions(timedelta(0))
+    (tmp_path / "t").rename(tmp_path / "gone")
+    found = clone.row_history({"id": 9})
+    assert [(c.version, c.kind) for c in found] == [(clone.version, "found")]
+    (tmp_path / "gone").rename(tmp_path / "t")
+    ds.branches.delete("bare")
     ds.update({"v": "'last'"}, where="id = 2")
     ds.tags.create("third", 3)
     ds.cleanup_old_versions(older_than=timedelta(0), error_if_tagged_old_versions=False)

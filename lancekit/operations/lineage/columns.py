@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+
+from lancekit.commit.manifest.clone import with_bases
 from lancekit.errors import LancekitError
 from lancekit.format.operations import Overwrite, Restore
 from lancekit.format.schema import LanceField
@@ -25,18 +28,33 @@ def pairs_since(old: Snapshot, new: Snapshot, ancestor: Snapshot | None) -> list
 
 
 def fragments_apart(old: Snapshot, new: Snapshot) -> tuple[list[int], list[int]]:
-    """Return the places of the fragments that two versions of a line do not have alike.
+    """Return the places of the fragments that two versions do not have alike.
 
     All of them, if columns are not the same: what is no column of the one may be in its files.
     """
     mine, theirs = (side.manifest.fragments.encoded for side in (old, new))
     both = set[bytes]()
-    if old.manifest.base_paths == new.manifest.base_paths and _same_columns(old, new):
+    alike = old.manifest.base_paths == new.manifest.base_paths
+    if old.line != new.line:  # where a branch or a clone was made
+        numbers = dict[tuple[str, bool], int]()
+        mine, theirs = _encoded(old, numbers), _encoded(new, numbers)
+        alike = True
+    if alike and _same_columns(old, new):
         both = set(mine).intersection(theirs)
     return (
         [place for place, message in enumerate(mine) if message not in both],
         [place for place, message in enumerate(theirs) if message not in both],
     )
+
+
+def _encoded(side: Snapshot, numbers: dict[tuple[str, bool], int]) -> list[bytes]:
+    """Return the fragments of a version, with bases that are numbered alike wherever they are."""
+
+    @cache
+    def number(base_id: int | None) -> int:
+        return numbers.setdefault(side.base_place(base_id), len(numbers))
+
+    return [with_bases(fragment, number).to_bytes() for fragment in side.manifest.fragments]
 
 
 def _same_columns(old: Snapshot, new: Snapshot) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 import numpy as np
@@ -12,12 +12,16 @@ import numpy.typing as npt
 from lancekit.errors import LancekitError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
+from lancekit.format.fragment import DataFile, Fragment
+from lancekit.format.names import ManifestNaming
 from lancekit.format.operations import Clone
 from lancekit.operations.lineage.columns import column_pairs, fragments_apart
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.pipeline.diff.side import Addresses
+from lancekit.versions.ancestor import source_of
 from lancekit.versions.at_once import at_once, timed
+from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
@@ -84,14 +88,44 @@ class Pace:
 
 
 def _versions_before(snapshot: Snapshot) -> Iterator[Snapshot]:
-    """Yield the older versions of a line, newest first, without those that cannot be read."""
-    line = snapshot.line
-    listing = list_versions(line)
-    numbers = [number for number in reversed(listing.versions) if number < snapshot.version]
+    """Yield the older versions, newest first, without those that cannot be read.
+
+    Those of a branch go on in its parent, those of a shallow clone in its source: with the version
+    that it was made of, instead of its own first one, which is the same.
+    """
+    at = snapshot
+    while True:
+        listing = list_versions(at.line)
+        numbers = [number for number in reversed(listing.versions) if number < at.version]
+        last, first = at, at if not numbers and _is_clone(at) else None
+        for last in _loaded(at.line, numbers, listing.naming):
+            if last.version == numbers[-1] and _is_clone(last):
+                first = last
+            else:
+                yield last
+        source = source_of(at.line) if first is not None or at.line.branch else None
+        if source is not None and first is not None and any(fragments_apart(source, first)):
+            source = None  # its files were copied, or another table is in the source's place
+        if source is None:
+            if first is not None and first is not at:
+                yield first
+            return
+        yield source
+        at = source
+
+
+def _is_clone(snapshot: Snapshot) -> bool:
+    """Return whether a version is the first of a branch or a clone, as its source had it."""
+    done = snapshot.transaction
+    return done is not None and isinstance(done.operation, Clone)
+
+
+def _loaded(line: Line, numbers: Sequence[int], naming: ManifestNaming) -> Iterator[Snapshot]:
+    """Yield those versions of a line that can be read."""
 
     def load(number: int) -> Snapshot | None:
         try:
-            return load_snapshot(line, number, listing.naming)
+            return load_snapshot(line, number, naming)
         except LancekitError:  # it went meanwhile, or is damaged
             return None
 
@@ -176,7 +210,7 @@ def _in_place(old: Snapshot, new: Snapshot, rows: Addresses) -> Mask:
     owners = row_address.fragment_ids(rows)
     for id_ in np.unique(owners).tolist():
         mine, other = old.fragment(id_), new.fragment(id_)
-        if mine is None or other is None or mine.files != other.files:
+        if mine is None or other is None or _bare(mine) != _bare(other):
             continue
         if [str(old.data_file(f)) for f in mine.files] != [
             str(new.data_file(f)) for f in other.files
@@ -186,6 +220,11 @@ def _in_place(old: Snapshot, new: Snapshot, rows: Addresses) -> Mask:
         deleted = to_offsets(old.deleted_rows(mine))
         there[own] = ~np.isin(row_address.offsets(rows[own]), deleted)
     return there
+
+
+def _bare(fragment: Fragment) -> list[DataFile]:
+    """Return the files of a fragment; where they lie is to be compared besides."""
+    return [replace(file, base_id=None) for file in fragment.files]
 
 
 def _moved(plan: DiffPlan, changes: Changes, rows: Addresses) -> Addresses:
@@ -221,7 +260,4 @@ def way_back(snapshot: Snapshot, columns: Iterable[str]) -> Iterator[Pace]:
 
 def is_first(snapshot: Snapshot) -> bool:
     """Return whether nothing came before a version, so that it made all of its rows."""
-    if snapshot.version != 1:
-        return False
-    first = snapshot.transaction
-    return first is None or not isinstance(first.operation, Clone)
+    return snapshot.version == 1 and not _is_clone(snapshot)

@@ -87,11 +87,11 @@ def referred_fragments(
     And the base paths that it lacks for that.
     """
     known = [None, *(base.id for base in home.manifest.base_paths)]
-    ids = {_place(home, id_): id_ for id_ in reversed(known)}
+    ids = {home.base_place(id_): id_ for id_ in reversed(known)}
     taken, new = set(known), list[BasePath]()
 
     def base(base_id: int | None) -> int | None:
-        place = _place(source, base_id)
+        place = source.base_place(base_id)
         if place not in ids:
             free = next(id_ for id_ in range(1, len(taken) + 2) if id_ not in taken)
             uri, is_root = place
@@ -101,14 +101,6 @@ def referred_fragments(
         return ids[place]
 
     return [with_bases(fragment, base) for fragment in fragments], new
-
-
-def _place(side: Snapshot, base_id: int | None) -> tuple[str, bool]:
-    """Return where a base is, and whether it is the root of a dataset."""
-    if base_id is None:
-        return side.store.uri, True
-    base = side.manifest.base_path(base_id)
-    return side.line.base(base.path).uri, base.is_dataset_root
 
 
 def remove_copies(target: Store, copies: Iterable[Copy]) -> None:

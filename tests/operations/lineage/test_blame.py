@@ -50,7 +50,8 @@ def test_some_rows_and_some_columns(tmp_path: Path) -> None:
     assert ds.blame(columns=["x"])["_changed_in"].to_pylist() == [1, 3, 3]
     found = ds.blame("v = 9 OR x = 9", ["x", "id"])
     assert found.column_names == [
-        *("x", "id", "_changed_in", "_changed_at", "_changed_by", "_changed_message")
+        *("x", "id", "_changed_in", "_changed_branch", "_changed_at", "_changed_by"),
+        "_changed_message",
     ]
     assert found.sort_by("id")["_changed_in"].to_pylist() == [1, 3, 3]
     assert ds.blame("id > 99").num_rows == 0
@@ -72,5 +73,10 @@ def test_on_a_branch_and_over_blobs(tmp_path: Path) -> None:
     branch = ds.create_branch("side", 1)
     branch.update({"id": "3"}, where="id = 2")
     branch.optimize.compact_files()
-    assert branch.blame(columns=["id"]).to_pydict()["_changed_in"] == [None, 2]
-    assert branch.blame()["_changed_in"].to_pylist() == [None, 2]
+    assert branch.blame(columns=["id"]).to_pydict()["_changed_in"] == [1, 2]
+    found = branch.blame()
+    assert found["_changed_in"].to_pylist() == [1, 2]
+    assert found["_changed_branch"].to_pylist() == ["main", "side"]
+    clone = branch.shallow_clone(tmp_path / "c", branch.version)
+    clone.delete("id = 3")
+    assert clone.blame()["_changed_in"].to_pylist() == [1]
