@@ -95,6 +95,14 @@ class Scans(Handle):
             is null are left out.
         limit, offset
             How many rows to return, and how many to pass over before.
+        nearest
+            Which rows to find by their vectors, nearest first, such as ``{"column": "embedding",
+            "q": vector, "k": 10}``; they come with a column ``_distance`` (float32).  Every vector
+            is looked at.  ``docs/search.md`` has the other members.
+        prefilter
+            With ``nearest``: ask the filter before the search, and not of the rows found.
+        disable_scoring_autoprojection
+            With ``nearest``: leave ``_distance`` out unless ``columns`` names it.
         batch_size
             The most rows of a batch; by default what the environment variable
             ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import pyarrow as pa
+
+from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.arguments import (
     check_count,
     check_flag,
@@ -61,19 +64,19 @@ class ScanOptions:
     include_deleted_rows: bool | None = None
     blob_handling: str | None = None
     order_by: list[Any] | None = None
+    nearest: Any = None
+    prefilter: bool | None = None
+    disable_scoring_autoprojection: bool | None = None
     scan_stats_callback: Callable[[ScanStatistics], object] | None = None
 
     batch_readahead: Any = field(default=None, metadata=_HINT)
     fragment_readahead: Any = field(default=None, metadata=_HINT)
     scan_in_order: Any = field(default=None, metadata=_HINT)
-    prefilter: Any = field(default=None, metadata=_HINT)
     use_stats: Any = field(default=None, metadata=_HINT)
     io_buffer_size: Any = field(default=None, metadata=_HINT)
     late_materialization: Any = field(default=None, metadata=_HINT)
     use_scalar_index: Any = field(default=None, metadata=_HINT)
-    disable_scoring_autoprojection: Any = field(default=None, metadata=_HINT)
 
-    nearest: Any = field(default=None, metadata=_REFUSED)
     index_segments: Any = field(default=None, metadata=_REFUSED)
     full_text_query: Any = field(default=None, metadata=_REFUSED)
     fast_search: Any = field(default=None, metadata=_REFUSED)
@@ -135,7 +138,14 @@ def _asked(options: ScanOptions) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-_FLAGS = ("with_row_id", "with_row_address", "include_deleted_rows", "strict_batch_size")
+_FLAGS = (
+    "with_row_id",
+    "with_row_address",
+    "include_deleted_rows",
+    "strict_batch_size",
+    "prefilter",
+    "disable_scoring_autoprojection",
+)
 _ROLES = {
     role: [option.name for option in fields(ScanOptions) if option.metadata.get(_ROLE) == role]
     for role in ("hint", "refused")
@@ -157,6 +167,9 @@ def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:
         sources=None if options.fragments is None else _sources_of(options.fragments),
         with_deleted=bool(options.include_deleted_rows),
         report=options.scan_stats_callback,
+        nearest=options.nearest,
+        prefilter=bool(options.prefilter),
+        scored=not options.disable_scoring_autoprojection,
     )
 
 
@@ -180,6 +193,9 @@ def _make_scan(
     sources: Iterable[FragmentSource] | None = None,
     with_deleted: bool = False,
     report: Callable[[ScanStatistics], object] | None = None,
+    nearest: Any = None,
+    prefilter: bool = False,
+    scored: bool = True,
 ) -> Scan:
     schema = blob_view(snapshot.manifest.schema, blob_handling)
     if isinstance(columns, str):
@@ -189,13 +205,19 @@ def _make_scan(
     hidden = [
         name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
     ]
-    predicate = None if filter is None else Predicate.parse(filter, schema.to_arrow())
+    search = None if nearest is None else nearest_search(nearest, snapshot, prefilter=prefilter)
+    made = () if search is None else search.made
+    late = search is not None and not prefilter
+    known = pa.schema([*schema.to_arrow(), *(made if late else ())])
+    predicate = None if filter is None else Predicate.parse(filter, known)
+    if search is not None:
+        columns = search.columns(columns, schema.names, scored=scored)
     if sources is None:
-        sources = sources_for(fragment_sources(snapshot, schema), predicate)
+        sources = sources_for(fragment_sources(snapshot, schema), None if late else predicate)
     else:
         sources = [replace(source, schema=schema) for source in sources]
     request = ScanRequest(
-        outputs=plan_columns(schema, columns, hidden),
+        outputs=plan_columns(schema, columns, hidden, made),
         predicate=predicate,
         batch_rows=default_batch_rows()
         if batch_size is None
@@ -203,6 +225,11 @@ def _make_scan(
         metadata=tuple(schema.metadata.items()),
     )
     if with_deleted:
+        if search is not None:
+            raise InvalidArgumentError(
+                "include_deleted_rows is set, and nearest is, too.",
+                hint="Leave one out: deleted rows are not searched.",
+            )
         if "_rowid" not in request.schema.names:
             raise InvalidArgumentError(
                 "include_deleted_rows is set, but with_row_id is not.",
@@ -214,6 +241,7 @@ def _make_scan(
         request=request,
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),
+        search=search,
     )
     return scan if report is None else WatchedScan(**vars(scan), report=report)
 

@@ -64,8 +64,8 @@ class LanceScanner(ExplainedScan, PartOfPylance):
 
     @property
     def unsorted(self) -> Scan | None:
-        """The scan itself; ``None`` if its rows are still to be sorted."""
-        return None if self._order else self._scan
+        """The scan itself; ``None`` if its rows are still to be sorted or searched."""
+        return None if self._order or self._scan.search else self._scan
 
     @property
     def dataset_schema(self) -> pa.Schema:
@@ -91,11 +91,16 @@ class LanceScanner(ExplainedScan, PartOfPylance):
         if self._sorted_by:
             request = replace(
                 request,
-                outputs=request.outputs + plan_columns(self._dataset_schema, self._sorted_by),
+                outputs=request.outputs
+                + plan_columns(self._dataset_schema, self._sorted_by, made=self._made),
             )
         whole = replace(self._scan, request=request, limit=None, offset=0).to_table()
         ordered = sorted_table(whole, self._order)
         return ordered.slice(self._scan.offset, self._scan.limit).select(names)
+
+    @property
+    def _made(self) -> tuple[pa.Field, ...]:
+        return self._scan.search.made if self._scan.search else ()
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the result in batches, memory being bounded by blocks of a fragment."""

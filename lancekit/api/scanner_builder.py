@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lancekit.api._handle import Handle
+from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import Columns, ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
@@ -90,6 +91,47 @@ class ScannerBuilder(PartOfPylance):
     def order_by(self, orderings: list[Any] | None) -> ScannerBuilder:
         """Set ``order_by`` of `LanceDataset.scanner`."""
         return self._set("order_by", orderings)
+
+    def nearest(
+        self,
+        column: str,
+        q: Any,
+        k: int | None = None,
+        metric: str | None = None,
+        nprobes: int | None = None,
+        minimum_nprobes: int | None = None,
+        maximum_nprobes: int | None = None,
+        refine_factor: int | None = None,
+        use_index: bool = True,
+        ef: int | None = None,
+        query_parallelism: int | None = None,
+        approx_mode: str = "normal",
+        distance_range: tuple[float | None, float | None] | None = None,
+        search_effort: float | None = None,
+    ) -> ScannerBuilder:
+        """Set ``nearest`` of `LanceDataset.scanner`: the members of the dictionary, one by one."""
+        given = {
+            "column": column,
+            "q": q,
+            "k": k,
+            "metric": metric,
+            "nprobes": nprobes,
+            "minimum_nprobes": minimum_nprobes,
+            "maximum_nprobes": maximum_nprobes,
+            "refine_factor": refine_factor,
+            "use_index": use_index,
+            "ef": ef,
+            "query_parallelism": query_parallelism,
+            "approx_mode": approx_mode,
+            "distance_range": distance_range,
+            "search_effort": search_effort,
+        }
+        nearest_search(given, self._ds._snapshot)  # what is wrong is told here
+        return self._set("nearest", given)
+
+    def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
+        """Set ``disable_scoring_autoprojection`` of `LanceDataset.scanner`."""
+        return self._set("disable_scoring_autoprojection", disable)
 
     def prefilter(self, prefilter: bool) -> ScannerBuilder:
         """Set ``prefilter`` of `LanceDataset.scanner`."""

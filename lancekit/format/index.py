@@ -97,6 +97,8 @@ class IndexFile(Part):
 
 INDEX_FILES = c.parts(IndexFile)
 
+_METRICS = {number: name.lower() for name, number in pb.VectorIndexDetails.MetricType.items()}
+
 
 @dataclass(frozen=True, slots=True)
 class IndexMetadata(Part):
@@ -129,13 +131,26 @@ class IndexMetadata(Part):
         return self.index_details.type_url if self.index_details else ""
 
     @property
+    def metric(self) -> str | None:
+        """The metric of an index of vectors; ``None`` for others, and where none is said."""
+        details = self._vector_details()
+        return None if details is None else _METRICS.get(details.metric_type)
+
+    def _vector_details(self) -> Any:
+        if self.index_details is None or not self.index_details.value:
+            return None
+        if not self.type_url.endswith(".VectorIndexDetails"):
+            return None
+        where = f"details of index {self.name!r}"
+        return parse(pb.VectorIndexDetails, self.index_details.value, where)
+
+    @property
     def kind(self) -> str:
         """The kind in pylance's words, as ``"IVF_PQ"``; ``"Unknown"`` if none is said."""
         kind = self.type_url.rpartition(".")[2].removesuffix("IndexDetails") or "Unknown"
-        if kind != "Vector" or self.index_details is None or not self.index_details.value:
+        details = self._vector_details()
+        if details is None:
             return kind
-        where = f"details of index {self.name!r}"
-        details = parse(pb.VectorIndexDetails, self.index_details.value, where)
         graph = "HNSW_" if details.HasField("hnsw") else ""
         compression = details.WhichOneof("compression")
         return f"IVF_{graph}{compression.upper()}" if compression else kind

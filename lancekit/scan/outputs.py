@@ -44,6 +44,7 @@ def plan_columns(
     schema: LanceSchema,
     columns: Sequence[str] | dict[str, str] | None,
     hidden: Sequence[str] = (),
+    made: Sequence[pa.Field] = (),
 ) -> tuple[Output, ...]:
     """Return the outputs of a projection; ``None`` means every stored column.
 
@@ -55,6 +56,8 @@ def plan_columns(
         Names and paths of nested fields, or SQL expressions by the names of their results.
     hidden
         Hidden columns that come last, also if they are named among the columns.
+    made
+        Columns beside the stored ones, that a search makes.
 
     Raises
     ------
@@ -63,18 +66,25 @@ def plan_columns(
     PredicateError
         An expression does not fit the schema.
     """
+    own = {field.name: Output(field) for field in made}
     if isinstance(columns, dict):
-        arrow = schema.to_arrow()
+        arrow = pa.schema([*schema.to_arrow(), *made])
         for pair in columns.items():
             if not all(isinstance(one, str) for one in pair):
                 raise InvalidTypeError(
                     f"columns holds {shown(pair)}.",
                     hint="Pass SQL expressions by the names of their results.",
                 )
-        outputs = [_computed(arrow, name, sql) for name, sql in columns.items()]
+        outputs = [
+            own[name] if name == sql and name in own else _computed(arrow, name, sql)
+            for name, sql in columns.items()
+        ]
     else:
         names = schema.names if columns is None else _names(columns)
-        outputs = [Output(column_field(schema, name), path=_path(schema, name)) for name in names]
+        outputs = [
+            own.get(name) or Output(column_field(schema, name), path=_path(schema, name))
+            for name in names
+        ]
     first = [output for output in outputs if output.field.name not in hidden]
     named = {output.field.name: output for output in outputs}
     last = [named.get(name) or Output(column_field(schema, name)) for name in hidden]

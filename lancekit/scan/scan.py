@@ -7,11 +7,11 @@ answers it for one fragment; `Scan` runs it over all, in order, and cuts limit a
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -39,7 +39,9 @@ from lancekit.scan.selection import Selection, projections
 __all__ = [
     "Scan",
     "ScanRequest",
+    "Search",
     "block_rows",
+    "computed",
     "default_batch_rows",
     "read_block",
     "read_together",
@@ -190,11 +192,17 @@ def project(
         inputs = {"_rowaddr"}  # constants alone do not say how many rows there are
     arrays = dict(zip(known.column_names, known.columns, strict=True)) if known else {}
     fresh = reader.read(sorted(inputs - arrays.keys()), rows)
-    if not outputs:
-        return fresh
     arrays.update(zip(fresh.column_names, fresh.columns, strict=True))
-    computed = any(output.expression for output in outputs)
-    batch = pa.table(arrays if computed else {})
+    return computed(outputs, arrays, fresh.num_rows)
+
+
+def computed(
+    outputs: Sequence[Output], arrays: Mapping[str, pa.ChunkedArray], num_rows: int
+) -> pa.Table:
+    """Return the outputs, given the columns that they are made of."""
+    if not outputs:
+        return rows_without_columns(num_rows)
+    batch = pa.table(dict(arrays) if any(output.expression for output in outputs) else {})
     columns = [
         arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
         for output in outputs
@@ -222,6 +230,24 @@ def row_bytes(schema: LanceSchema, request: ScanRequest) -> int:
 # ---- all fragments
 
 
+class Search(Protocol):
+    """What chooses and orders the rows of a scan itself, by what it makes of columns."""
+
+    @property
+    def made(self) -> tuple[pa.Field, ...]:
+        """The columns that it makes, which outputs may name."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that it asks all rows for."""
+
+    def told(self, rows: int) -> str:
+        """Say what is done with so many rows."""
+
+    def blocks(self, scan: Scan) -> Generator[pa.Table]:
+        """Yield the outputs of the rows chosen, filtered, before limit and offset."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scan:
     """A scan of fragments in order; nothing is read before it is iterated."""
@@ -230,14 +256,20 @@ class Scan:
     request: ScanRequest
     limit: int | None = None
     offset: int = 0
+    search: Search | None = None
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows are all those of the fragments, as they come."""
+        return self.request.predicate is None and self.search is None
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the result in blocks, fragments being read ahead in threads."""
-        if self.request.predicate is None and (self.offset or self.limit is not None):
+        if self.in_order and (self.offset or self.limit is not None):
             yield from self._read_all(list(self._windows()))
             return
         skip, left = self.offset, self.limit
-        blocks = self._read_all(list(self._whole()))
+        blocks = self.search.blocks(self) if self.search else self._read_all(list(self._whole()))
         for block in blocks:
             part = block.slice(skip, left)
             skip = max(skip - block.num_rows, 0)
@@ -255,7 +287,7 @@ class Scan:
         Without a filter, no batch has rows of two fragments, as in the reference.
         """
         schema = self.request.schema
-        whole = self.request.predicate is None and not self.offset and self.limit is None
+        whole = self.in_order and not self.offset and self.limit is None
         parts = (source.num_rows for source in self.sources)
         most = min(self.request.batch_rows, _MOST_ROWS)
         for table in cut_at(self.tables(), parts) if whole else self.tables():
@@ -274,7 +306,7 @@ class Scan:
 
     def count(self) -> int:
         """Count the rows of the result."""
-        if self.request.predicate is None:
+        if self.in_order:
             rows = sum(source.num_rows for source in self.sources)
             rows = max(rows - self.offset, 0)
             return rows if self.limit is None else min(rows, self.limit)

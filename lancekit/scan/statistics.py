@@ -95,6 +95,7 @@ class WatchedScan(Scan):
             request=self.request,
             limit=self.limit,
             offset=self.offset,
+            search=self.search,
         )
         for table in plain.tables():
             rows += table.num_rows

@@ -24,7 +24,7 @@ from lancekit.scan.fragments.split_fields import as_stored
 from lancekit.scan.outputs import Output, column_names, plan_columns
 from lancekit.scan.scan import project
 
-__all__ = ["parse_positions", "take_rows"]
+__all__ = ["parse_positions", "rows_at", "take_rows"]
 
 #: rows of fragments that are read together, of which few are wanted
 _MOST_ROWS = 1 << 31
@@ -91,6 +91,20 @@ def take_rows(
         found = _take(sources, ends, outputs, positions, schema)
         return _with_repeats(found, names)
     return _take(sources, ends, outputs, positions, schema)
+
+
+def rows_at(
+    sources: Sequence[FragmentSource], outputs: Sequence[Output], positions: npt.NDArray[np.int64]
+) -> pa.Table:
+    """Return outputs of the rows at positions in the dataset, which are in some of its fragments.
+
+    Parameters
+    ----------
+    sources
+        The fragments, in row order.
+    """
+    ends = np.array([source.first_row + source.num_rows for source in sources], np.int64)
+    return _take(sources, ends, outputs, positions, sources[0].schema)
 
 
 def _with_repeats(found: pa.Table, columns: Sequence[str]) -> pa.Table:

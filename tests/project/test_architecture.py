@@ -46,6 +46,7 @@ FLOORS = """
     pipeline/engine  pipeline/rows
     pipeline/keys
     pipeline/casts
+    scan/nearest
     scan
     commit
     commit/rules

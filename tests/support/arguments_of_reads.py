@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -40,7 +41,7 @@ SCAN: dict[str, Check] = {
     "filter": Value("id > 1"),
     "limit": Value(2),
     "offset": Value(1),
-    "nearest": Refused({"column": "x"}),
+    "nearest": Refused({"column": "x", "q": [1.0]}, "no vectors"),
     "batch_size": Value(2),
     "batch_size_bytes": Value(60),
     "batch_readahead": Hint(4, "x"),
@@ -136,13 +137,14 @@ def _builder() -> dict[str, Method]:
         "with_fragments": "fragments",
         "order_by": "orderings",
         "include_deleted_rows": "flag",
+        "disable_scoring_autoprojection": "disable",
     }
     beside = {"include_deleted_rows": {"with_row_id": True}, "strict_batch_size": {"batch_size": 3}}
     methods = {}
     for name in vars(lk.ScannerBuilder):
         argument = spellings.get(name, name)
         check = SCAN.get("fragments" if name == "with_fragments" else name)
-        if check is None:
+        if check is None or name == "nearest":
             continue
         if isinstance(check, Value):
             check = Value(check.value)
@@ -151,6 +153,42 @@ def _builder() -> dict[str, Method]:
         call = _built(name, **beside.get(name, {}))
         methods[f"ScannerBuilder.{name}"] = Method(call, {argument: check})
     return methods
+
+
+@cache
+def _vectors() -> lk.LanceDataset:
+    kind = pa.list_(pa.float32(), 2)
+    rows = {name: pa.array([[n, at], [at, 1], [2, n]], kind) for name, n, at in _COLUMNS}
+    return lk.write_dataset(pa.table(rows), place())
+
+
+_COLUMNS = [("v", 0.0, 5.0), ("w", 3.0, 1.0)]
+
+
+def _nearest(**arguments: Any) -> Any:
+    return lk.ScannerBuilder(_vectors()).nearest(**arguments).to_scanner()
+
+
+_NEAREST = Method(
+    _nearest,
+    {
+        "column": Value("w"),
+        "q": Value([5.0, 1.0]),
+        "k": Value(1),
+        "metric": Value("dot"),
+        "nprobes": Hint(2, 0),
+        "minimum_nprobes": Hint(1, -1),
+        "maximum_nprobes": Hint(1, -1),
+        "refine_factor": Hint(2, 0),
+        "use_index": Hint(False, 5),
+        "ef": Hint(20, 0),
+        "query_parallelism": Hint(-1, -2),
+        "approx_mode": Hint("fast", "slow"),
+        "distance_range": Value((0.5, 2.0)),
+        "search_effort": Hint(0.5, 2.0),
+    },
+    {"column": "v", "q": [0.0, 4.0]},
+)
 
 
 def _opened(**arguments: Any) -> Any:
@@ -243,6 +281,7 @@ READS: dict[str, Method] = dict(
     ]
 ) | {
     **_builder(),
+    "ScannerBuilder.nearest": _NEAREST,
     "ScannerBuilder.apply_defaults": Method(
         _built("apply_defaults"), {"default_opts": Value({"limit": 1})}
     ),

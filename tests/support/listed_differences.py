@@ -20,6 +20,7 @@ import pyarrow as pa
 from tests.support.difference import REFUSED, Difference, tried
 from tests.support.file_differences import OF_FILES
 from tests.support.input_differences import OF_INPUTS
+from tests.support.search_differences import OF_SEARCHES
 
 __all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
 
@@ -309,6 +310,7 @@ DIFFERENCES = (
         [(1, {"a": 1, "b": 3})],
     ),
     *OF_INPUTS,
+    *OF_SEARCHES,
     Difference(
         "`delta` of a table without stable row ids",
         "an error",

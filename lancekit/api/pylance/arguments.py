@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
-    "nearest": "vector search needs indices, which lancekit only reads",
     "full_text_query": "full-text search needs indices, which lancekit only reads",
     "index_segments": "lancekit does not search indices",
     "fast_search": "lancekit does not search indices",
@@ -137,10 +136,8 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
     ),
     **dict.fromkeys(
         [
-            "disable_scoring_autoprojection",
             "enable_stable_row_ids",
             "ignore_deletions",
-            "prefilter",
             "preserve_order",
             "scan_in_order",
             "use_index",

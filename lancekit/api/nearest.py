@@ -1,0 +1,171 @@
+"""What ``nearest`` of a scan asks for, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from lancekit.api.pylance.arguments import check_count, check_flag, check_known
+from lancekit.checked import is_whole
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.paths import canonical, find_field, show_path
+from lancekit.format.schema import LanceSchema
+from lancekit.legible import shown
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.nearest.distances import ALIASES, METRICS_OF
+from lancekit.scan.nearest.query import query_vectors
+from lancekit.scan.nearest.search import NearestSearch
+from lancekit.scan.nearest.vectors import VectorType
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["nearest_search"]
+
+_DEFAULT_K = 10
+
+
+def nearest_search(given: Any, snapshot: Snapshot, *, prefilter: bool = False) -> NearestSearch:
+    """Return the search that ``nearest`` asks for.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError, ColumnNotFoundError
+        It asks for what is not, or not so.
+    """
+    if not isinstance(given, Mapping):
+        raise InvalidTypeError(
+            f"nearest is {shown(given)}.",
+            hint='Pass a dictionary: {"column": "embedding", "q": vector, "k": 10}.',
+            argument="nearest",
+        )
+    check_known("nearest", given, (*_REQUIRED, *_OPTIONS), "ScannerBuilder.nearest()")
+    for name in _REQUIRED:
+        if given.get(name) is None:
+            raise InvalidTypeError(
+                f"nearest lacks {name!r}.",
+                hint="It needs a column and a query vector: "
+                '{"column": "embedding", "q": vector, "k": 10}.',
+                argument=name,
+            )
+    options = {name: value for name, value in given.items() if value is not None}
+    for name, value in options.items():
+        if name in _OPTIONS:
+            _OPTIONS[name](name, value)
+    _check_probes(options)
+    column, schema = options["column"], snapshot.manifest.schema
+    if not isinstance(column, str):
+        raise InvalidTypeError(f"column is {shown(column)}.", hint="Pass the name of a column.")
+    kind = VectorType.of(column_field(schema, column))
+    metric = options.get("metric") or _metric_of_index(options, snapshot)
+    lower, upper = options.get("distance_range", (None, None))
+    queries, batched = query_vectors(options["q"], column, kind)
+    search = NearestSearch(
+        column=show_path([column]) if column in schema else canonical(column),
+        queries=queries,
+        metric=_metric(metric or METRICS_OF[kind.value][0], column, kind),
+        k=int(options.get("k", _DEFAULT_K)),
+        batched=batched,
+        prefilter=prefilter,
+        lower=lower,
+        upper=upper,
+    )
+    _check_names(search, schema)
+    return search
+
+
+def _metric(asked: Any, column: str, kind: VectorType) -> str:
+    if not isinstance(asked, str):
+        raise InvalidTypeError(f"metric is {shown(asked)}.", hint="Pass its name.")
+    name = ALIASES.get(asked.lower(), asked.lower())
+    if name not in METRICS_OF[kind.value]:
+        raise InvalidArgumentError(
+            f"metric is {shown(asked)}, but the column {column!r} holds vectors of {kind.value}.",
+            hint=f"Such vectors are compared by {', '.join(METRICS_OF[kind.value])}.",
+            metric=asked,
+        )
+    return name
+
+
+def _metric_of_index(options: Mapping[str, Any], snapshot: Snapshot) -> str | None:
+    """Return by what an index of the column compares, which is what is meant if nothing is said."""
+    if not options.get("use_index", True):
+        return None
+    field = find_field(snapshot.manifest.schema, options["column"])[-1]
+    metrics = (index.metric for index in snapshot.indices if index.fields == (field.id,))
+    return next(filter(None, metrics), None)
+
+
+def _check_names(search: NearestSearch, schema: LanceSchema) -> None:
+    for field in search.made:
+        if field.name in schema:
+            raise InvalidArgumentError(
+                f"The dataset has a column {field.name!r}, which is the name of what a search "
+                "tells.",
+                hint="Rename it by alter_columns() first.",
+                column=field.name,
+            )
+
+
+# ---- options
+
+
+def _at_least(least: int) -> Callable[[str, Any], object]:
+    return lambda name, value: check_count(name, value, least=least)
+
+
+def _check_mode(name: str, value: Any) -> None:
+    if value not in ("fast", "normal", "accurate"):
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Choose 'fast', 'normal' or 'accurate'."
+        )
+
+
+def _check_effort(name: str, value: Any) -> None:
+    if not _is_number(value) or not 0 <= value <= 1:
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass a number from 0 to 1.")
+
+
+def _check_parallelism(name: str, value: Any) -> None:
+    if not is_whole(value) or value < -1:
+        raise InvalidArgumentError(f"{name} is {shown(value)}.", hint="Pass -1, 0 or more.")
+
+
+def _check_range(name: str, value: Any) -> None:
+    both = list(value) if isinstance(value, tuple | list) else []
+    if len(both) != 2 or not all(one is None or _is_number(one) for one in both):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.",
+            hint="Pass the least distance that counts and the first that does not; None is none.",
+            argument=name,
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+
+
+def _check_probes(options: Mapping[str, Any]) -> None:
+    least, most = options.get("minimum_nprobes"), options.get("maximum_nprobes")
+    if least is not None and most is not None and least > most:
+        raise InvalidArgumentError(
+            f"minimum_nprobes is {least}, maximum_nprobes {most}.", hint="Swap them."
+        )
+
+
+_REQUIRED = ("column", "q")
+#: what is checked, by name; what only an index would heed changes no result
+_OPTIONS: Mapping[str, Callable[[str, Any], object]] = {
+    "k": _at_least(1),
+    "metric": lambda _name, _value: None,  # fits the column, or not
+    "nprobes": _at_least(1),
+    "minimum_nprobes": _at_least(1),
+    "maximum_nprobes": _at_least(1),
+    "refine_factor": _at_least(1),
+    "use_index": check_flag,
+    "ef": _at_least(1),
+    "query_parallelism": _check_parallelism,
+    "approx_mode": _check_mode,
+    "distance_range": _check_range,
+    "search_effort": _check_effort,
+}

@@ -1,0 +1,1 @@
+"""Exact search for the rows whose vectors are nearest to a query."""

@@ -1,0 +1,149 @@
+"""The search itself: all vectors are looked at, then the rows that are nearest are read."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.file.kernels.bits import flags_of
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.nearest.best import Best
+from lancekit.scan.nearest.vectors import measured
+from lancekit.scan.outputs import Output, column_names
+from lancekit.scan.scan import Scan, ScanRequest, block_rows, computed
+from lancekit.scan.take import rows_at
+
+__all__ = ["DISTANCE", "QUERY_INDEX", "NearestSearch"]
+
+#: how far a row is from the query
+DISTANCE = pa.field("_distance", pa.float32())
+#: which of several queries a row is near to
+QUERY_INDEX = pa.field("query_index", pa.int32(), nullable=False)
+
+#: bytes of vectors that are read at a time, for each thread
+_BLOCK_BYTES = 16 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NearestSearch:
+    """Which rows are wanted: the ``k`` whose vectors are nearest to a query, or to each of several.
+
+    Attributes
+    ----------
+    column
+        The path of the column of vectors.
+    queries
+        Shape (queries, vectors of a query, dimensions), of the type that values are compared as.
+    batched
+        Whether the rows of each query are told apart, by ``query_index``.
+    prefilter
+        Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
+    lower, upper
+        The least distance that counts, and the first that does not.
+    """
+
+    column: str
+    queries: npt.NDArray[Any]
+    metric: str
+    k: int
+    batched: bool = False
+    prefilter: bool = False
+    lower: float | None = None
+    upper: float | None = None
+
+    @property
+    def made(self) -> tuple[pa.Field, ...]:
+        """The columns that the search makes."""
+        return (QUERY_INDEX, DISTANCE) if self.batched else (DISTANCE,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that all rows are asked for."""
+        return (self.column,)
+
+    def columns(self, asked: Any, stored: list[str], *, scored: bool) -> list[str] | dict[str, str]:
+        """Return the columns of the result: those asked for, and those that the search makes.
+
+        Parameters
+        ----------
+        asked
+            Names, SQL expressions by names, or ``None`` for all that is ``stored``.
+        scored
+            Whether the distance comes along if nobody asks for it.
+        """
+        if isinstance(asked, dict):
+            names = list(asked)
+        else:
+            names = list(stored) if asked is None else column_names(asked)
+        if scored and DISTANCE.name not in names:
+            names.append(DISTANCE.name)
+        if self.batched:
+            names = [QUERY_INDEX.name, *(name for name in names if name != QUERY_INDEX.name)]
+        return {name: asked.get(name, name) for name in names} if isinstance(asked, dict) else names
+
+    def told(self, rows: int) -> str:
+        """Say what is done."""
+        each = f" for each of {len(self.queries)} queries" if self.batched else ""
+        return (
+            f"exact search over {rows:,} rows by {self.metric}: of {self.column} all vectors are "
+            f"read, of the other columns the {self.k:,} nearest rows{each}"
+        )
+
+    def blocks(self, scan: Scan) -> Generator[pa.Table]:
+        """Yield what the scan asks for of the rows that are nearest, nearest first."""
+        if not scan.sources:
+            return
+        wanted = self._find(scan)
+        late = None if self.prefilter else scan.request.predicate
+        names = set[str]().union(*(output.inputs for output in scan.request.outputs))
+        names |= set() if late is None else late.columns
+        names -= {field.name for field in self.made}
+        sources = sorted(scan.sources, key=lambda source: source.first_row)
+        schema = sources[0].schema
+        inputs = [Output(column_field(schema, name), path=name) for name in sorted(names)]
+        step = block_rows(schema, replace(scan.request, outputs=tuple(inputs), predicate=None))
+        for start in range(0, wanted.num_rows, step):
+            found = wanted.slice(start, step)
+            rows = rows_at(sources, inputs, found["position"].to_numpy())
+            arrays = dict(zip([one.column for one in inputs], rows.columns, strict=True))
+            arrays |= {field.name: found[field.name] for field in self.made}
+            if late is not None:
+                asked = {*late.columns, DISTANCE.name}  # a constant has rows, too
+                mask = late.mask(pa.table({name: arrays[name] for name in sorted(asked)}))
+                kept = np.flatnonzero(flags_of(mask))
+                arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
+            yield computed(scan.request.outputs, arrays, len(arrays[DISTANCE.name]))
+
+    def _find(self, scan: Scan) -> pa.Table:
+        """Return the positions of the rows, with what the search makes of them."""
+        best = [Best(self.k, self.lower, self.upper) for _ in self.queries]
+        for table in self._all_vectors(scan):
+            vectors, ids, where = table.columns
+            numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
+            for one, query in zip(best, self.queries, strict=True):
+                one.add(measured(self.metric, vectors, query), *numbers)
+        index = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
+        return pa.table(
+            {
+                "position": np.concatenate([one.positions for one in best]),
+                QUERY_INDEX.name: index,
+                DISTANCE.name: np.concatenate([one.distances for one in best]),
+            }
+        )
+
+    def _all_vectors(self, scan: Scan) -> Iterator[pa.Table]:
+        schema = scan.sources[0].schema
+        outputs = [Output(column_field(schema, self.column), path=self.column)]
+        outputs += [Output(column_field(schema, name)) for name in ("_rowid", "_rowoffset")]
+        request = ScanRequest(
+            outputs=tuple(outputs),
+            predicate=scan.request.predicate if self.prefilter else None,
+            batch_rows=scan.request.batch_rows,
+            block_bytes=_BLOCK_BYTES,
+        )
+        return Scan(sources=scan.sources, request=request).tables()
