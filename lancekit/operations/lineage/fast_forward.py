@@ -76,11 +76,14 @@ def what_is_taken(change: Changed, ours: Snapshot) -> Taken | None:
     if not same:
         return None
     new, updated = [], []
+    highest = -1 if mine.max_fragment_id is None else mine.max_fragment_id
     for fragment in other.fragments:
         if any(external_sequence(fragment, name) for name in SEQUENCES):
             return None
         before = known.get(fragment.id)
         if before is None:
+            if fragment.id <= highest:
+                return None  # a restore brought it back; here it would get another id
             new.append(fragment)
         elif _files(base, before) != _files(theirs, fragment):
             return None  # columns were written anew in place
@@ -205,6 +208,8 @@ class _Stamps:
         ids = _ids(fragment)
         at = np.minimum(np.searchsorted(self.ids, ids), max(len(self.ids) - 1, 0))
         known = self.ids[at] == ids if len(self.ids) else np.zeros(len(ids), bool)
+        # a restored branch may have handed out an id for the second time
+        known &= _versions(fragment, fragment.created_at) <= self.base
         created, updated = np.full(len(ids), self.version), np.full(len(ids), self.version)
         created[known] = self.created[at[known]]
         kept = known & (_versions(fragment, fragment.last_updated_at) <= self.base)
@@ -262,8 +267,8 @@ def result_of_taken(taken: Taken, change: Changed, ours: Snapshot, how: How) -> 
             if _is_new(fragment, mine.next_row_id):
                 inserted += fragment.num_rows
                 continue
-            ids, _, changed = _live(change.theirs, fragment)
-            new = ids >= mine.next_row_id
+            _, created, changed = _live(change.theirs, fragment)
+            new = created > change.base.version
             inserted += int(new.sum())
             updated += int((~new & (changed > change.base.version)).sum())
     return replace(

@@ -618,6 +618,40 @@ def test_a_row_that_is_updated_again_and_moved(tmp_path: Path) -> None:
     assert told(ds) == {**before, 20: (20, 3, 3)}
 
 
+def test_fragments_that_a_restore_brought_back(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.delete("id < 3")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.checkout_version(("exp", 1)).restore()
+    exp.checkout_latest()
+    # its first fragment is there again, and would have another id on main
+    assert ds.branches.merge("exp").how == "three-way"
+    assert by_id(ds) == by_id(exp)
+    assert ds.branches.merge("exp").how == "nothing to do"
+    upsert(exp, row(9, "i", 9))
+    ds.branches.merge("exp")
+    assert by_id(ds) == by_id(exp)
+
+
+def test_row_ids_that_a_restore_hands_out_again(tmp_path: Path) -> None:
+    ds = lk.write_dataset(
+        {"id": [1], "v": [0]}, tmp_path / "t", primary_key="id", enable_stable_row_ids=True
+    )
+    exp = ds.create_branch("exp")
+    exp.insert({"id": [2], "v": [0]}, mode="append")
+    assert ds.branches.merge("exp").how == "fast-forward"
+    exp.checkout_version(("exp", 1)).restore()
+    exp.checkout_latest()
+    exp.insert({"id": [3], "v": [0]}, mode="append")
+    result = ds.branches.merge("exp")
+    assert dict(result) == {
+        "num_inserted_rows": 1,
+        "num_updated_rows": 0,
+        "num_deleted_rows": 1,
+    }
+    assert {key: one[1:] for key, one in told(ds).items()} == {1: (1, 1), 3: (3, 3)}
+
+
 def test_rows_without_a_key_go_forward_and_meet(tmp_path: Path) -> None:
     rows = {"v": [1, 1, 2]}
     ds = lk.write_dataset(rows, tmp_path / "t", enable_stable_row_ids=True)
