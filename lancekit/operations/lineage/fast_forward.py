@@ -122,18 +122,8 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     if ours.manifest.has_stable_row_ids:
         stamps = _Stamps(ours, taken, change.base.version, version)
         carried = [stamps.on(fragment) for fragment in carried]
-    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
-    operation = Update(
-        removed_fragment_ids=taken.removed,
-        updated_fragments=tuple(
-            replace(known[fragment.id], deletion_file=fragment.deletion_file)
-            for fragment in deleted
-        ),
-        new_fragments=tuple(carried),
-        fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
-    )
     pending = Pending(
-        operation=operation,
+        operation=_operation(ours, taken, carried, deleted),
         uuid=str(uuid.uuid4()),
         doing=how.doing,
         properties=said_in(change, how),
@@ -159,6 +149,22 @@ def fast_forward(change: Changed, ours: Snapshot, how: How) -> tuple[Snapshot, A
     _bring([copy for copy in copies if not store.exists(copy.name)], theirs, ours)
     result = result_of_taken(taken, change, ours, how)
     return landed, replace(result, version=landed.version, line=landed.line)
+
+
+def _operation(
+    ours: Snapshot, taken: Taken, new: Iterable[Fragment], deleted: Iterable[Fragment]
+) -> Update:
+    """Return the change that takes fragments over, and the deletions of those that are here."""
+    known = {fragment.id: fragment for fragment in ours.manifest.fragments}
+    return Update(
+        removed_fragment_ids=taken.removed,
+        updated_fragments=tuple(
+            replace(known[fragment.id], deletion_file=fragment.deletion_file)
+            for fragment in deleted
+        ),
+        new_fragments=tuple(new),
+        fields_for_preserving_frag_bitmap=tuple(f.id for f in ours.manifest.schema.walk()),
+    )
 
 
 def _bring(copies: Iterable[Copy], theirs: Snapshot, ours: Snapshot) -> None:
