@@ -633,16 +633,22 @@ def test_fragments_that_a_restore_brought_back(ds: lk.LanceDataset) -> None:
     assert by_id(ds) == by_id(exp)
 
 
-def test_row_ids_that_a_restore_hands_out_again(tmp_path: Path) -> None:
+def test_row_ids_that_a_restore_hands_out_again(
+    tmp_path: Path, pylance4: Callable[..., Any]
+) -> None:
     ds = lk.write_dataset(
         {"id": [1], "v": [0]}, tmp_path / "t", primary_key="id", enable_stable_row_ids=True
     )
     exp = ds.create_branch("exp")
     exp.insert({"id": [2], "v": [0]}, mode="append")
     assert ds.branches.merge("exp").how == "fast-forward"
-    exp.checkout_version(("exp", 1)).restore()
+    pylance4(
+        "lance.dataset(arguments['uri']).checkout_version(('exp', 1)).restore()\nresult = None",
+        uri=ds.uri,
+    )
     exp.checkout_latest()
     exp.insert({"id": [3], "v": [0]}, mode="append")
+    assert told(exp)[3][0] == told(ds)[2][0]
     result = ds.branches.merge("exp")
     assert dict(result) == {
         "num_inserted_rows": 1,
