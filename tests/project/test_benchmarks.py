@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import diffs, histories
+from benchmarks import diffs, histories, nearest
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -58,6 +58,12 @@ def test_changes_are_measured(tmp_path: Path) -> None:
     assert found["1 % appended"].counts == (200, 0, 0)
     for each in found.values():
         assert min(*each.seconds, *each.bytes) > 0
+
+
+def test_searches_are_measured(tmp_path: Path) -> None:
+    found = {each.name: each for each in nearest.measure(200, tmp_path, runs=1)}
+    assert found.keys() == nearest.CASES.keys()
+    assert min(min(each.ours, each.theirs) for each in found.values()) > 0
 
 
 def test_questions_of_a_history_are_measured(tmp_path: Path) -> None:
