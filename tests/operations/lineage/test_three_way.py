@@ -254,6 +254,24 @@ def test_times_of_conflicts_are_read_as_times(tmp_path: Path) -> None:
     assert told.startswith(f"  day = 2013-09-02: at {times} (base / ours / theirs)")
 
 
+def test_the_function_that_the_page_shows_settles_conflicts_of_each_kind(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[3] / "docs/branches.md").read_text()
+    (code,) = (part for part in page.split("```python\n") if part.startswith("def newest("))
+    ds = lk.write_dataset({"id": [1, 2], "seen_at": [1, 1]}, tmp_path / "d", primary_key="id")
+    exp = ds.create_branch("experiment")
+    exp.merge_insert("id").when_matched_update_all().execute({"id": [1, 2], "seen_at": [5, 2]})
+    exp.insert({"id": [3], "seen_at": [8]})
+    ds.merge_insert("id").when_matched_update_all().execute({"id": [1], "seen_at": [3]})
+    ds.delete("id = 2")
+    ds.insert({"id": [3], "seen_at": [9]})
+    names: dict[str, Any] = {}
+    exec(code.split("```")[0].split("\n\n")[0], names)
+    result = ds.branches.merge("experiment", conflicts=names["newest"])
+    assert result.num_conflicts == 3
+    rows = ds.to_table().sort_by("id").to_pylist()
+    assert [row["seen_at"] for row in rows] == [5, 2, 9]
+
+
 def test_what_conflicts_say(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     exp.update({"name": "'x'"}, where="id <= 2")
