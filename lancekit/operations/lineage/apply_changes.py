@@ -21,6 +21,7 @@ from lancekit.operations.lineage.added_columns import add_their_columns
 from lancekit.operations.lineage.conflicts import Conflicts, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
 from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, settle, three_way
+from lancekit.operations.lineage.three_way_schema import columns_error
 from lancekit.operations.lineage.write_rows import Given, write_rows
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
@@ -153,6 +154,7 @@ def apply_changes(
         if quick is not None and (found := quick(change, current, how)):
             return found
         plan, read = planned(change, current, how), current.version
+        _check_fit(plan, how)
         if plan.added:
             if len(plan.clashes) and how.conflicts == "fail":
                 raise Conflicts(plan).error()
@@ -160,6 +162,7 @@ def apply_changes(
             current = add_their_columns(plan, said, how.doing)
             added.extend(plan.added)
             plan = planned(change, current, how)
+            _check_fit(plan, how)
         settled, given = settled_rows(plan, how.conflicts)
         result = replace(
             result_of(plan, settled, given, change, how),
@@ -207,6 +210,13 @@ def _commit_rows(
 def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:
     """Return what there is to do."""
     return three_way(change.base, change.theirs, ours, on=how.on, by=how.by, twin=change.twin)
+
+
+def _check_fit(plan: ThreeWay, how: How) -> None:
+    """Raise if columns do not fit that cannot be left as ours has them, or should not be."""
+    left = how.conflicts == "ours" and all(one.is_left_by_ours for one in plan.unfit)
+    if plan.unfit and not left:
+        raise columns_error(plan.base, plan.theirs, plan.ours, plan.unfit)
 
 
 def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | None]:

@@ -17,6 +17,7 @@ from lancekit.format.extensions import resolved
 from lancekit.legible import clean, literal, literals
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
+from lancekit.operations.lineage.three_way_schema import ColumnConflict
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.row_values import row_values
 from lancekit.pipeline.diff.side import Addresses
@@ -78,6 +79,11 @@ class Conflicts(Displayed):
     def key(self) -> tuple[str, ...]:
         """What tells a row: its key, or its row id."""
         return self._plan.key or ("_rowid",)
+
+    @property
+    def by_column(self) -> tuple[ColumnConflict, ...]:
+        """The columns that one side dropped or cast, and of which the other changed values."""
+        return self._plan.unfit
 
     @property
     def counts(self) -> dict[str, int]:
@@ -172,7 +178,8 @@ class Conflicts(Displayed):
             yield name, pc.if_else(sides["ours"].is_valid(), ours, theirs)
 
     def _plain(self) -> str:
-        return f"Conflicts({len(self)} rows)"
+        columns = f", {len(self.by_column)} columns" if self.by_column else ""
+        return f"Conflicts({len(self)} rows{columns})"
 
 
 #: what becomes of conflicts, or who says it

@@ -20,7 +20,12 @@ from lancekit.legible import literals
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
-from lancekit.operations.lineage.three_way_schema import added_columns, check_columns
+from lancekit.operations.lineage.three_way_schema import (
+    ColumnConflict,
+    added_columns,
+    check_columns,
+    is_cast,
+)
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
 from lancekit.pipeline.diff.row_values import row_digests, row_values, rows_at_a_time
@@ -89,7 +94,8 @@ class ThreeWay:
     """What theirs changed since `base`, as it meets what ours changed.
 
     `columns` are those of ours, each with that of theirs, `before` with that of the base; `changes`
-    are all of theirs, `added` the columns that theirs has and ours lacks.  `by_ids` tells whether
+    are all of theirs, `added` the columns that theirs has and ours lacks, `unfit` those that one
+    side dropped or cast, and of which the other changed values.  `by_ids` tells whether
     rows are told by their ids, so that keys may change.
     """
 
@@ -104,6 +110,7 @@ class ThreeWay:
     added: tuple[str, ...]
     agreed: Settled
     clashes: Clashes
+    unfit: tuple[ColumnConflict, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -137,7 +144,7 @@ def three_way(
     to_theirs, to_ours = plan_diff(base, theirs, on=on), plan_diff(start, ours, on=on)
     between = plan_diff(theirs, ours, on=on)
     changes = _changes(to_theirs)
-    if not _any(changes):
+    if not _any(changes) and not _lost(to_theirs):
         mine = changes  # there is nothing that they could meet
     elif any(pair.old is None for pair in to_ours.columns):
         # values of columns that only ours has are no changes of rows
@@ -145,13 +152,26 @@ def three_way(
         mine = _changes(plan_diff(start, ours, on=on, columns=kept))
     else:
         mine = _changes(to_ours)
-    check_columns(to_theirs, to_ours, between, changes)
+    unfit = check_columns(to_theirs, to_ours, between, changes, mine)
     if _any(mine) and _any(changes):
         for plan, found in ((to_theirs, changes), (to_ours, mine)):
             _check_told(plan, found)
     added = tuple(pair.name for pair in added_columns(to_theirs, between))
+    cast = {one.column for one in unfit if not one.is_left_by_ours}.difference(between.key)
+    if cast:  # their values cannot be compared: such a plan is shown, and not carried out
+        kept = [p.name for p in between.columns if p.old is None or p.old.name not in cast]
+        to_ours, between = (
+            replace(plan, columns=tuple(pair for pair in plan.columns if pair.name in kept))
+            for plan in (to_ours, between)
+        )
     meeting = _Meeting(to_theirs, to_ours, between, changes, mine, by)
-    return replace(meeting.run(), added=added)
+    return replace(meeting.run(), added=added, unfit=unfit)
+
+
+def _lost(plan: DiffPlan) -> bool:
+    """Return whether columns were dropped or cast."""
+    kept = [pair for pair in plan.columns if pair.old is not None]
+    return len(kept) < len(plan.old.manifest.schema.fields) or any(map(is_cast, kept))
 
 
 def _changes(plan: DiffPlan) -> Changes:
@@ -220,8 +240,8 @@ class _Meeting:
         clashes.append(clash)
         olds, news = np.delete(olds, at), np.delete(news, at)
         alone = Rewritten(news, self._places(olds))
-        if any(pair.old is not None and _cast(pair) for pair in self.to_ours.columns):
-            # of columns that ours cast the values are ours
+        if _lost(self.to_ours):
+            # of columns that ours cast the values are ours, and of those that it dropped are none
             alone, _ = self._compared(olds, alone.theirs, alone.ours)
         # what both inserted
         inserted = theirs.inserted
@@ -358,10 +378,6 @@ def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflict
 
 def _both(one: Addresses, other: Addresses) -> tuple[Any, Any, Any]:
     return np.intersect1d(one, other, assume_unique=True, return_indices=True)
-
-
-def _cast(pair: ColumnPair) -> bool:
-    return pair.old is not None and pair.old.to_arrow().type != pair.kind
 
 
 def _judged(theirs: Cells, ours: Cells, apart: Cells, *, by: By) -> tuple[Cells, Cells]:

@@ -363,6 +363,61 @@ def test_columns_that_are_there_already(ds: lk.LanceDataset) -> None:
         ds.branches.merge("other", conflicts="ours")
 
 
+def test_columns_that_one_side_dropped_and_the_other_changed(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.update({"age": "age + 10"}, where="id < 3")
+    exp.update({"name": "'C'"}, where="id = 3")
+    upsert(exp, row(5, "e", 5))
+    ds.drop_columns(["age"])
+    plan = ds.branches.merge("exp", dry_run=True)
+    assert [(c.column, c.ours, c.theirs) for c in plan.conflicts.by_column] == [
+        ("age", "dropped", "changed 2 values")
+    ]
+    for refused in (plan.apply, lambda: ds.branches.merge("exp", conflicts="theirs")):
+        with pytest.raises(SchemaMismatchError, match="'age' is gone") as caught:
+            refused()
+        assert [c.column for c in caught.value.context["conflicts"]] == ["age"]
+        assert 'conflicts="ours"' in str(caught.value)
+    result = ds.branches.merge("exp", conflicts="ours")
+    assert dict(result)["num_updated_rows"] == 1
+    expected = [(1, "a"), (2, "b"), (3, "C"), (4, "d"), (5, "e")]
+    assert sorted(tuple(one.values()) for one in as_read(ds)) == expected
+    assert ds.branches.merge("exp").how == "nothing to do"
+    # the other way round: the branch dropped what main changed
+    other = ds.create_branch("other")
+    other.drop_columns(["name"])
+    other.delete("id = 4")
+    ds.update({"name": "'A'"}, where="id = 1")
+    plan = ds.branches.merge("other", dry_run=True)
+    assert [(c.column, c.ours, c.theirs) for c in plan.conflicts.by_column] == [
+        ("name", "changed 1 value", "dropped")
+    ]
+    assert ds.branches.compare("other").conflicts.by_column == plan.conflicts.by_column
+    ds.branches.merge("other", conflicts="ours")
+    expected = [(1, "A"), (2, "b"), (3, "C"), (5, "e")]
+    assert sorted(tuple(one.values()) for one in as_read(ds)) == expected
+
+
+def test_columns_that_one_side_cast_and_the_other_changed(ds: lk.LanceDataset) -> None:
+    exp = ds.create_branch("exp")
+    exp.alter_columns({"path": "age", "data_type": pa.int32()})
+    exp.update({"name": "'B'"}, where="id = 2")
+    ds.update({"age": "5000000000"}, where="id = 1")  # which is none of the other type
+    for how in ("fail", "ours"):
+        plan = ds.branches.merge("exp", dry_run=True, conflicts=how)  # type: ignore[call-overload]
+        assert [(c.column, c.ours, c.theirs) for c in plan.conflicts.by_column] == [
+            ("age", "changed 1 value", "cast to int32")
+        ]
+        with pytest.raises(SchemaMismatchError, match="'age' was cast to int32"):
+            plan.apply()
+    plan = exp.branches.merge("main", into="exp", dry_run=True)
+    assert [(c.ours, c.theirs) for c in plan.conflicts.by_column] == [
+        ("cast to int32", "changed 1 value")
+    ]
+    with pytest.raises(SchemaMismatchError, match="'age' is int32, and 1 values changed"):
+        plan.apply()
+
+
 def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
     ds = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
     exp = lance.dataset(ds.uri).create_branch("exp")

@@ -432,6 +432,8 @@ def test_columns_of_both_sides(ds: lk.LanceDataset) -> None:
     other.update({"name": "'A'"}, where="id = 1")
     with pytest.raises(SchemaMismatchError, match="'age' was cast to int32"):
         ds.diff(1, other).apply(exp)
+    with pytest.raises(SchemaMismatchError, match="of which 2 values changed here"):
+        ds.diff(1, other).apply(exp, conflicts="ours")  # a cast has to be done on both sides
     exp.drop_columns(["name"])
     with pytest.raises(SchemaMismatchError, match="'name' was dropped"):
         ds.diff(1, exp).apply(ds.create_branch("again", 1))
