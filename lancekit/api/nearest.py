@@ -12,7 +12,7 @@ from lancekit.checked import is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import canonical, find_field, show_path
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import shown
+from lancekit.legible import shown, warn
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.nearest.distances import ALIASES, METRICS_OF
 from lancekit.scan.nearest.query import query_vectors
@@ -57,13 +57,13 @@ def nearest_search(given: Any, snapshot: Snapshot, *, prefilter: bool = False) -
     if not isinstance(column, str):
         raise InvalidTypeError(f"column is {shown(column)}.", hint="Pass the name of a column.")
     kind = VectorType.of(column_field(schema, column))
-    metric = options.get("metric") or _metric_of_index(options, snapshot)
+    metric = options["metric"] if "metric" in options else _metric_of_index(options, snapshot)
     lower, upper = options.get("distance_range", (None, None))
     queries, batched = query_vectors(options["q"], column, kind)
     search = NearestSearch(
         column=show_path([column]) if column in schema else canonical(column),
         queries=queries,
-        metric=_metric(metric or METRICS_OF[kind.value][0], column, kind),
+        metric=METRICS_OF[kind.value][0] if metric is None else _metric(metric, column, kind),
         k=int(options.get("k", _DEFAULT_K)),
         batched=batched,
         prefilter=prefilter,
@@ -92,8 +92,15 @@ def _metric_of_index(options: Mapping[str, Any], snapshot: Snapshot) -> str | No
     if not options.get("use_index", True):
         return None
     field = find_field(snapshot.manifest.schema, options["column"])[-1]
-    metrics = (index.metric for index in snapshot.indices if index.fields == (field.id,))
-    return next(filter(None, metrics), None)
+    mine = [index for index in snapshot.indices if index.fields == (field.id,)]
+    vector = [index for index in mine if index.type_url.endswith(".VectorIndexDetails")]
+    metric = next((index.metric for index in vector if index.metric), None)
+    if vector and metric is None:  # as of older releases; which it is stands in the index alone
+        warn(
+            f"The index {vector[0].name!r} does not say its metric, and nearest asks for none: the "
+            "default is taken. Pass metric=."
+        )
+    return metric
 
 
 def _check_names(search: NearestSearch, schema: LanceSchema) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +287,26 @@ def test_the_metric_of_an_index(tmp_path: Path) -> None:
     assert ds.to_table(nearest={**nearest, "use_index": False})["id"] == ids["l2"]
 
 
+def test_an_index_that_does_not_say_its_metric(
+    tmp_path: Path, pylance4: Callable[..., Any]
+) -> None:
+    """So it is with those of 4.0.0: l2 is taken, and whoever meant the index's is told."""
+    uri = str(tmp_path / "t")
+    rows = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
+    lk.write_dataset({"v": pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)}, uri)
+    program = """
+ds = lance.dataset(arguments["uri"])
+result = ds.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2).version
+"""
+    assert pylance4(program, uri=uri) == 2
+    nearest = {"column": "v", "q": [1, 0, 0, 0]}
+    with pytest.warns(UserWarning, match="'v_idx' does not say its metric"):
+        found = lk.dataset(uri).to_table(nearest=nearest)
+    ours, theirs = both(uri, {**nearest, "metric": "cosine"})  # a warning would be an error here
+    assert ours["v"] == theirs["v"]
+    assert found == lk.dataset(uri).to_table(nearest={**nearest, "use_index": False})
+
+
 # ---- random tables
 
 
@@ -387,6 +408,7 @@ _DISTANCES: dict[str | None, Any] = {
         ({**AT, "metric": "hamming"}, "metric is 'hamming'"),
         ({**AT, "metric": "manhattan"}, "l2, cosine, dot"),
         ({**AT, "metric": 5}, "metric is 5"),
+        ({**AT, "metric": ""}, "metric is ''"),
         ({**AT, "k": 0}, "k is 0"),
         ({**AT, "k": 2.5}, "k is 2.5"),
         ({**AT, "nprobes": 0}, "nprobes is 0"),
