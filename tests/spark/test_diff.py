@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lancekit.api.diff import DatasetDiff
 from lancekit.errors import StorageError
 from lancekit.operations.lineage import diff as diff_module
 from lancekit.pipeline.diff import tasks
-from tests.spark.test_types import ROWS
+from tests.spark.test_types import ALL, INSIDE, ROWS
 from tests.support.row_stories import story
 
 pytestmark = pytest.mark.spark
@@ -55,9 +56,56 @@ def test_of_random_histories(spark: Any, tmp_path: Path, stable: bool) -> None:
             both(ds, old, new, on=told.names[new]["id"])
 
 
+#: types that lie in each of the others in turn
+NESTED = ("string", "float64", "decimal", "naive_ns", "bool", "uint8", "date32")
+
+
+def every_type() -> dict[str, pa.Array]:
+    """Return columns of two rows: each type, and some that lie in others."""
+    nested = {
+        f"{outer}_of_{name}": pa.chunked_array([INSIDE[outer](ALL[name])] * 2).combine_chunks()[:2]
+        for outer, name in zip(cycle(INSIDE), NESTED, strict=False)
+    }
+    return ALL | {"extension": ROWS["extension"][0]} | nested
+
+
+def test_of_random_histories_with_every_type(spark: Any, tmp_path: Path) -> None:
+    draw, columns = random.Random(7), every_type()
+    rows = pa.table(columns)
+    for seed in range(2):
+        how = draw.choice([{"primary_key": "key"}, {"enable_stable_row_ids": True}])
+
+        def some(keys: list[int]) -> pa.Table:
+            values = pa.concat_tables([rows.slice(draw.randrange(2), 1) for _ in keys])
+            return values.append_column(
+                pa.field("key", pa.int64(), False), pa.array(keys, pa.int64())
+            )
+
+        ds = lk.write_dataset(
+            some(list(range(20))),
+            tmp_path / f"t{seed}",
+            data_storage_version="2.2",
+            max_rows_per_file=6,
+            **how,
+        )
+        for _ in range(6):
+            step = draw.randrange(4)
+            if step == 0:
+                ds.delete(f"key % 7 = {draw.randrange(7)}")
+            elif step == 1:
+                ds.optimize.compact_files()
+            else:
+                merge = ds.merge_insert("key").when_matched_update_all()
+                keys = draw.sample(range(30), 5)
+                merge.when_not_matched_insert_all().execute(some(keys))
+        old = draw.randrange(1, ds.version)
+        both(ds, old)
+        both(ds, old, on="key")
+
+
 @pytest.mark.parametrize("how", [{"primary_key": "key"}, {"enable_stable_row_ids": True}, {}])
 def test_of_every_type(spark: Any, tmp_path: Path, how: dict[str, Any]) -> None:
-    columns = {name: values[0] for name, values in ROWS.items()}
+    columns = every_type()
     key = pa.array([0, 1], pa.int64())
     schema = pa.schema(
         [*(pa.field(n, a.type) for n, a in columns.items()), pa.field("key", key.type, False)]
