@@ -191,6 +191,10 @@ def test_it_is_explained(uri: str) -> None:
     told = str(lk.dataset(uri).scanner(nearest={**AT, "k": 2}, filter="id > 1").explain())
     assert "exact search over 9 rows by l2" in told
     assert "the 2 nearest rows" in told
+    counted = lk.dataset(uri).explain.count_rows("id > 1", nearest=AT)
+    assert counted.operation == "count_rows"
+    assert counted.reads is not None
+    assert counted.reads.columns == ("v", "id")
 
 
 @pytest.mark.parametrize("kind", ["halffloat", "float", "double", "uint8"])

@@ -38,7 +38,7 @@ from lancekit.scan.expressions.assignment import compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.scan import Scan, Search
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -77,7 +77,15 @@ def explain_scan(
     shown = {column for output in request.outputs for column in output.inputs} - made
     asked = () if request.predicate is None else sorted(request.predicate.columns - made)
     if search is not None:
-        return _explain_search(snapshot, scan, search, [*asked, *sorted(shown.difference(asked))])
+        rows = sum(source.num_rows for source in scan.sources)
+        names = [*search.reads, *asked, *sorted(shown.difference(asked))]
+        return explanation(
+            snapshot,
+            operation,
+            choice,
+            reads=reads(snapshot, names, scan.sources),
+            notes=[search.told(rows)],
+        )
     columns = [*asked, *sorted(shown.difference(asked, order_by)), *order_by]
     whole = sum(source.fragment.num_rows for source in scan.sources)
     stops = scan.limit is not None and request.predicate is None and not order_by
@@ -98,21 +106,6 @@ def explain_scan(
         choice,
         reads=reads(snapshot, columns, scan.sources, wanted),
         notes=notes,
-    )
-
-
-def _explain_search(
-    snapshot: Snapshot, scan: Scan, search: Search, columns: Sequence[str]
-) -> Explanation:
-    """Explain a scan of the rows that a search chooses."""
-    rows = sum(source.num_rows for source in scan.sources)
-    names = dict.fromkeys([*search.reads, *columns])
-    return explanation(
-        snapshot,
-        "scan",
-        _HERE,
-        reads=reads(snapshot, names, scan.sources),
-        notes=[search.told(rows)],
     )
 
 
