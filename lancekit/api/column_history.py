@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import overload
 
 import pyarrow as pa
 
+from lancekit.api._changes import ChangesOf
 from lancekit.api.history import describe_version
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
-from lancekit.display import Displayed
 from lancekit.legible import plural
 from lancekit.operations.lineage.column_history import ColumnEntry, ColumnKind, column_entries
 from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
@@ -71,7 +70,7 @@ class ColumnChange:
         return _statistics(self._entry.before, self.old_name)
 
 
-class ColumnHistory(Displayed, Sequence[ColumnChange]):
+class ColumnHistory(ChangesOf[ColumnChange]):
     """The changes of a column, oldest first; `LanceDataset.column_history` makes it.
 
     Examples
@@ -85,32 +84,8 @@ class ColumnHistory(Displayed, Sequence[ColumnChange]):
     """
 
     def __init__(self, branch: str, column: str, changes: Sequence[ColumnChange]) -> None:
-        self.branch = branch
+        super().__init__(branch, changes)
         self.column = column
-        self._changes = tuple(changes)
-
-    @overload
-    def __getitem__(self, index: int) -> ColumnChange: ...
-    @overload
-    def __getitem__(self, index: slice) -> ColumnHistory: ...
-    def __getitem__(self, index: int | slice) -> ColumnChange | ColumnHistory:
-        if isinstance(index, slice):
-            return ColumnHistory(self.branch, self.column, self._changes[index])
-        return self._changes[index]
-
-    def __iter__(self) -> Iterator[ColumnChange]:
-        return iter(self._changes)
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, ColumnHistory):
-            mine, theirs = ((x.branch, x.column, x._changes) for x in (self, other))
-            return mine == theirs
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # like a list
 
     def _plain(self) -> str:
         return f"ColumnHistory({self.column!r}, {plural(len(self), 'change')} of {self.branch})"

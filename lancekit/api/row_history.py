@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import pyarrow.compute as pc
 
+from lancekit.api._changes import ChangesOf
 from lancekit.api.history import describe_version
-from lancekit.display import Displayed
 from lancekit.legible import plural
 from lancekit.operations.lineage.row_history import Entry, history_of
 from lancekit.versions.snapshot import Snapshot
@@ -53,7 +53,7 @@ class RowChange:
     cells: dict[str, tuple[Any, Any]]
 
 
-class RowHistory(Displayed, Sequence[RowChange]):
+class RowHistory(ChangesOf[RowChange]):
     """The changes of a row, or of a few, oldest first; `LanceDataset.row_history` makes it.
 
     Examples
@@ -66,10 +66,6 @@ class RowHistory(Displayed, Sequence[RowChange]):
     [(1, 'born', {'v': (None, 'b')}), (2, 'updated', {'v': ('b', 'B')})]
     """
 
-    def __init__(self, branch: str, changes: Sequence[RowChange]) -> None:
-        self.branch = branch
-        self._changes = tuple(changes)
-
     @property
     def keys(self) -> list[dict[str, Any]]:
         """What tells the rows, each once."""
@@ -78,28 +74,6 @@ class RowHistory(Displayed, Sequence[RowChange]):
             if change.key not in found:
                 found.append(change.key)
         return found
-
-    @overload
-    def __getitem__(self, index: int) -> RowChange: ...
-    @overload
-    def __getitem__(self, index: slice) -> RowHistory: ...
-    def __getitem__(self, index: int | slice) -> RowChange | RowHistory:
-        if isinstance(index, slice):
-            return RowHistory(self.branch, self._changes[index])
-        return self._changes[index]
-
-    def __iter__(self) -> Iterator[RowChange]:
-        return iter(self._changes)
-
-    def __len__(self) -> int:
-        return len(self._changes)
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, RowHistory):
-            return (self.branch, self._changes) == (other.branch, other._changes)
-        return NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # holds dictionaries
 
     def _plain(self) -> str:
         return f"RowHistory({plural(len(self), 'change')} of {self.branch})"
