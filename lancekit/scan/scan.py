@@ -27,6 +27,7 @@ from lancekit.scan.fragments.joint_reader import open_together, rows_together, t
 from lancekit.scan.fragments.reader import (
     FragmentReader,
     Offsets,
+    as_offsets,
     column_field,
     rows_without_columns,
 )
@@ -49,6 +50,7 @@ __all__ = [
     "scan_fragment",
     "scan_together",
     "select_rows",
+    "selected_rows",
 ]
 
 #: rows of a batch, as in the reference
@@ -57,6 +59,8 @@ BATCH_ROWS = 8192
 _BATCH_VARIABLE = "LANCE_DEFAULT_BATCH_SIZE"
 #: what one of Arrow's batches holds
 _MOST_ROWS = 1 << 31
+#: physical rows that `selected_rows` looks at together
+_LOOKED_AT = 1 << 18
 #: decoded bytes held at a time for one fragment
 _BLOCK_BYTES = 64 << 20
 #: the same, of columns that only a filter looks at
@@ -169,6 +173,16 @@ def select_rows(
         rows = chosen + rows.start if isinstance(rows, range) else rows[chosen]
         known = known.filter(mask)  # chunk by chunk, where `take` would join them first
     return rows, known if known.column_names else None
+
+
+def selected_rows(reader: FragmentReader, predicate: Predicate) -> Offsets:
+    """Return which rows of a fragment a filter selects, ascending; it looks at some at a time."""
+    rows = reader.physical_rows
+    found = [
+        as_offsets(select_rows(reader, predicate, start, min(start + _LOOKED_AT, rows))[0])
+        for start in range(0, rows, _LOOKED_AT)
+    ]
+    return np.concatenate(found) if found else np.empty(0, np.int64)
 
 
 def _masked(

@@ -15,17 +15,14 @@ from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.diff.values import differing
 from lancekit.scan.expressions.condition import Condition
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.scan import select_rows
+from lancekit.scan.scan import selected_rows
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Changed", "Patched", "changed_fragments", "field_ids", "only_moved"]
 
 Mask = npt.NDArray[np.bool_]
-
-#: physical rows that are looked at together
-_BLOCK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +35,7 @@ class Patched:
     def broken(self, condition: Condition) -> Offsets:
         """Return the rows that break a condition, and did not have these values before."""
         reader = FragmentReader(self.new)
-        found = [
-            as_offsets(
-                select_rows(
-                    reader,
-                    condition.broken,
-                    start,
-                    min(start + _BLOCK_ROWS, reader.physical_rows),
-                )[0]
-            )
-            for start in range(0, reader.physical_rows, _BLOCK_ROWS)
-        ]
-        rows = np.concatenate(found) if found else np.empty(0, np.int64)
+        rows = selected_rows(reader, condition.broken)
         return rows[self._differ(reader, condition, rows)] if len(rows) else rows
 
     def _differ(self, reader: FragmentReader, condition: Condition, rows: Offsets) -> Mask:

@@ -13,14 +13,11 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import select_rows
+from lancekit.scan.scan import selected_rows
 
 __all__ = ["Addresses", "Side"]
 
 Addresses = npt.NDArray[np.uint64]
-
-#: physical rows that a filter looks at together
-_BLOCK_ROWS = 1 << 18
 
 
 class Side:
@@ -64,19 +61,7 @@ class Side:
         reader = self._readers[fragment_id]
         if self._predicate is None:
             return as_offsets(reader.live_between(0, reader.physical_rows))
-        starts = range(0, reader.physical_rows, _BLOCK_ROWS)
-        found = [
-            as_offsets(
-                select_rows(
-                    reader,
-                    self._predicate,
-                    start,
-                    min(start + _BLOCK_ROWS, reader.physical_rows),
-                )[0]
-            )
-            for start in starts
-        ]
-        return np.concatenate(found) if found else np.empty(0, np.int64)
+        return selected_rows(reader, self._predicate)
 
     def read(self, columns: Sequence[str], addresses: Addresses) -> pa.Table:
         """Read columns of some rows, at least one, in the order given.
