@@ -224,7 +224,7 @@ class _Search:
     def _is_marked(self) -> bool:
         """Return whether every change of a value since the common version marked its row."""
         plan = self.plan
-        if any(pair.old is None or not _same_kind(pair) for pair in plan.columns):
+        if any(pair.old is None or pair.is_cast for pair in plan.columns):
             return False
         done = operations_between(plan.old, plan.new)
         return done is not None and not any(
@@ -304,10 +304,6 @@ class _Search:
                 for pair, one in zip(columns, cells, strict=True):
                     self.cells[pair.name] += int(one.sum())
         return changed
-
-
-def _same_kind(pair: ColumnPair) -> bool:
-    return pair.old is not None and pair.old.to_arrow().type == pair.kind
 
 
 def _numbers(

@@ -24,7 +24,6 @@ from lancekit.operations.lineage.three_way_schema import (
     ColumnConflict,
     added_columns,
     check_columns,
-    is_cast,
 )
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.match import stand_among
@@ -171,7 +170,7 @@ def three_way(
 def _lost(plan: DiffPlan) -> bool:
     """Return whether columns were dropped or cast."""
     kept = [pair for pair in plan.columns if pair.old is not None]
-    return len(kept) < len(plan.old.manifest.schema.fields) or any(map(is_cast, kept))
+    return len(kept) < len(plan.old.manifest.schema.fields) or any(pair.is_cast for pair in kept)
 
 
 def _changes(plan: DiffPlan) -> Changes:

@@ -11,7 +11,7 @@ from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["ColumnConflict", "added_columns", "check_columns", "columns_error", "is_cast"]
+__all__ = ["ColumnConflict", "added_columns", "check_columns", "columns_error"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,6 @@ def added_columns(to_theirs: DiffPlan, between: DiffPlan) -> list[ColumnPair]:
     """Return the columns that theirs has, and neither the base nor ours."""
     known = {pair.old.name for pair in between.columns if pair.old is not None}
     return [p for p in to_theirs.columns if p.old is None and p.name not in known]
-
-
-def is_cast(pair: ColumnPair) -> bool:
-    """Return whether a column is of another type than before."""
-    return pair.old is not None and pair.old.to_arrow().type != pair.kind
 
 
 def check_columns(
@@ -119,7 +114,7 @@ def _changed_by_theirs(
             continue
         if pair.name not in (pair.old.name, here.name):
             yield f"column {pair.old.name!r} was renamed to {pair.name!r}"
-        if is_cast(pair) and pair.kind != here.kind:
+        if pair.is_cast and pair.kind != here.kind:
             text, cast = f"column {pair.name!r} was cast to {pair.kind}", f"cast to {pair.kind}"
             yield _conflict(pair.name, text, mine.cells.get(here.name, 0), cast)
 
@@ -148,7 +143,7 @@ def _changed_by_ours(
         if here is None and cells:
             text = f"column {pair.name!r} is gone, of which {cells} values changed"
             yield ColumnConflict(pair.name, "dropped", _values(cells), text)
-        elif here is not None and here.kind != pair.kind and cells + new and not is_cast(pair):
+        elif here is not None and here.kind != pair.kind and cells + new and not pair.is_cast:
             text = f"column {pair.name!r} is {here.kind}, and {cells + new} values changed"
             yield ColumnConflict(pair.name, f"cast to {here.kind}", _values(cells + new), text)
     for pair in between.columns:

@@ -23,6 +23,11 @@ class ColumnPair:
     old: LanceField | None
     new: LanceField
 
+    @property
+    def is_cast(self) -> bool:
+        """Whether the column is of another type than before."""
+        return self.old is not None and self.old.to_arrow().type != self.kind
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
