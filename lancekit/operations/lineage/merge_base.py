@@ -133,7 +133,14 @@ def merge_base(theirs: Snapshot, ours: Snapshot) -> MergeBase:
     """
     known = _Known.of(ours)
     found = {one: _loaded(one, theirs, ours) for one in _in_common(_Known.of(theirs), known)}
-    behind = {one for one in found if any(_has(side, one, of) for of, side in found.items())}
+    versions = {of: _Known.of(side).versions for of, side in found.items() if side is not None}
+    behind = {
+        one
+        for one in found
+        if any(
+            of is not one and has.get(one.name, -1) >= one.version for of, has in versions.items()
+        )
+    }
     newest = [one for one in found if one not in behind]
     lines = [one.line for one in newest if not one.forked]
     if theirs.line in lines and ours.line in lines:
@@ -172,13 +179,6 @@ def _loaded(one: _Common, *sides: Snapshot) -> Snapshot | None:
         return load_snapshot(one.line, one.version)
     except VersionNotFoundError:
         return None
-
-
-def _has(side: Snapshot | None, one: _Common, of: _Common) -> bool:
-    """Return whether a version has another of those in common in it."""
-    if side is None or one is of:
-        return False
-    return _Known.of(side).versions.get(one.name, -1) >= one.version
 
 
 def commits_unmerged(source: Snapshot, target: Snapshot) -> int:
