@@ -45,18 +45,6 @@ from tests.support.s3 import S3Server
 from tests.system.test_equivalence import runs
 
 
-@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
-def ds(request: pytest.FixtureRequest, tmp_path: Path) -> lk.LanceDataset:
-    rows = {"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"], "age": [1, 2, 3, 4]}
-    return lk.write_dataset(
-        rows,
-        tmp_path / "t",
-        primary_key="id",
-        enable_stable_row_ids=request.param,
-        max_rows_per_file=2,
-    )
-
-
 def test_a_branch_comes_home_again_and_again(ds: lk.LanceDataset) -> None:
     exp = ds.create_branch("exp")
     exp.delete("id = 1")

@@ -211,18 +211,6 @@ def lance_rows(ds: lk.LanceDataset) -> list[Row]:
 # ---- case by case
 
 
-@pytest.fixture(params=[False, True], ids=["addresses", "stable"])
-def ds(request: pytest.FixtureRequest, tmp_path: Path) -> lk.LanceDataset:
-    rows = {"id": [1, 2, 3, 4], "name": ["a", "b", "c", "d"], "age": [1, 2, 3, 4]}
-    return lk.write_dataset(
-        rows,
-        tmp_path / "t",
-        primary_key="id",
-        enable_stable_row_ids=request.param,
-        max_rows_per_file=2,
-    )
-
-
 def upsert(ds: lk.LanceDataset, *rows: Row) -> None:
     merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     merge.execute(list(rows))
