@@ -13,8 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.api.diff import DatasetDiff
 from lancekit.errors import StorageError
-from lancekit.operations.lineage import diff as diff_module
-from lancekit.pipeline.diff import tasks
+from lancekit.pipeline.diff import row_values, tasks
 from tests.spark.test_types import ALL, INSIDE, ROWS
 from tests.support.row_stories import story
 
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.spark
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks, "_TASK_ROWS", 7)
-    monkeypatch.setattr(diff_module, "_THREADED_ROWS", 1)
+    monkeypatch.setattr(row_values, "_THREADED_ROWS", 1)
 
 
 def seen(diff: DatasetDiff) -> tuple[Any, ...]:

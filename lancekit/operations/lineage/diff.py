@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,24 +22,19 @@ from lancekit.operations.lineage.history import operations_between
 from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared
 from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
-from lancekit.pipeline.diff.row_values import rows_at_a_time
+from lancekit.pipeline.diff.row_values import all_done, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.tasks import Values
 from lancekit.pipeline.diff.values import Digests, Seeds
 from lancekit.pipeline.engine.engine import Runner
-from lancekit.scan.ahead import Workers
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Changes", "Sides", "compare_rows", "find_changes", "read_sides"]
 
-T = TypeVar("T")
-
 #: what reads the rows of the old version, and of the new one
 Sides = tuple[Side, Side]
 
-#: rows from which on a thread has milliseconds to do
-_THREADED_ROWS = 1 << 17
 #: what changes values and leaves the versions of the rows as they are
 _UNMARKED = (DataReplacement, Merge, Project, UnknownOperation)
 
@@ -279,7 +273,7 @@ class _Search:
     ) -> list[Digests]:
         sides = ((old, False), (new, True))
         work = [partial(self._digests, columns, rows, new=is_new) for rows, is_new in sides]
-        return _all_done(work, len(old) + len(new))
+        return all_done(work, len(old) + len(new))
 
     def _digests(self, columns: Sequence[ColumnPair], rows: Addresses, *, new: bool) -> Digests:
         return self.values.digests(columns, rows, self.seeds, new=new)
@@ -311,14 +305,6 @@ def _numbers(
 ) -> tuple[npt.NDArray[np.uint64], ...]:
     table = side.read(columns, rows)
     return tuple(table[name].to_numpy() for name in columns)
-
-
-def _all_done(work: Sequence[Callable[[], T]], rows: int) -> list[T]:
-    """Return results in order; of many rows they are worked out in threads."""
-    if rows < _THREADED_ROWS:
-        return [do() for do in work]
-    with Workers() as workers:
-        return list(workers.results(work))
 
 
 def _joined(parts: Sequence[Addresses]) -> Addresses:

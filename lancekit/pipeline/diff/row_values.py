@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +15,14 @@ from lancekit.file.kernels.widths import value_bytes
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
+from lancekit.scan.ahead import Workers
 
-__all__ = ["changed_rows", "row_digests", "row_values", "rows_at_a_time", "unlike"]
+__all__ = ["all_done", "changed_rows", "row_digests", "row_values", "rows_at_a_time", "unlike"]
 
+T = TypeVar("T")
+
+#: rows from which on a thread has milliseconds to do
+_THREADED_ROWS = 1 << 17
 #: decoded bytes of the rows that are compared at a time
 _HELD_BYTES = 64 << 20
 
@@ -70,10 +77,21 @@ def unlike(
     columns: Sequence[ColumnPair], sides: tuple[Side, Side], old: Addresses, new: Addresses
 ) -> npt.NDArray[np.bool_]:
     """Return which values of pairs of rows differ: a row for each column, in their order."""
-    left = row_values(columns, sides[0], old, new=False)
-    right = row_values(columns, sides[1], new, new=True)
-    found = [differing(mine, other) for mine, other in zip(left, right, strict=True)]
+    work = (
+        partial(row_values, columns, sides[0], old, new=False),
+        partial(row_values, columns, sides[1], new, new=True),
+    )
+    values = zip(*all_done(work, len(old)), strict=True)
+    found = all_done([partial(differing, *both) for both in values], len(old))
     return np.stack(found) if found else np.zeros((0, len(old)), bool)
+
+
+def all_done(work: Sequence[Callable[[], T]], rows: int) -> list[T]:
+    """Return results in order; of many rows they are worked out in threads."""
+    if rows < _THREADED_ROWS:
+        return [do() for do in work]
+    with Workers() as workers:
+        return list(workers.results(work))
 
 
 def changed_rows(
