@@ -31,11 +31,13 @@ def _not_bytes(library: ModuleType, uri: str) -> Any:
 def _with_an_index(library: ModuleType, uri: str) -> Any:
     import lance
 
-    rows = np.random.default_rng(0).standard_normal((400, 4)).astype(np.float32)
-    column = pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)
+    # Both partitions have rows next to the query, wherever the partitions' middles are found.
+    at = np.r_[np.linspace(-101, -1, 200), np.linspace(1, 101, 200)].astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(np.repeat(at, 2), 2)
     theirs = lance.write_dataset(pa.table({"n": range(400), "v": column}), uri)
-    theirs.create_index("v", "IVF_FLAT", num_partitions=16)
-    nearest = {"column": "v", "q": [0.0, 0, 0, 0], "k": 20, "nprobes": 1}
+    middles = np.array([[-51, -51], [51, 51]], np.float32)
+    theirs.create_index("v", "IVF_FLAT", num_partitions=2, ivf_centroids=middles)
+    nearest = {"column": "v", "q": [0.0, 0.0], "k": 20, "nprobes": 1}
     exact = theirs.to_table(nearest={**nearest, "use_index": False})["n"]
     return bool(library.dataset(uri).to_table(nearest=nearest)["n"] == exact)
 
