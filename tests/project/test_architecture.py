@@ -54,6 +54,8 @@ FLOORS = """
     scan/fragments
     scan/expressions
     scan/expressions/kernels
+    index/build
+    index
     versions
     file
     file/columns

@@ -1,0 +1,1 @@
+"""Scalar indices: what each kind is, how their files are written (`build`) and asked (`search`)."""

@@ -1,0 +1,186 @@
+"""The kinds of scalar indices: what each is called, stores and can be made of.
+
+See docs/format/indices.md, 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyarrow import types
+
+from lancekit.format.index import IndexMetadata
+
+__all__ = [
+    "BITMAP",
+    "BLOOM_FILTER",
+    "BTREE",
+    "KINDS",
+    "LABEL_LIST",
+    "NGRAM",
+    "ZONE_MAP",
+    "IndexKind",
+    "kind_of",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexKind:
+    """One kind of scalar index.
+
+    Attributes
+    ----------
+    name
+        What `create_scalar_index` calls it.
+    label
+        What descriptions call it.
+    details
+        The message of its details, with its package as it is written.
+    written, newest
+        The version of the index that is written, and the newest that is known.
+    files
+        The names of its files, each with its columns.
+    settings
+        The keys of the schema's metadata that change how its files are read.
+    exact
+        Whether what it finds are the rows asked for; else they are to be looked at again.
+    zones
+        Whether it speaks of ranges of rows of a fragment; else of rows, by their ids where the
+        table has such, by their addresses elsewhere.
+    addresses_from
+        The version from which on it names rows by address even where they have ids.
+    fits
+        Whether it can be made of a type.
+    """
+
+    name: str
+    label: str
+    details: str
+    written: int = 0
+    newest: int = 0
+    files: Mapping[str, tuple[str, ...]]
+    settings: tuple[str, ...] = ()
+    exact: bool = True
+    zones: bool = False
+    addresses_from: int | None = None
+    fits: Callable[[pa.DataType], bool]
+
+    @property
+    def type_url(self) -> str:
+        """The type of its details, as they are written."""
+        return f"/{self.details}"
+
+    def has_addresses(self, index_version: int | None, stable_row_ids: bool) -> bool:
+        """Return whether a segment of this kind names rows by their addresses, not by their ids."""
+        if self.zones or not stable_row_ids:
+            return True
+        return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
+
+
+_TEXT = (types.is_string, types.is_large_string)
+_BYTES = (types.is_binary, types.is_large_binary)
+_NUMBERS = (types.is_integer, types.is_float32, types.is_float64)
+_TIMES = (types.is_date, types.is_time, types.is_timestamp)
+_OTHERS = (types.is_boolean, types.is_float16, types.is_decimal, types.is_duration)
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    every = (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES, *_OTHERS, types.is_fixed_size_binary)
+    return any(is_one(kind) for is_one in every)
+
+
+def _is_hashed(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in (*_TEXT, *_BYTES, *_NUMBERS, *_TIMES))
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return (types.is_list(kind) or types.is_large_list(kind)) and _is_plain(kind.value_type)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in _TEXT)
+
+
+_KEYS = {"bitmap_page_lookup.lance": ("keys", "bitmaps")}
+_ZONE = ("fragment_id", "zone_start", "zone_length")
+
+BTREE = IndexKind(
+    name="BTREE",
+    label="BTree",
+    details="lance.table.BTreeIndexDetails",
+    newest=1,
+    files={
+        "page_data.lance": ("values", "ids"),
+        "page_lookup.lance": ("min", "max", "null_count", "page_idx"),
+    },
+    settings=("batch_size", "range_partitioned", "page_num_per_range_partition"),
+    addresses_from=1,
+    fits=_is_plain,
+)
+BITMAP = IndexKind(
+    name="BITMAP",
+    label="Bitmap",
+    details="lance.table.BitmapIndexDetails",
+    files=_KEYS,
+    fits=_is_plain,
+)
+LABEL_LIST = IndexKind(
+    name="LABEL_LIST",
+    label="LabelList",
+    details="lance.table.LabelListIndexDetails",
+    written=1,
+    newest=1,
+    files=_KEYS,
+    settings=("lance:label_list_nulls",),
+    fits=_is_list,
+)
+NGRAM = IndexKind(
+    name="NGRAM",
+    label="NGram",
+    details="lance.table.NGramIndexDetails",
+    files={"ngram_postings.lance": ("tokens", "posting_list")},
+    exact=False,
+    fits=_is_text,
+)
+ZONE_MAP = IndexKind(
+    name="ZONEMAP",
+    label="ZoneMap",
+    details="lance.table.ZoneMapIndexDetails",
+    files={"zonemap.lance": ("min", "max", "null_count", "nan_count", *_ZONE)},
+    settings=("rows_per_zone", "null_bitmap"),
+    exact=False,
+    zones=True,
+    fits=_is_plain,
+)
+BLOOM_FILTER = IndexKind(
+    name="BLOOMFILTER",
+    label="BloomFilter",
+    details="lance.index.pb.BloomFilterIndexDetails",
+    files={"bloomfilter.lance": (*_ZONE, "has_null", "bloom_filter_data")},
+    settings=("bloomfilter_item", "bloomfilter_probability", "null_bitmap"),
+    exact=False,
+    zones=True,
+    fits=_is_hashed,
+)
+
+#: all kinds, by their names
+KINDS: Mapping[str, IndexKind] = {
+    kind.name: kind for kind in (BTREE, BITMAP, LABEL_LIST, NGRAM, ZONE_MAP, BLOOM_FILTER)
+}
+_BY_DETAILS = {kind.details.rpartition(".")[2].casefold(): kind for kind in KINDS.values()}
+
+
+def kind_of(index: IndexMetadata) -> IndexKind | None:
+    """Return the kind of a segment, ``None`` if it is none of these.
+
+    Examples
+    --------
+    >>> from uuid import uuid4
+    >>> from lancekit.format.index import IndexDetails
+    >>> details = IndexDetails("type.googleapis.com/lance.index.pb.btreeindexdetails")
+    >>> kind_of(IndexMetadata(uuid4(), "x_idx", index_details=details)).name
+    'BTREE'
+    """
+    return _BY_DETAILS.get(index.type_url.rpartition("/")[2].rpartition(".")[2].casefold())
