@@ -21,8 +21,14 @@ from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.history import operations_between
 from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.pipeline.diff.fragments import ColumnPair, Pair, Shared
-from lancekit.pipeline.diff.match import cancelled, match_keys, stand_among
-from lancekit.pipeline.diff.row_values import all_done, rows_at_a_time
+from lancekit.pipeline.diff.match import (
+    Matches,
+    cancelled,
+    match_ascending,
+    match_keys,
+    stand_among,
+)
+from lancekit.pipeline.diff.row_values import all_done, ascending_numbers, rows_at_a_time
 from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.tasks import Values
 from lancekit.pipeline.diff.values import Digests, Seeds
@@ -188,10 +194,12 @@ class _Search:
         return old, new
 
     def _by_ids(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
-        (ids,), (other_ids,) = (
-            _numbers(side, [_ID], rows) for side, rows in ((self.old, old), (self.new, new))
-        )
-        left, right = (np.flatnonzero(some < self.plan.common_ids) for some in (ids, other_ids))
+        (other_ids,) = _numbers(self.new, [_ID], new)
+        right = np.flatnonzero(other_ids < self.plan.common_ids)
+        if not len(right):
+            return old, new
+        (ids,) = _numbers(self.old, [_ID], old)
+        left = np.flatnonzero(ids < self.plan.common_ids)
         _, *places = np.intersect1d(
             ids[left], other_ids[right], assume_unique=True, return_indices=True
         )
@@ -229,6 +237,10 @@ class _Search:
     def _by_key(self, old: Addresses, new: Addresses) -> tuple[Addresses, Addresses]:
         by_name = {pair.name: pair for pair in self.plan.columns}
         key = [by_name[name] for name in self.plan.key]
+        ordered = self._in_order(key, old, new)
+        if ordered is not None:
+            self._update(old[ordered.old], new[ordered.new])
+            return old[ordered.alone.old], new[ordered.alone.new]
         keys, others = self._digests_of_both(key, old, new)
         found = match_keys(keys, others)
         left, right = (self._stand_elsewhere(key, side) for side in (keys, others))
@@ -244,6 +256,24 @@ class _Search:
             np.concatenate([old[found.alone.old], gone]),
             np.concatenate([new[found.alone.new], come]),
         )
+
+    def _in_order(
+        self, key: Sequence[ColumnPair], old: Addresses, new: Addresses
+    ) -> Matches | None:
+        """Return pairs by a key of one number by which both sides lie in order, if it is one.
+
+        Its values tell what digests do, and need not be sorted.
+        """
+        kept = self.kept or self.plan.shared.same
+        if len(key) > 1 or not self.values.are_here or (kept and not self.plan.key_is_primary):
+            return None
+        sides = ((self.old, old, False), (self.new, new, True))
+        work = [
+            partial(ascending_numbers, key[0], side, rows, new=is_new)
+            for side, rows, is_new in sides
+        ]
+        left, right = all_done(work, len(old) + len(new))
+        return None if left is None or right is None else match_ascending(left, right)
 
     def _stand_elsewhere(self, key: Sequence[ColumnPair], keys: Digests) -> npt.NDArray[np.bool_]:
         """Return which keys stand on rows, too, that both sides have as they are.
@@ -281,7 +311,7 @@ class _Search:
     def _update(self, old: Addresses, new: Addresses) -> None:
         """Compare pairs of rows that lie apart."""
         if (new[1:] < new[:-1]).any():  # rows are read in the order in which they lie
-            order = np.argsort(new)
+            order = np.argsort(new, kind="stable")  # most of them are, of what keys have paired
             old, new = old[order], new[order]
         changed = self._compare(self.plan.columns, old, new, count=True)
         self.same.append((old[~changed], new[~changed]))

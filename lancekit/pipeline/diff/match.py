@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.pipeline.diff.values import Digests
 
-__all__ = ["Matches", "Rest", "cancelled", "match_keys", "stand_among"]
+__all__ = ["Matches", "Rest", "cancelled", "match_ascending", "match_keys", "stand_among"]
 
 Places = npt.NDArray[np.int64]
 
@@ -105,6 +106,33 @@ def _first_found(old: Digests, new: Digests) -> Matches:
 def _sides(rows: Places, split: int) -> Rest:
     cut = np.searchsorted(rows, split)
     return Rest(rows[:cut], rows[cut:] - split)
+
+
+def match_ascending(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Matches:
+    """Pair rows by numbers, of which each side's ascend and none stands twice.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> found = match_ascending(np.array([1, 3, 5]), np.array([3, 4, 5, 6]))
+    >>> found.old.tolist(), found.new.tolist(), found.alone.old.tolist(), found.alone.new.tolist()
+    ([1, 2], [0, 2], [0], [1, 3])
+    """
+    none = np.empty(0, np.int64)
+    if np.array_equal(old, new):
+        return Matches(np.arange(len(old)), np.arange(len(new)), Rest(none, none), Rest(none, none))
+    # a needle that is next to the last one is found in what is in the processor's cache
+    at = np.searchsorted(new, old)
+    found = at < len(new)
+    found[found] = new[at[found]] == old[found]
+    alone = np.ones(len(new), bool)
+    alone[at[found]] = False
+    return Matches(
+        np.flatnonzero(found),
+        at[found],
+        Rest(np.flatnonzero(~found), np.flatnonzero(alone)),
+        Rest(none, none),
+    )
 
 
 def match_keys(old: Digests, new: Digests) -> Matches:

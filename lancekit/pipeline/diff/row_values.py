@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,15 @@ from lancekit.pipeline.diff.side import Addresses, Side
 from lancekit.pipeline.diff.values import Digests, Seeds, differing, digests
 from lancekit.scan.ahead import Workers
 
-__all__ = ["all_done", "changed_rows", "row_digests", "row_values", "rows_at_a_time", "unlike"]
+__all__ = [
+    "all_done",
+    "ascending_numbers",
+    "changed_rows",
+    "row_digests",
+    "row_values",
+    "rows_at_a_time",
+    "unlike",
+]
 
 T = TypeVar("T")
 
@@ -25,6 +33,8 @@ T = TypeVar("T")
 _THREADED_ROWS = 1 << 17
 #: decoded bytes of the rows that are compared at a time
 _HELD_BYTES = 64 << 20
+#: numbers that are read before it is looked whether they ascend
+_NUMBERS_ROWS = 1 << 18
 
 
 def rows_at_a_time(columns: Sequence[ColumnPair]) -> int:
@@ -57,6 +67,25 @@ def row_values(
         else pa.nulls(len(rows), pair.kind)
         for pair in columns
     ]
+
+
+def ascending_numbers(
+    pair: ColumnPair, side: Side, rows: Addresses, *, new: bool
+) -> npt.NDArray[Any] | None:
+    """Return whole numbers of rows if each is greater than the one before it, and none is null."""
+    if pair.is_cast or not pa.types.is_integer(pair.kind):
+        return None
+    parts = list[npt.NDArray[Any]]()
+    for start in range(0, len(rows), _NUMBERS_ROWS):
+        (values,) = row_values([pair], side, rows[start : start + _NUMBERS_ROWS], new=new)
+        if values.null_count:
+            return None
+        numbers = values.to_numpy()
+        follows = not parts or parts[-1][-1] < numbers[0]
+        if not follows or not (numbers[1:] > numbers[:-1]).all():
+            return None
+        parts.append(numbers)
+    return np.concatenate(parts) if parts else None
 
 
 def _as_array(values: pa.ChunkedArray, pair: ColumnPair) -> pa.Array:

@@ -42,6 +42,11 @@ class Values:
         self._runner = None if runner is None or runner.name == "local" else runner
         self._step = step if self._runner is None else min(step, _TASK_ROWS)
 
+    @property
+    def are_here(self) -> bool:
+        """Whether they are read in this process."""
+        return self._runner is None
+
     def _parts(self, rows: int) -> list[slice]:
         return [slice(start, start + self._step) for start in range(0, rows, self._step)]
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 import lancekit as lk
 from lancekit.api.diff import DatasetDiff
 from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, UnsupportedFeatureError
+from lancekit.pipeline.diff import row_values
 from tests.pipeline.diff.test_values import plain
 from tests.support.equivalence import Side, begin, draw_step
 from tests.system.test_equivalence import runs, told
@@ -286,6 +287,28 @@ def test_keys_that_stand_twice(tmp_path: Path) -> None:
     ds.insert({"k": [3], "v": ["d"]}, mode="append")
     assert ds.diff(3, on="k").counts.ambiguous == 1
     assert ds.diff(3, on=["k", "v"]).counts.ambiguous == 0
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        ([1, 2, 3, 4, 5, 6, 7, 9], (1, 1, 7)),
+        ([1, 2, 3, 5, 4, 6, 7, 8], (0, 0, 8)),  # out of order where two parts meet
+        ([1, 2, 3, 3, 4, 6, 7, 8], (2, 2, 6)),  # 3 stands twice there, 5 is gone
+        ([1, 2, 3, None, 5, 6, 7, 8], (1, 1, 7)),
+    ],
+)
+def test_keys_in_order_are_paired_as_others_are(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ids: list[int | None],
+    expected: tuple[int, int, int],
+) -> None:
+    monkeypatch.setattr(row_values, "_NUMBERS_ROWS", 3)
+    old = lk.write_dataset({"id": [*range(1, 9)], "v": [0] * 8}, tmp_path / "d")
+    new = lk.write_dataset({"id": ids, "v": [1] * 8}, tmp_path / "d", mode="overwrite")
+    counts = new.diff(old, on="id").counts
+    assert (counts.inserted, counts.deleted, counts.updated) == expected
 
 
 def test_null_parts_of_keys_are_equal(tmp_path: Path) -> None:

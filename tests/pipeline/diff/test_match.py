@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.diff.match import cancelled, match_keys
+from lancekit.pipeline.diff.match import cancelled, match_ascending, match_keys
 from lancekit.pipeline.diff.values import Digests
 
 # few of each half, so that halves meet by themselves, too
@@ -49,3 +49,13 @@ def test_equal_rows_cancel_as_often_as_both_have_them(
     assert Counter(old[a] for a in rest.old) == Counter(old) - Counter(new)
     assert Counter(new[b] for b in rest.new) == Counter(new) - Counter(old)
     assert len({*pairs.old.tolist(), *rest.old.tolist()}) == len(old)
+
+
+@given(st.sets(st.integers(-9, 9)), st.sets(st.integers(-9, 9)))
+def test_numbers_that_ascend_are_pairs(old: set[int], new: set[int]) -> None:
+    left, right = np.array(sorted(old), np.int64), np.array(sorted(new), np.int64)
+    found = match_ascending(left, right)
+    assert left[found.old].tolist() == right[found.new].tolist() == sorted(old & new)
+    assert left[found.alone.old].tolist() == sorted(old - new)
+    assert right[found.alone.new].tolist() == sorted(new - old)
+    assert len(found.repeated.old) + len(found.repeated.new) == 0
