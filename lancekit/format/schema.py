@@ -446,13 +446,14 @@ def schema_from_pb(
                 )
 
     def build(message: pb.Field) -> LanceField:
-        below = () if message.id == _NO_ID else children[message.id]
+        own = message.id
+        below = () if own == _NO_ID else children[own]
         position = message.unenforced_primary_key_position
         metadata = message.metadata
         # the attributes at once: what sets each of a frozen class takes longer than all else here
         made = object.__new__(LanceField)
         vars(made).update(
-            id=message.id,
+            id=own,
             name=message.name,
             logical_type=message.logical_type,
             nullable=message.nullable,

@@ -34,7 +34,10 @@ def take_unknown(message: Message, unmodelled: tuple[str, ...] = ()) -> bytes:
     That is the fields of ``message`` itself that its class does not know, and the known ones
     named in ``unmodelled``.
     """
-    if len(UnknownFieldSet(message)) == 0 and not any(map(message.HasField, unmodelled)):
+    # asked of each field of a wide table
+    if not (
+        len(UnknownFieldSet(message)) or (unmodelled and any(map(message.HasField, unmodelled)))
+    ):
         return b""
     rest = type(message)()
     rest.CopyFrom(message)
