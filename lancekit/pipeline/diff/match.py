@@ -8,11 +8,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.compiled.kernel import kernel
 from lancekit.pipeline.diff.values import Digests
 
 __all__ = ["Matches", "Rest", "cancelled", "match_ascending", "match_keys", "stand_among"]
 
 Places = npt.NDArray[np.int64]
+
+#: narrower numbers are few, if none stands twice
+_KERNEL_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,21 +122,49 @@ def match_ascending(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> Matches:
     >>> found.old.tolist(), found.new.tolist(), found.alone.old.tolist(), found.alone.new.tolist()
     ([1, 2], [0, 2], [0], [1, 3])
     """
-    none = np.empty(0, np.int64)
+    none = Rest(np.empty(0, np.int64), np.empty(0, np.int64))
     if np.array_equal(old, new):
-        return Matches(np.arange(len(old)), np.arange(len(new)), Rest(none, none), Rest(none, none))
+        return Matches(np.arange(len(old)), np.arange(len(new)), none, none)
+    left, right = _common(old, new)
+    return Matches(left, right, Rest(_others(left, len(old)), _others(right, len(new))), none)
+
+
+def _common(old: npt.NDArray[Any], new: npt.NDArray[Any]) -> tuple[Places, Places]:
+    """Return where numbers stand that both sides have, of such as ascend."""
+    shorter = min(len(old), len(new))
+    call = meet.ready(len(old) + len(new)) if old.dtype.itemsize >= _KERNEL_BYTES else None
+    if call is not None:
+        left, right = np.empty(shorter, np.int64), np.empty(shorter, np.int64)
+        count = call(old, new, left, right)
+        return left[:count], right[:count]
     # a needle that is next to the last one is found in what is in the processor's cache
     at = np.searchsorted(new, old)
     found = at < len(new)
     found[found] = new[at[found]] == old[found]
-    alone = np.ones(len(new), bool)
-    alone[at[found]] = False
-    return Matches(
-        np.flatnonzero(found),
-        at[found],
-        Rest(np.flatnonzero(~found), np.flatnonzero(alone)),
-        Rest(none, none),
-    )
+    return np.flatnonzero(found), at[found]
+
+
+@kernel("T T =i8 =i8", over="i4 i8 u4 u8", saves=15)
+def meet(old: Any, new: Any, left: Any, right: Any) -> int:
+    """Write where numbers stand that both sides have; return how many these are."""
+    at = place = count = 0
+    while at < old.size and place < new.size:
+        one, other = old[np.uint64(at)], new[np.uint64(place)]
+        if one == other:
+            if count >= left.size or count >= right.size:
+                return -1
+            left[np.uint64(count)] = at
+            right[np.uint64(count)] = place
+            count += 1
+        at += one <= other
+        place += other <= one
+    return count
+
+
+def _others(places: Places, count: int) -> Places:
+    left = np.ones(count, bool)
+    left[places] = False
+    return np.flatnonzero(left)
 
 
 def match_keys(old: Digests, new: Digests) -> Matches:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancekit.pipeline.diff.match import cancelled, match_ascending, match_keys
+from lancekit.pipeline.diff.match import cancelled, match_ascending, match_keys, meet
 from lancekit.pipeline.diff.values import Digests
+from tests.support.twins import Counted, agreed
 
 # few of each half, so that halves meet by themselves, too
 KEYS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), max_size=12)
@@ -59,3 +61,16 @@ def test_numbers_that_ascend_are_pairs(old: set[int], new: set[int]) -> None:
     assert left[found.alone.old].tolist() == sorted(old - new)
     assert right[found.alone.new].tolist() == sorted(new - old)
     assert len(found.repeated.old) + len(found.repeated.new) == 0
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint64, np.int32, np.uint32, np.int16, np.uint8])
+def test_the_kernel_pairs_the_same(kernels, monkeypatch, kind: type[np.integer]) -> None:
+    rng = np.random.default_rng(7)
+    least, most = np.iinfo(kind).min, np.iinfo(kind).max
+    numbers = np.unique(rng.integers(least, most, 3000, kind, endpoint=True))
+    some = [np.sort(rng.choice(numbers, count, replace=False)) for count in (0, 1, 90, 200)]
+    counted = Counted(monkeypatch, meet)
+    for old in some:
+        for new in some:
+            agreed(lambda old=old, new=new: match_ascending(old, new))
+    assert counted.good == counted.calls == (12 if np.dtype(kind).itemsize > 2 else 0)
