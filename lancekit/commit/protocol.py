@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from lancekit.commit.manifest.build import Built, build_manifest, first_manifest
+from lancekit.commit.manifest.build import Built, build_manifest
 from lancekit.commit.put_version import StagedTransaction, is_transaction, put_version
 from lancekit.commit.rebase import RowConflict, rebase
 from lancekit.commit.rules.conflict_error import conflict_error, gap_error
@@ -21,7 +21,6 @@ from lancekit.commit.rules.table import judge
 from lancekit.commit.rules.verdict import Context
 from lancekit.errors import (
     CommitUnknownError,
-    DatasetExistsError,
     IncompatibleConflictError,
     InvalidArgumentError,
     LancekitError,
@@ -35,12 +34,11 @@ from lancekit.format import transaction as ops
 from lancekit.format.manifest import Manifest
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction
-from lancekit.versions.line import Line
 from lancekit.versions.listing import Newest, newest_version
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["Clock", "check_not_replaced", "check_writable", "commit", "create_first_version"]
-__all__ += ["COMMIT_TIMEOUT", "MAX_RETRIES", "Audit", "put_first_manifest"]
+__all__ = ["COMMIT_TIMEOUT", "MAX_RETRIES", "Audit"]
+__all__ += ["Clock", "check_not_replaced", "check_writable", "commit"]
 
 #: how often the race for a version number may be lost, and how long it is run; the defaults of all
 #: public calls
@@ -345,7 +343,7 @@ def _attempt(
     built = _build(base, latest, rebased)
     if base.audit is not None:
         base.audit(latest, built.manifest, rebased.operation)
-    return put_version(latest.line, built, naming, _transaction(based_on, rebased), base.staged)
+    return put_version(latest.line, built, naming, rebased.transaction(based_on), base.staged)
 
 
 def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
@@ -355,7 +353,7 @@ def _commit_detached(base: _Base, pending: Pending) -> Snapshot:
     built = Built(replace(built.manifest, version=number), built.indices)
     if base.audit is not None:
         base.audit(read, built.manifest, pending.operation)
-    transaction = _transaction(read.version, pending)
+    transaction = pending.transaction(read.version)
     landed = put_version(read.line, built, read.naming, transaction, base.staged)
     if landed is None:  # once in 2**63 times
         raise _lost(read, pending, 1)
@@ -370,25 +368,9 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         indices=latest.indices,
         restored=_restored(latest, pending.operation),
         storage_version=base.storage_version,
-        marks=_marks(pending, latest.manifest.config),
+        marks=pending.marks_upon(latest.manifest.config),
         next_row_id=pending.next_row_id,
         bases=pending.bases,
-    )
-
-
-def _marks(pending: Pending, before: Mapping[str, str]) -> dict[str, str]:
-    marks = [mark for mark in pending.implied if not mark.has_landed(before)]
-    if pending.mark is not None:
-        marks.append(pending.mark)
-    return {mark.key: mark.text for mark in marks}
-
-
-def _transaction(read_version: int, pending: Pending) -> Transaction:
-    return Transaction(
-        read_version=read_version,
-        uuid=pending.uuid,
-        operation=pending.operation,
-        transaction_properties=pending.properties,
     )
 
 
@@ -397,57 +379,3 @@ def _restored(latest: Snapshot, operation: ops.Operation) -> Built | None:
         return None
     old = load_snapshot(latest.line, operation.version, latest.naming)
     return Built(old.manifest, old.indices)
-
-
-def create_first_version(
-    line: Line,
-    operation: ops.Overwrite,
-    pending: Pending,
-    storage_version: str,
-    clock: Clock | None = None,
-    *,
-    stable_row_ids: bool = False,
-    naming: ManifestNaming = ManifestNaming.V2,
-) -> Snapshot:
-    """Create a dataset: version 1.
-
-    Raises
-    ------
-    DatasetExistsError
-        Another writer created it first.
-    """
-    clock = clock or Clock()
-    empty = first_manifest(operation, storage_version, stable_row_ids=stable_row_ids)
-    built = build_manifest(
-        empty,
-        operation,
-        timestamp_ns=clock.now_ns(),
-        storage_version=storage_version,
-        marks=_marks(pending, {}),
-    )
-    return put_first_manifest(line, built, _transaction(0, pending), naming)
-
-
-def put_first_manifest(
-    line: Line,
-    built: Built,
-    transaction: Transaction,
-    naming: ManifestNaming = ManifestNaming.V2,
-) -> Snapshot:
-    """Put the first manifest of a dataset, a branch or a clone.
-
-    Raises
-    ------
-    DatasetExistsError
-        There is one already.
-    """
-    staged = StagedTransaction(line.store)
-    landed = put_version(line, built, naming, transaction, staged)
-    if landed is None:
-        staged.remove()
-        raise DatasetExistsError(
-            f"A dataset was created at {line.uri} at the same time.",
-            hint='Open it, or write with mode="append" or mode="overwrite".',
-            uri=line.uri,
-        )
-    return landed

@@ -9,8 +9,9 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
-from lancekit.commit.protocol import Clock, put_first_manifest
+from lancekit.commit.protocol import Clock
 from lancekit.errors import (
     CorruptFileError,
     DatasetExistsError,

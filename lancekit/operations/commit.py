@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
+from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
-from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES, Clock, put_first_manifest
+from lancekit.commit.protocol import COMMIT_TIMEOUT, MAX_RETRIES, Clock
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import DatasetNotFoundError, InvalidArgumentError
 from lancekit.format import operations as ops

@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.format.manifest import BasePath
-from lancekit.format.transaction import Operation
+from lancekit.format.transaction import Operation, Transaction
 
 __all__ = ["Pending"]
 
@@ -40,3 +40,19 @@ class Pending:
     implied: tuple[BatchMarker, ...] = ()
     next_row_id: int | None = None
     bases: tuple[BasePath, ...] = ()
+
+    def marks_upon(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the marks to put on top of a version of this config, as entries of it."""
+        marks = [mark for mark in self.implied if not mark.has_landed(config)]
+        if self.mark is not None:
+            marks.append(self.mark)
+        return {mark.key: mark.text for mark in marks}
+
+    def transaction(self, read_version: int) -> Transaction:
+        """Return what is stored of the change, based on a version."""
+        return Transaction(
+            read_version=read_version,
+            uuid=self.uuid,
+            operation=self.operation,
+            transaction_properties=self.properties,
+        )

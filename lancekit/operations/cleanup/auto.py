@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from lancekit.commit.first_version import create_first_version
 from lancekit.commit.protocol import commit as commit_only
-from lancekit.commit.protocol import create_first_version
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
 from lancekit.format.names import is_detached
@@ -126,7 +126,7 @@ def create(
 ) -> Snapshot:
     """Create a dataset; whoever gives it settings wants them.
 
-    Arguments, results and errors are those of `lancekit.commit.protocol.create_first_version`.
+    Arguments, results and errors are those of `lancekit.commit.first_version.create_first_version`.
     """
     created = create_first_version(line, operation, pending, storage_version, **settings)
     if PREFIX + "interval" in created.manifest.config:
