@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import ColumnNotFoundError
+from lancekit.format.column_names import column_not_found
 from lancekit.format.field_marks import is_blob, may_be_packed
-from lancekit.format.schema import LanceField, LanceSchema, column_not_found
+from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = [
     "canonical",

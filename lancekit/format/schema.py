@@ -5,7 +5,6 @@ See docs/format/table.md, 3.1.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -14,12 +13,12 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.errors import (
-    ColumnNotFoundError,
     CorruptFileError,
     InvalidArgumentError,
     LancekitError,
     UnsupportedTypeError,
 )
+from lancekit.format.column_names import check_column_name, check_distinct, column_not_found
 from lancekit.format.extensions import EXTENSION_NAME, LANCE_JSON, stored_schema
 from lancekit.format.field_marks import is_set
 from lancekit.format.logical_types import (
@@ -36,10 +35,8 @@ from lancekit.legible import shown
 __all__ = [
     "PRIMARY_KEY",
     "PRIMARY_KEY_POSITION",
-    "RESERVED_NAMES",
     "LanceField",
     "LanceSchema",
-    "check_column_name",
     "schema_from_pb",
     "schema_to_pb",
     "with_field_metadata",
@@ -48,15 +45,6 @@ __all__ = [
 #: Arrow field metadata that marks a primary-key column, and gives its place (from 1) in the key
 PRIMARY_KEY = "lance-schema:unenforced-primary-key"
 PRIMARY_KEY_POSITION = "lance-schema:unenforced-primary-key:position"
-
-#: the columns that a scan makes and no file stores
-RESERVED_NAMES = (
-    "_rowid",
-    "_rowaddr",
-    "_rowoffset",
-    "_row_created_at_version",
-    "_row_last_updated_at_version",
-)
 
 #: the id of every part of a blob descriptor, which is no field of its own
 _NO_ID = -1
@@ -168,7 +156,7 @@ class LanceSchema:
         """
         counter = iter(range(first_id, _LAST_FIELD_ID + 1))
         schema = stored_schema(schema)
-        _check_names(schema, "the schema")
+        check_distinct(schema, "the schema")
         for name in schema.names:
             check_column_name(name)
 
@@ -265,17 +253,6 @@ def check_key_type(key: LanceField) -> None:
         )
 
 
-def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
-    """Return the error for a column that is not there, naming what comes close."""
-    names = list(known)
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [
-        other for other in names if other.lower() == name.lower()
-    ]
-    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
-    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Columns: {shown}."
-    return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)
-
-
 def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
     try:
         return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
@@ -284,40 +261,6 @@ def _decode(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
             f"The metadata of a schema is text, not {shown(error.object)}.",
             hint="Encode bytes as text first, with base64 for instance.",
         ) from error
-
-
-def check_column_name(name: str) -> None:
-    """Raise ``InvalidArgumentError`` if the reference could not read a column of this name."""
-    if problem := _name_problem(name):
-        raise InvalidArgumentError(
-            f"Column name {name!r} cannot be used: {problem}.",
-            hint="Rename the column.",
-            column=name,
-        )
-
-
-def _name_problem(name: str) -> str:
-    """Return why the reference could not read a column of this name; empty if it can."""
-    if not name:
-        return "it is empty"
-    if name in RESERVED_NAMES:
-        return "it is the name of a hidden column"
-    if any("\ud800" <= sign <= "\udfff" for sign in name):
-        return "it holds half of a character"
-    sign = next((sign for sign in ".`\0" if sign in name), "")
-    return f"it holds {sign!r}" if sign else ""
-
-
-def _check_names(fields: Iterable[pa.Field], where: str) -> None:
-    seen: set[str] = set()
-    for f in fields:
-        if f.name in seen:
-            raise InvalidArgumentError(
-                f"Column name {f.name!r} occurs twice in {where}.",
-                hint="Rename one of the two.",
-                column=f.name,
-            )
-        seen.add(f.name)
 
 
 def _key_position(arrow: pa.Field, metadata: Mapping[str, str], path: str) -> int | None:
@@ -367,7 +310,7 @@ def _from_arrow(
     own = next_id()
     children = _children(arrow.type)
     if logical == "struct":
-        _check_names(children, f"struct {path!r}")
+        check_distinct(children, f"struct {path!r}")
     return LanceField(
         id=own,
         name=arrow.name,

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import ColumnNotFoundError, InvalidTypeError
+from lancekit.format.column_names import column_not_found
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateBases, UpdateConfig, UpdateMap
 from lancekit.format.paths import parse_path
-from lancekit.format.schema import LanceField, LanceSchema, column_not_found
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.versions.snapshot import Snapshot

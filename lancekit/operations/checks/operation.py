@@ -14,8 +14,9 @@ from typing import Any
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.file.columns.physical import owner_paths, owning_fields
 from lancekit.format import operations as ops
+from lancekit.format.column_names import column_not_found
 from lancekit.format.fragment import DataFile, Fragment
-from lancekit.format.schema import LanceSchema, column_not_found
+from lancekit.format.schema import LanceSchema
 from lancekit.operations.checks.files import BroughtFile, check_file, open_brought
 from lancekit.operations.checks.indices import check_index_folders, check_indices
 from lancekit.operations.checks.rows import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from lancekit.errors import InvalidArgumentError, LancekitError
-from lancekit.format.schema import LanceField, LanceSchema, check_column_name
+from lancekit.format.column_names import check_column_name
+from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = ["check_change", "check_schema"]
 

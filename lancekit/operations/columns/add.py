@@ -15,13 +15,8 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
 from lancekit.file.columns.limits import check_new_marks
-from lancekit.format.schema import (
-    LanceField,
-    LanceSchema,
-    check_column_name,
-    check_key_type,
-    column_not_found,
-)
+from lancekit.format.column_names import check_column_name, column_not_found
+from lancekit.format.schema import LanceField, LanceSchema, check_key_type
 from lancekit.legible import shown
 from lancekit.operations.columns.alter import (
     columns_runner,

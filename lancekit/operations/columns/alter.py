@@ -15,14 +15,10 @@ import pyarrow as pa
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.column_names import check_column_name, column_not_found
 from lancekit.format.fragment import Fragment
 from lancekit.format.paths import parse_path
-from lancekit.format.schema import (
-    LanceField,
-    LanceSchema,
-    check_column_name,
-    column_not_found,
-)
+from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.format.transaction import Merge, Project
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit

@@ -18,9 +18,10 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
+from lancekit.format.column_names import column_not_found
 from lancekit.format.key_filter import ExactKeySet
 from lancekit.format.paths import find_field, top_of
-from lancekit.format.schema import LanceSchema, check_key_type, column_not_found
+from lancekit.format.schema import LanceSchema, check_key_type
 from lancekit.format.transaction import Transaction, Update
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.key_guard import key_filter, key_paths

@@ -21,8 +21,8 @@ from lancekit.errors import (
     InvalidTypeError,
     SchemaMismatchError,
 )
+from lancekit.format.column_names import check_column_name
 from lancekit.format.extensions import stored_batch, stored_schema
-from lancekit.format.schema import check_column_name
 from lancekit.legible import shown
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.casts.python_values import Guide, python_array, towards

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from lancekit.errors import InvalidTypeError, PredicateError
-from lancekit.format.schema import RESERVED_NAMES
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.legible import shown
 from lancekit.scan.expressions.aggregate import Aggregate
 from lancekit.scan.expressions.error_position import failure

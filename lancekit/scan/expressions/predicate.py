@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.errors import InvalidTypeError, PredicateError
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.paths import parse_path, pick, top_of
-from lancekit.format.schema import RESERVED_NAMES
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 

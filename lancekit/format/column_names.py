@@ -1,0 +1,70 @@
+"""Names of columns: which may be used, and what is said of one that is not there.
+
+See docs/format/table.md, 3.1.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lancekit.errors import ColumnNotFoundError, InvalidArgumentError
+
+__all__ = ["RESERVED_NAMES", "check_column_name", "check_distinct", "column_not_found"]
+
+#: the columns that a scan makes and no file stores
+RESERVED_NAMES = (
+    "_rowid",
+    "_rowaddr",
+    "_rowoffset",
+    "_row_created_at_version",
+    "_row_last_updated_at_version",
+)
+
+
+def check_column_name(name: str) -> None:
+    """Raise ``InvalidArgumentError`` if the reference could not read a column of this name."""
+    if problem := _name_problem(name):
+        raise InvalidArgumentError(
+            f"Column name {name!r} cannot be used: {problem}.",
+            hint="Rename the column.",
+            column=name,
+        )
+
+
+def _name_problem(name: str) -> str:
+    """Return why the reference could not read a column of this name; empty if it can."""
+    if not name:
+        return "it is empty"
+    if name in RESERVED_NAMES:
+        return "it is the name of a hidden column"
+    if any("\ud800" <= sign <= "\udfff" for sign in name):
+        return "it holds half of a character"
+    sign = next((sign for sign in ".`\0" if sign in name), "")
+    return f"it holds {sign!r}" if sign else ""
+
+
+def check_distinct(fields: Iterable[pa.Field], where: str) -> None:
+    """Raise ``InvalidArgumentError`` if two fields of a schema or of a struct share a name."""
+    seen: set[str] = set()
+    for f in fields:
+        if f.name in seen:
+            raise InvalidArgumentError(
+                f"Column name {f.name!r} occurs twice in {where}.",
+                hint="Rename one of the two.",
+                column=f.name,
+            )
+        seen.add(f.name)
+
+
+def column_not_found(name: str, known: Iterable[str]) -> ColumnNotFoundError:
+    """Return the error for a column that is not there, naming what comes close."""
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or [
+        other for other in names if other.lower() == name.lower()
+    ]
+    shown = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    hint = f"Did you mean {' or '.join(map(repr, close))}?" if close else f"Columns: {shown}."
+    return ColumnNotFoundError(f"There is no column {name!r}.", hint=hint, column=name)
