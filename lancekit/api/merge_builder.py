@@ -24,7 +24,8 @@ from lancekit.operations.merge.explain import explain_merge, explain_unknown_mer
 from lancekit.operations.merge.merge_insert import check_clauses, merge_rows, merge_uncommitted
 from lancekit.operations.merge.preview import MergePlan, preview_merge
 from lancekit.pipeline.engine.engine import Choice, choose_source
-from lancekit.pipeline.engine.inputs import is_spark_dataframe, owned
+from lancekit.pipeline.engine.held_rows import owned
+from lancekit.pipeline.engine.inputs import is_spark_dataframe
 from lancekit.pipeline.keys.source_keys import Kept
 from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import Source, open_source

@@ -21,13 +21,8 @@ from lancekit.options import options
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
 from lancekit.pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
-from lancekit.pipeline.engine.inputs import (
-    as_reader,
-    checked_schema,
-    in_memory,
-    is_spark_dataframe,
-    scan_of,
-)
+from lancekit.pipeline.engine.held_rows import in_memory
+from lancekit.pipeline.engine.inputs import as_reader, checked_schema, is_spark_dataframe, scan_of
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.local import merge_locally
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork

@@ -33,7 +33,8 @@ from lancekit.operations.write import WriteMode
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.write import Maker, Streamed
 from lancekit.pipeline.engine.engine import Choice, choose_engine, choose_source
-from lancekit.pipeline.engine.inputs import as_reader, in_memory, is_spark_dataframe
+from lancekit.pipeline.engine.held_rows import in_memory
+from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.scan.expressions.assignment import compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view

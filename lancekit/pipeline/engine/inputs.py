@@ -34,12 +34,10 @@ from lancekit.scan.scan import Scan
 __all__ = [
     "as_reader",
     "checked_schema",
-    "in_memory",
-    "is_replayable",
+    "is_known",
     "is_spark_column",
     "is_spark_dataframe",
-    "owned",
-    "replayable",
+    "loaded_type",
     "scan_of",
 ]
 
@@ -74,7 +72,7 @@ def _is_of_spark(value: object, name: str) -> bool:
     )
 
 
-def _loaded_type(module: str, name: str) -> tuple[type, ...]:
+def loaded_type(module: str, name: str) -> tuple[type, ...]:
     """Return a library's type if the library is loaded: no object of it can exist otherwise."""
     found = getattr(sys.modules.get(module), name, None)
     return (found,) if isinstance(found, type) else ()
@@ -214,7 +212,7 @@ def _column_array(values: Any, guide: Guide) -> pa.Array | pa.ChunkedArray:
         return values
     if isinstance(values, str | bytes):
         raise TypeError(f"{shown(values)} is one value")
-    if isinstance(values, _loaded_type("pandas", "Series")):
+    if isinstance(values, loaded_type("pandas", "Series")):
         return series_array(values, guide)
     if isinstance(values, np.ndarray):
         return _column_array(list(values), guide) if values.dtype == object else pa.array(values)
@@ -241,15 +239,20 @@ def _sources() -> Iterator[tuple[tuple[type, ...], Callable[[Any, _Asked], Any]]
     yield (pa.RecordBatchReader,), lambda data, _: data
     yield (pa.Table,), lambda data, _: data.to_reader()
     yield (pa.RecordBatch,), lambda data, _: pa.Table.from_batches([data]).to_reader()
-    yield _loaded_type("pandas", "DataFrame"), _from_pandas
-    yield _loaded_type("polars", "DataFrame"), lambda data, _: polars_reader(data)
-    yield _loaded_type("polars", "LazyFrame"), lambda data, _: polars_reader(data.collect())
-    yield _loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
-    yield _loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
-    yield _loaded_type("lancekit.api.scanner", "LanceScanner"), _from_scanner
-    yield _loaded_type("lancekit.api.lance_dataset", "LanceDataset"), _from_scanned
-    yield _loaded_type("lancekit.api.fragment", "LanceFragment"), _from_scanned
+    yield loaded_type("pandas", "DataFrame"), _from_pandas
+    yield loaded_type("polars", "DataFrame"), lambda data, _: polars_reader(data)
+    yield loaded_type("polars", "LazyFrame"), lambda data, _: polars_reader(data.collect())
+    yield loaded_type("pyarrow.dataset", "Scanner"), _from_scanner
+    yield loaded_type("pyarrow.dataset", "Dataset"), _from_scanned
+    yield loaded_type("lancekit.api.scanner", "LanceScanner"), _from_scanner
+    yield loaded_type("lancekit.api.lance_dataset", "LanceDataset"), _from_scanned
+    yield loaded_type("lancekit.api.fragment", "LanceFragment"), _from_scanned
     yield (Mapping,), _from_columns
+
+
+def is_known(data: object) -> bool:
+    """Tell whether these rows are of a type that is listed, and not only like one."""
+    return any(isinstance(data, types) for types, _ in _sources())
 
 
 def _not_rows(data: object) -> InvalidTypeError:
@@ -377,86 +380,11 @@ def scan_of(data: Any) -> Scan | None:
 
     That of a scanner which sorts its rows does not say so, and is ``None`` too.
     """
-    datasets: Any = _loaded_type("lancekit.api.lance_dataset", "LanceDataset")
-    fragments: Any = _loaded_type("lancekit.api.fragment", "LanceFragment")
-    scanners: Any = _loaded_type("lancekit.api.scanner", "LanceScanner")
+    datasets: Any = loaded_type("lancekit.api.lance_dataset", "LanceDataset")
+    fragments: Any = loaded_type("lancekit.api.fragment", "LanceFragment")
+    scanners: Any = loaded_type("lancekit.api.scanner", "LanceScanner")
     scanner = data.scanner() if isinstance(data, datasets + fragments) else data
     if not isinstance(scanner, scanners):
         return None
     scan: Scan | None = scanner.unsorted
     return scan
-
-
-def is_replayable(data: Any) -> bool:
-    """Tell whether ``as_reader`` may be called on this more than once, with the same rows.
-
-    Examples
-    --------
-    >>> is_replayable({"x": [1]}), is_replayable(iter([]))
-    (True, False)
-    """
-    if isinstance(data, pa.Table | pa.RecordBatch):
-        return True
-    if isinstance(data, pa.RecordBatchReader | Iterator):
-        return False
-    one_shot = _loaded_type("pyarrow.dataset", "Scanner")
-    if isinstance(data, one_shot):
-        return False
-    known = (*(t for types, _ in _sources() for t in types), list, tuple)
-    return is_spark_dataframe(data) or isinstance(data, known)
-
-
-def in_memory(data: Any) -> bool:
-    """Tell whether all of these rows are in memory already, before they are read.
-
-    Examples
-    --------
-    >>> in_memory({"x": [1]}), in_memory(iter([]))
-    (True, False)
-    """
-    scanned = [
-        *_loaded_type("pyarrow.dataset", "Dataset"),
-        *_loaded_type("lancekit.api.scanner", "LanceScanner"),
-        *_loaded_type("lancekit.api.lance_dataset", "LanceDataset"),
-        *_loaded_type("lancekit.api.fragment", "LanceFragment"),
-    ]
-    return is_replayable(data) and not isinstance(data, tuple(scanned))
-
-
-def replayable(data: Any, schema: pa.Schema | None = None) -> Any:
-    """Return the data itself if it can be read again, else all of its rows as a table.
-
-    A commit that loses against another writer may have to do its work again, with rows that a
-    stream gives only once.
-
-    Examples
-    --------
-    >>> batches = (pa.record_batch({"x": [n]}) for n in range(2))
-    >>> replayable(batches).num_rows
-    2
-    """
-    return data if is_replayable(data) else as_reader(data, schema).read_all()
-
-
-def owned(data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None) -> Any:
-    """Return rows that stay as they are when the caller changes theirs.
-
-    Arrow reads NumPy's arrays, and so those of pandas, where they are; what is kept beyond a call
-    is a copy of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> mine = np.array([1, 2])
-    >>> kept = owned({"x": mine})
-    >>> mine[0] = 7
-    >>> kept["x"].to_pylist()
-    [1, 2]
-    """
-    if not isinstance(data, (Mapping, *_loaded_type("pandas", "DataFrame"))):
-        return data
-    reader, copy = as_reader(data, schema, like), pa.BufferOutputStream()
-    with pa.ipc.new_stream(copy, reader.schema) as writer:
-        for batch in reader:
-            writer.write_batch(batch)
-    return pa.ipc.open_stream(copy.getvalue()).read_all()
