@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,31 +14,22 @@ import pyarrow as pa
 from lancekit.errors import InvalidArgumentError, SchemaMismatchError
 from lancekit.file.columns.categories import Categories
 from lancekit.file.columns.limits import check_field, check_packed, check_text, too_many_categories
-from lancekit.file.columns.page_buffer import ColumnMetadataBuilder, PageBuffer
-from lancekit.file.columns.physical import owning_fields, packed_where
+from lancekit.file.columns.physical import packed_where
 from lancekit.file.columns.small_pages import encoded_together
 from lancekit.file.columns.split_leaves import (
-    Leaf,
     columns_of_20,
-    is_whole,
-    leaves_of,
     nulls_where_forbidden,
     plain_type,
     pruned,
-    stored,
 )
 from lancekit.file.columns.threads import ahead
+from lancekit.file.columns.written import FORMATS, WrittenColumn, columns_of
 from lancekit.file.container.checksums import ChecksumWriter
-from lancekit.file.container.footer import ALIGNMENT, ARRAY_ENCODING, FOOTER, MAGIC, PAGE_LAYOUT
-from lancekit.file.kernels import bounds
+from lancekit.file.container.footer import ALIGNMENT, FOOTER, MAGIC
 from lancekit.file.kernels.arrow_buffers import Encoded
 from lancekit.file.layouts import blob_encode as blobs
-from lancekit.file.layouts import v20_encode as encode20
-from lancekit.file.layouts.choose import encode_pages
 from lancekit.format.field_marks import (
     PACKED,
-    asks_for_encoding,
-    holds_blobs,
     is_blob_v2,
     may_be_packed,
 )
@@ -55,30 +46,6 @@ PAGE_BYTES = 8 << 20
 
 #: Smaller pages are encoded sooner than a thread has begun.
 _THREADED_BYTES = 256 << 10
-
-
-#: Logical types of strings, and of dictionaries of them.
-_TEXT = ("string", "large_string")
-
-
-@dataclass(frozen=True, slots=True)
-class _Format:
-    """How one version is written: footer and manifest numbers, and the message of a page."""
-
-    name: str
-    footer: tuple[int, int]
-    manifest: tuple[int, int]
-    type_url: str
-
-
-_FORMATS = {
-    known.name: known
-    for known in (
-        _Format("2.0", (0, 3), (2, 0), ARRAY_ENCODING),
-        _Format("2.1", (2, 1), (2, 1), PAGE_LAYOUT),
-        _Format("2.2", (2, 2), (2, 2), PAGE_LAYOUT),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,11 +103,11 @@ class FileWriter:
         optimize_for: str = DEFAULT_GOAL,
         encoded: Collection[str] = (),
     ) -> None:
-        known = _FORMATS.get(version)
+        known = FORMATS.get(version)
         if known is None:
             raise InvalidArgumentError(
                 f"Data file version {version!r} cannot be written.",
-                hint=f"Use one of {', '.join(_FORMATS)}.",
+                hint=f"Use one of {', '.join(FORMATS)}.",
                 version=version,
             )
         if max_page_bytes < 1:
@@ -162,44 +129,12 @@ class FileWriter:
         self._global_buffers: list[tuple[int, int]] = []
         self._open = True
         self._checksums = ChecksumWriter() if checksums else None
-        self._groups = [list(self._columns_of(field, max_page_bytes)) for field in schema.fields]
+        self._groups = [
+            list(columns_of(field, known, self._goal, max_page_bytes, self._write_blobs))
+            for field in schema.fields
+        ]
         self._columns = [column for group in self._groups for column in group]
         self._plain = [at for at, name in enumerate(self._arrow.names) if name not in encoded]
-
-    def _columns_of(self, top: LanceField, max_page_bytes: int) -> Iterator[_Column]:
-        """Yield the columns of a top-level field."""
-        known = self._format
-        old = known.name == "2.0"
-        leaves = (
-            (Leaf(owner, ()) for owner in owning_fields(top, known.manifest))
-            if old
-            else leaves_of(top)
-        )
-        for leaf in leaves:
-            owner = leaf.field
-            blob = holds_blobs(owner.metadata)
-            struct = owner.logical_type == "struct" and not blob
-            encode = _encoder_20(owner) if old else _encoder_21(leaf, known, self._goal)
-            if blob:
-                encode = _blob_encoder(leaf, known, self._write_blobs)
-            yield _Column(
-                owner=owner,
-                path=leaf.path,
-                leaf=blobs.unified if is_blob_v2(owner.metadata) else stored,
-                packed=struct and (is_whole(owner) or not (old or owner.children)),
-                text=owner.logical_type.removeprefix("dict:").startswith(_TEXT),
-                encode=encode,
-                threaded=not blob,
-                plain=not old and not leaf.path and not asks_for_encoding(owner.metadata),
-                nothing=pa.array([], pa.large_binary() if blob else pa.int64()),
-                waiting=PageBuffer(max_page_bytes),
-                pages=ColumnMetadataBuilder(
-                    known.type_url,
-                    items_per_row=leaf.items_per_row,
-                    ranked=not old,
-                    blobs=blob and old,
-                ),
-            )
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows.
@@ -332,7 +267,7 @@ class FileWriter:
             )
         return array
 
-    def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[_Column, pa.Array]]:
+    def _parts(self, array: pa.Array, index: int) -> Iterator[tuple[WrittenColumn, pa.Array]]:
         """Yield what goes to each column of a field, after a look for what it cannot hold."""
         group = self._groups[index]
         old = self._format.name == "2.0"
@@ -347,7 +282,7 @@ class FileWriter:
                 check_packed(part, len(column.path), column.owner, self._format.name)
             yield column, part
 
-    def _write_pages(self, pages: Iterable[tuple[_Column, pa.Array]]) -> None:
+    def _write_pages(self, pages: Iterable[tuple[WrittenColumn, pa.Array]]) -> None:
         """Encode rows and write their pages, while threads encode the next."""
         work = (
             (
@@ -361,7 +296,7 @@ class FileWriter:
                 for encoded in parts:
                     self._note(column, encoded)
 
-    def _note(self, column: _Column, encoded: Encoded) -> None:
+    def _note(self, column: WrittenColumn, encoded: Encoded) -> None:
         places = [self._write_aligned(buffer) for buffer in encoded.buffers]
         sizes = [memoryview(buffer).nbytes for buffer in encoded.buffers]
         if self._checksums is not None:
@@ -390,61 +325,10 @@ class FileWriter:
             self._position += view.nbytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Column:
-    """One physical column: its field, the way to it, and its rows on their way out.
-
-    The pages of blobs are not encoded in threads, because their values go to the file meanwhile.
-    """
-
-    owner: LanceField
-    path: tuple[int, ...]
-    leaf: Callable[[pa.Array], pa.Array]
-    packed: bool
-    text: bool
-    encode: Callable[[pa.Array], Iterable[Encoded]]
-    threaded: bool
-    plain: bool
-    nothing: pa.Array
-    waiting: PageBuffer
-    pages: ColumnMetadataBuilder
-
-
 def _encoded(
-    column: _Column, array: pa.Array, known: Encoded | None
-) -> tuple[_Column, list[Encoded]]:
+    column: WrittenColumn, array: pa.Array, known: Encoded | None
+) -> tuple[WrittenColumn, list[Encoded]]:
     return column, list(column.encode(array)) if known is None else [known]
-
-
-def _encoder_20(owner: LanceField) -> Callable[[pa.Array], Iterable[Encoded]]:
-    encode: Callable[[pa.Array], Encoded] = partial(encode20.encode_page, most=bounds.written())
-    if owner.logical_type == "struct" and not is_whole(owner):
-        encode = encode20.encode_structs
-    elif owner.children and not is_whole(owner):
-        encode = encode20.encode_lists
-    return lambda array: [encode(array)]
-
-
-def _encoder_21(leaf: Leaf, known: _Format, goal: str) -> Callable[[pa.Array], Iterable[Encoded]]:
-    return partial(
-        encode_pages,
-        depth=len(leaf.path),
-        large=known.name == "2.2",
-        options=leaf.field.metadata,
-        goal=goal,
-        most=bounds.written(),
-    )
-
-
-def _blob_encoder(
-    leaf: Leaf, known: _Format, place: Callable[[Any], int]
-) -> Callable[[pa.Array], Iterable[Encoded]]:
-    if known.name == "2.0":
-        return partial(blobs.encode_blobs_20, place=place)
-    depth = len(leaf.path)
-    if is_blob_v2(leaf.field.metadata):
-        return partial(blobs.encode_blobs_v2, depth=depth, place=place)
-    return partial(blobs.encode_blobs, depth=depth, large=known.name == "2.2", place=place)
 
 
 def _as_stored(schema: LanceSchema, version: str) -> LanceSchema:
