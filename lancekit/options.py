@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown, without_secrets
 
@@ -63,13 +64,7 @@ def _count_or_none(name: str, value: Any) -> int | None:
 
 def _one_of(*choices: str) -> Check:
     def check(name: str, value: Any) -> str:
-        if value not in choices:
-            raise InvalidArgumentError(
-                f"option {name!r} has no choice {shown(value)}.",
-                hint="Choose one of " + ", ".join(map(repr, choices)) + ".",
-                option=name,
-                value=value,
-            )
+        check_choice(f"option {name!r}", value, choices, option=name)
         return str(value)
 
     return check
@@ -105,12 +100,7 @@ def check_goal(goal: str) -> str:
     InvalidArgumentError
         It is none of the `GOALS`.
     """
-    if goal not in GOALS:
-        raise InvalidArgumentError(
-            f"optimize_for is {shown(goal)}.",
-            hint="Choose one of " + ", ".join(map(repr, GOALS)) + ".",
-            argument="optimize_for",
-        )
+    check_choice("optimize_for", goal, GOALS)
     return goal
 
 

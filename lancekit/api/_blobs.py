@@ -11,10 +11,10 @@ from lancekit.api._handle import Handle
 from lancekit.api.blob_values import READ_AHEAD, BlobFile
 from lancekit.api.pylance.arguments import check_count, check_hints
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.paths import find_field
-from lancekit.legible import shown
 from lancekit.scan.fragments.blobs import BlobPlace, blob_view, read_blobs
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.row_lookup import Numbers, blob_places, row_addresses
@@ -100,10 +100,7 @@ class Blobs(Handle):
             Hints that change no result.
         """
         _check_hints(io_buffer_size, preserve_order)
-        if selector not in ("ids", "addresses", "indices"):
-            raise InvalidArgumentError(
-                f"selector is {shown(selector)}.", hint="Choose 'ids', 'addresses' or 'indices'."
-            )
+        check_choice("selector", selector, ("ids", "addresses", "indices"))
         found, places = self._places(blob_column, selector, [row for row, _, _ in requests])
         parts = []
         for number, (place, (_, offset, length)) in enumerate(zip(places, requests, strict=True)):

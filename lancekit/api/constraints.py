@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lancekit.api._handle import Handle
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, NotFoundError, UnsupportedFeatureError
 from lancekit.format.operations import UpdateConfig, UpdateMap
@@ -152,8 +153,8 @@ class Constraints(Displayed):
                 hint=f"Give it a name of 1 to {_LONGEST_NAME} characters, without spaces around.",
                 constraint=name,
             )
-        _check_choice("on_fail", on_fail, get_args(OnFail))
-        _check_choice("existing", existing, get_args(Existing))
+        check_choice("on_fail", on_fail, get_args(OnFail))
+        check_choice("existing", existing, get_args(Existing))
         if PREFIX + name in config:
             raise InvalidArgumentError(
                 f"There is a constraint {name!r} already.",
@@ -216,13 +217,6 @@ class Constraints(Displayed):
 
     def _plain(self) -> str:
         return f"Constraints({[constraint.name for constraint in self.list()]})"
-
-
-def _check_choice(argument: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidArgumentError(
-            f"{argument} is {shown(value)}.", hint=f"Pass {' or '.join(map(repr, choices))}."
-        )
 
 
 def _result(snapshot: Snapshot, constraint: Constraint) -> ConstraintResult:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError
+from lancekit.choice import check_choice
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.rows import seen
@@ -54,10 +54,7 @@ def words_of(names: str) -> Words:
     InvalidArgumentError
         There are none of that name.
     """
-    if not isinstance(names, str) or names not in _WORDS:
-        raise InvalidArgumentError(
-            f"names is {names!r}.", hint="Choose 'lance' or 'delta'.", names=names
-        )
+    check_choice("names", names, _WORDS)
     return _WORDS[names]
 
 

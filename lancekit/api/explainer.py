@@ -17,9 +17,9 @@ from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.api.pylance.arguments import check_count, check_flag, check_place, refuse_more
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.choice import check_choice
+from lancekit.errors import InvalidTypeError
 from lancekit.format.storage_version import check_storage_version
-from lancekit.legible import shown
 from lancekit.operations.cleanup.plan import cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, explain_cleanup
 from lancekit.operations.columns.add import NewColumns
@@ -96,10 +96,7 @@ def _count(ds: Handle, given: Arguments) -> Explanation:
 
 def _insert(ds: Handle, given: Arguments) -> Explanation:
     mode = given["mode"]
-    if mode not in ("append", "overwrite"):
-        raise InvalidArgumentError(
-            f"Invalid mode {shown(mode)}.", hint="Choose 'append' or 'overwrite'.", mode=mode
-        )
+    check_choice("mode", mode, ("append", "overwrite"))
     kwargs = dict(given.get("kwargs", {}))
     schema = kwargs.pop("schema", None)
     why = "It changes nothing of what can be told before the rows are written."

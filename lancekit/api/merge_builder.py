@@ -13,6 +13,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_hints, check_list, check_names
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.storage_version import check_storage_version
 from lancekit.format.transaction import Transaction
@@ -157,12 +158,7 @@ class MergeInsertBuilder(PartOfPylance):
         InvalidArgumentError
             There is no such mode.
         """
-        if mode not in _WRITE_MODES:
-            raise InvalidArgumentError(
-                f"write_mode is {shown(mode)}.",
-                hint="Choose " + ", ".join(map(repr, _WRITE_MODES)) + ".",
-                write_mode=mode,
-            )
+        check_choice("write_mode", mode, _WRITE_MODES)
         return self._with(rewrite_columns=mode == "rewrite_columns")
 
     def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lancekit.api.pylance.arguments import check_count, check_flag, check_known
 from lancekit.checked import is_whole
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import canonical, find_field, show_path
 from lancekit.format.schema import LanceSchema
@@ -122,10 +123,7 @@ def _at_least(least: int) -> Callable[[str, Any], object]:
 
 
 def _check_mode(name: str, value: Any) -> None:
-    if value not in ("fast", "normal", "accurate"):
-        raise InvalidArgumentError(
-            f"{name} is {shown(value)}.", hint="Choose 'fast', 'normal' or 'accurate'."
-        )
+    check_choice(name, value, ("fast", "normal", "accurate"))
 
 
 def _check_effort(name: str, value: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 from lancekit.api.pylance.arguments import check_names, check_place
 from lancekit.api.write_options import write_settings
 from lancekit.checked import checked
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError
-from lancekit.legible import shown
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.versions.line import open_line
 
@@ -87,10 +87,7 @@ def stream_sink(
         raise InvalidArgumentError(
             f"query is {query!r}.", hint="Name the streaming query, for example query='clicks'."
         )
-    if mode not in _MODES:
-        raise InvalidArgumentError(
-            f"mode is {shown(mode)}.", hint=f"Choose {' or '.join(map(repr, _MODES))}.", mode=mode
-        )
+    check_choice("mode", mode, _MODES)
     keys = check_names("on", on)
     if keys and mode != "merge":
         raise InvalidArgumentError("on= is for a merge.", hint='Pass mode="merge" with it.')

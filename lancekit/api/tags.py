@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.commit import refs
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidTypeError
 from lancekit.format.refs import Branch, Tag
 from lancekit.versions import reference_files
 from lancekit.versions.line import Line
@@ -45,10 +46,8 @@ def _tag_dict(tag: Tag) -> dict[str, Any]:
 
 def ordered(found: Mapping[str, R], order: str | None, key: Callable[[R], int]) -> list[str]:
     """Return names by a number of what they name, the largest first unless it is ``"asc"``."""
-    if order not in {None, "asc", "desc"}:
-        raise InvalidArgumentError(
-            f"Invalid sort order {order!r}.", hint='Pass "asc" or "desc".', order=order
-        )
+    if order is not None:
+        check_choice("order", order, ("asc", "desc"))
     sign = 1 if order == "asc" else -1
     return sorted(found, key=lambda name: (sign * key(found[name]), name))
 

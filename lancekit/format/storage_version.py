@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lancekit.errors import InvalidArgumentError
-from lancekit.legible import shown
+from lancekit.choice import check_choice
 
 __all__ = ["DEFAULT_VERSION", "STORAGE_VERSIONS", "check_storage_version"]
 
@@ -31,10 +30,5 @@ def check_storage_version(name: str, value: Any) -> str | None:
     """
     if value is None:
         return None
-    if not isinstance(value, str) or value not in STORAGE_VERSIONS:
-        raise InvalidArgumentError(
-            f"{name}={shown(value)} is not offered.",
-            hint="Choose " + ", ".join(map(repr, STORAGE_VERSIONS)) + ".",
-            argument=name,
-        )
+    check_choice(name, value, STORAGE_VERSIONS)
     return STORAGE_VERSIONS[value]

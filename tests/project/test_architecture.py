@@ -72,7 +72,7 @@ FLOORS = """
     progress
     cache
     options  machine
-    checked
+    checked  choice
     errors  _version
     display  user_cache
     legible
@@ -201,7 +201,7 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  options  errors  display  legible  machine
+    progress  options  choice  errors  display  legible  machine
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """

@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
+from lancekit.choice import check_choice
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.exactly_once import BatchMarker
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
+from lancekit.errors import IncompatibleConflictError
 from lancekit.format.transaction import COMMIT_MESSAGE
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import ApplyResult
@@ -84,19 +85,11 @@ def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link")
     InvalidArgumentError
         There is no such way.
     """
-    if by not in ("cell", "row"):
-        raise InvalidArgumentError(f"by is {by!r}.", hint="Choose 'cell' or 'row'.", by=by)
-    if conflicts not in ("fail", "ours", "theirs") and not callable(conflicts):
-        raise InvalidArgumentError(
-            f"conflicts is {conflicts!r}.",
-            hint="Choose 'fail', 'ours' or 'theirs', or pass a function of the conflicts that "
-            "returns rows.",
-            conflicts=conflicts,
-        )
-    if files not in ("link", "reference"):
-        raise InvalidArgumentError(
-            f"files is {files!r}.", hint="Choose 'link' or 'reference'.", files=files
-        )
+    check_choice("by", by, ("cell", "row"))
+    if not callable(conflicts):
+        function = ", or pass a function of the conflicts that returns rows"
+        check_choice("conflicts", conflicts, ("fail", "ours", "theirs"), or_else=function)
+    check_choice("files", files, ("link", "reference"))
     names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
     return How(doing=doing, on=names, by=by, conflicts=conflicts, files=files)
 
