@@ -101,6 +101,10 @@ class Scans(Handle):
             is looked at.  ``docs/search.md`` has the other members.
         prefilter
             With ``nearest``: ask the filter before the search, and not of the rows found.
+        use_scalar_index
+            ``False`` looks at all rows, without asking indices which of them a filter wants.
+        fast_search
+            Leave out rows that no index covers, if the filter asks one.
         disable_scoring_autoprojection
             With ``nearest``: leave ``_distance`` out unless ``columns`` names it.
         batch_size

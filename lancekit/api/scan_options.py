@@ -23,6 +23,7 @@ from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
+from lancekit.scan.indexed.choice import row_choice
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
@@ -67,6 +68,8 @@ class ScanOptions:
     nearest: Any = None
     prefilter: bool | None = None
     disable_scoring_autoprojection: bool | None = None
+    use_scalar_index: bool | None = None
+    fast_search: bool | None = None
     scan_stats_callback: Callable[[ScanStatistics], object] | None = None
 
     batch_readahead: Any = field(default=None, metadata=_HINT)
@@ -75,11 +78,9 @@ class ScanOptions:
     use_stats: Any = field(default=None, metadata=_HINT)
     io_buffer_size: Any = field(default=None, metadata=_HINT)
     late_materialization: Any = field(default=None, metadata=_HINT)
-    use_scalar_index: Any = field(default=None, metadata=_HINT)
 
     index_segments: Any = field(default=None, metadata=_REFUSED)
     full_text_query: Any = field(default=None, metadata=_REFUSED)
-    fast_search: Any = field(default=None, metadata=_REFUSED)
     row_addr_allowlist: Any = field(default=None, metadata=_REFUSED)
     row_addr_blocklist: Any = field(default=None, metadata=_REFUSED)
 
@@ -145,6 +146,8 @@ _FLAGS = (
     "strict_batch_size",
     "prefilter",
     "disable_scoring_autoprojection",
+    "use_scalar_index",
+    "fast_search",
 )
 _ROLES = {
     role: [option.name for option in fields(ScanOptions) if option.metadata.get(_ROLE) == role]
@@ -170,6 +173,8 @@ def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:
         nearest=options.nearest,
         prefilter=bool(options.prefilter),
         scored=not options.disable_scoring_autoprojection,
+        indexed=options.use_scalar_index is not False,
+        indexed_only=bool(options.fast_search),
     )
 
 
@@ -196,6 +201,8 @@ def _make_scan(
     nearest: Any = None,
     prefilter: bool = False,
     scored: bool = True,
+    indexed: bool = True,
+    indexed_only: bool = False,
 ) -> Scan:
     schema = blob_view(snapshot.manifest.schema, blob_handling)
     if isinstance(columns, str):
@@ -212,7 +219,10 @@ def _make_scan(
     predicate = None if filter is None else Predicate.parse(filter, known)
     if search is not None:
         columns = search.columns(columns, schema.names, scored=scored)
+    choice = None
     if sources is None:
+        if indexed and search is None and not with_deleted:
+            choice = row_choice(snapshot, predicate, indexed_only=indexed_only)
         sources = sources_for(fragment_sources(snapshot, schema), None if late else predicate)
     else:
         sources = [replace(source, schema=schema) for source in sources]
@@ -242,6 +252,7 @@ def _make_scan(
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),
         search=search,
+        choice=choice,
     )
     return scan if report is None else WatchedScan(**vars(scan), report=report)
 

@@ -145,6 +145,10 @@ class ScannerBuilder(PartOfPylance):
         """Set ``use_scalar_index`` of `LanceDataset.scanner`."""
         return self._set("use_scalar_index", use_scalar_index)
 
+    def fast_search(self, flag: bool) -> ScannerBuilder:
+        """Set ``fast_search`` of `LanceDataset.scanner`."""
+        return self._set("fast_search", flag)
+
     def late_materialization(self, late_materialization: bool | list[str]) -> ScannerBuilder:
         """Set ``late_materialization`` of `LanceDataset.scanner`."""
         return self._set("late_materialization", late_materialization)

@@ -11,14 +11,16 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancekit.errors import FormatError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.widths import value_bytes
+from lancekit.format.deletions import to_offsets
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown, warn
 from lancekit.scan.ahead import Workers
@@ -34,6 +36,7 @@ from lancekit.scan.fragments.reader import (
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.trimmed import trimmed
+from lancekit.scan.indexed.choice import RowChoice
 from lancekit.scan.outputs import Output
 from lancekit.scan.selection import Selection, projections
 
@@ -49,6 +52,7 @@ __all__ = [
     "row_bytes",
     "scan_fragment",
     "scan_together",
+    "select_among",
     "select_rows",
     "selected_rows",
 ]
@@ -148,7 +152,7 @@ def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: i
     if request.predicate is None:
         return project(reader, request.outputs, reader.live_between(start, stop))
     if not request.outputs:  # it is their number that is wanted
-        _, _, mask = _masked(reader, request.predicate, start, stop)
+        _, _, mask = _masked(reader, request.predicate, reader.live_between(start, stop))
         return rows_without_columns(mask.true_count)
     inputs = set[str]().union(*(output.inputs for output in request.outputs))
     rows, known = select_rows(reader, request.predicate, start, stop, inputs)
@@ -166,7 +170,17 @@ def select_rows(
 
     With them come those columns to ``keep`` that the filter has read.
     """
-    rows, known, mask = _masked(reader, predicate, start, stop)
+    return select_among(reader, predicate, reader.live_between(start, stop), keep)
+
+
+def select_among(
+    reader: FragmentReader,
+    predicate: Predicate,
+    among: Offsets | range,
+    keep: Collection[str] = (),
+) -> tuple[Offsets | range, pa.Table | None]:
+    """Do the same among some rows of a fragment, which ascend."""
+    rows, known, mask = _masked(reader, predicate, among)
     known = known.select([name for name in known.column_names if name in keep])
     if mask.true_count < len(rows):
         chosen = np.flatnonzero(flags_of(mask))
@@ -186,10 +200,10 @@ def selected_rows(reader: FragmentReader, predicate: Predicate) -> Offsets:
 
 
 def _masked(
-    reader: FragmentReader, predicate: Predicate, start: int, stop: int
+    reader: FragmentReader, predicate: Predicate, among: Offsets | range
 ) -> tuple[Offsets | range, pa.Table, pa.BooleanArray]:
     """Return rows, the columns that a filter looks at, and which of the rows it selects."""
-    rows = trimmed(reader, predicate, reader.live_between(start, stop))
+    rows = trimmed(reader, predicate, among)
     known = reader.read(sorted(predicate.columns), rows)
     return rows, known, predicate.mask(known)
 
@@ -264,13 +278,17 @@ class Search(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """A scan of fragments in order; nothing is read before it is iterated."""
+    """A scan of fragments in order; nothing is read before it is iterated.
+
+    With a `choice` indices are asked which rows the filter wants, before any are looked at.
+    """
 
     sources: tuple[FragmentSource, ...]
     request: ScanRequest
     limit: int | None = None
     offset: int = 0
     search: Search | None = None
+    choice: RowChoice | None = None
 
     @property
     def in_order(self) -> bool:
@@ -326,12 +344,25 @@ class Scan:
             return rows if self.limit is None else min(rows, self.limit)
         return sum(table.num_rows for table in self.tables())
 
-    def _whole(self) -> Iterator[_Job | _Block]:
+    def _whole(self) -> Iterator[_AnyJob]:
+        """Of some fragments rows are chosen; the others are read as wholes."""
+        whole: list[FragmentSource] = []
+        for source in self.sources:
+            chosen = None if self.choice is None else self.choice.rows_of(source)
+            if chosen is None:
+                whole.append(source)
+            elif chosen[0]:
+                yield from self._unchosen(whole)
+                whole = []
+                yield _Chosen(source, *chosen)
+        yield from self._unchosen(whole)
+
+    def _unchosen(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
         """Small fragments are read together, if all of them are read; large ones in blocks."""
         if self.limit is not None:
-            yield from (_Job((source,)) for source in self.sources)
+            yield from (_Job((source,)) for source in sources)
             return
-        for group in read_together(self.sources, self.request):
+        for group in read_together(sources, self.request):
             step = block_rows(group[0].schema, self.request)
             if len(group) > 1 or group[0].fragment.physical_rows <= step:
                 yield _Job(group)
@@ -355,12 +386,12 @@ class Scan:
                 yield _Job((source,), None if whole else range(start, stop))
             before += rows
 
-    def _read_all(self, jobs: Sequence[_Job | _Block]) -> Generator[pa.Table]:
+    def _read_all(self, jobs: Sequence[_AnyJob]) -> Generator[pa.Table]:
         if self.limit is not None and self.request.predicate is not None:
             request = replace(self.request, block_bytes=_LIMITED_BLOCK_BYTES)
             for job in jobs:
                 yield from job.run(request)
-        elif len(jobs) == 1 and isinstance(jobs[0], _Job):
+        elif len(jobs) == 1 and not isinstance(jobs[0], _Block):
             yield from jobs[0].run(self.request)
         elif jobs:
             yield from _read_ahead(jobs, self.request)
@@ -415,7 +446,38 @@ class _Block:
         yield read_block(self.reader, request, self.start, self.stop)
 
 
-def _read_ahead(jobs: Sequence[_Job | _Block], request: ScanRequest) -> Generator[pa.Table]:
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Rows of a fragment that indices have chosen; if not `exact`, a filter chooses among them."""
+
+    source: FragmentSource
+    rows: BitMap
+    exact: bool
+
+    @property
+    def schema(self) -> LanceSchema:
+        """What is read of."""
+        return self.source.schema
+
+    def find(self, request: ScanRequest) -> Selection:
+        """Return the rows that are wanted."""
+        reader = FragmentReader(self.source)
+        rows = to_offsets(self.rows - reader.deleted).astype(np.int64)
+        if self.exact or request.predicate is None:
+            return Selection(reader, rows, None)
+        inputs = set[str]().union(*(output.inputs for output in request.outputs))
+        return Selection(reader, *select_among(reader, request.predicate, rows, inputs))
+
+    def run(self, request: ScanRequest) -> Iterator[pa.Table]:
+        found = self.find(request)
+        for part in found.parts(block_rows(self.schema, request)):
+            yield project(part.reader, request.outputs, part.rows, part.known)
+
+
+_AnyJob: TypeAlias = _Job | _Block | _Chosen
+
+
+def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.Table]:
     with Workers() as workers:
         found = workers.results(partial(job.find, request) for job in jobs)
         if request.predicate is None:

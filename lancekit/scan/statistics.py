@@ -96,6 +96,7 @@ class WatchedScan(Scan):
             limit=self.limit,
             offset=self.offset,
             search=self.search,
+            choice=self.choice,
         )
         for table in plain.tables():
             rows += table.num_rows

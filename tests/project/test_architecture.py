@@ -48,13 +48,14 @@ FLOORS = """
     pipeline/casts
     scan/nearest
     scan
+    scan/indexed
     commit
     commit/rules
     commit/manifest
     scan/fragments
     scan/expressions
     scan/expressions/kernels
-    index/build
+    index/build  index/search
     index
     versions
     file

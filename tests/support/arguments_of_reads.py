@@ -54,7 +54,7 @@ SCAN: dict[str, Check] = {
     "with_row_id": Value(True),
     "with_row_address": Value(True),
     "use_stats": Hint(True, "x"),
-    "fast_search": Refused(True),
+    "fast_search": Hint(True, "x"),
     "io_buffer_size": Hint(1 << 20, "x"),
     "late_materialization": Hint(["x"], 5),
     "blob_handling": Value("all_binary"),
@@ -137,6 +137,7 @@ def _builder() -> dict[str, Method]:
         "with_fragments": "fragments",
         "order_by": "orderings",
         "include_deleted_rows": "flag",
+        "fast_search": "flag",
         "disable_scoring_autoprojection": "disable",
     }
     beside = {"include_deleted_rows": {"with_row_id": True}, "strict_batch_size": {"batch_size": 3}}

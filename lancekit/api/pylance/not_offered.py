@@ -128,7 +128,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "ScannerBuilder": {
         **dict.fromkeys(
             [
-                "fast_search",
                 "full_text_search",
                 "minhash_search",
                 "with_index_segments",

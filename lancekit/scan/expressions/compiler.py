@@ -44,7 +44,7 @@ from lancekit.scan.expressions.membership import Members, among
 from lancekit.scan.expressions.parser import gathered_in, listed_in, parse, slot_of
 from lancekit.scan.expressions.scope import FAILURES, Node, Scope, Unlike, constant
 
-__all__ = ["compile_sql"]
+__all__ = ["compile_sql", "scope_of"]
 
 
 # ---- literals
@@ -416,8 +416,12 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
 }
 
 
+def scope_of(sql: str, schema: pa.Schema, now: int) -> Scope:
+    """Return what the parts of a text are compiled with."""
+    fields = {field.name: field.type for field in schema}
+    return Scope(sql, fields, _RULES, plain_conditions(parse(sql)), now)
+
+
 def compile_sql(sql: str, schema: pa.Schema, now: int) -> Node:
     """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
-    fields = {field.name: field.type for field in schema}
-    tree = parse(sql)
-    return Scope(sql, fields, _RULES, plain_conditions(tree), now).compile(tree)
+    return scope_of(sql, schema, now).compile(parse(sql))

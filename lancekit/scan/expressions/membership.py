@@ -20,7 +20,7 @@ from lancekit.scan.expressions.kernels.scalars import scalar_of
 from lancekit.scan.expressions.literals import at_once, natural
 from lancekit.scan.expressions.scope import Node, Scope, constant
 
-__all__ = ["Members", "among"]
+__all__ = ["Members", "among", "sets_of"]
 
 
 @dataclass(slots=True)
@@ -62,13 +62,7 @@ def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool)
 
     As ``=`` with each of them, joined by ``OR``, tells it.
     """
-    for array in members.folded:
-        scope.same_family("=", [node, constant(array[0])])
-    sets = [some for array in members.folded if len(some := array.drop_null())]
-    if any(value is not None for value in members.values):
-        sets += _sets(scope, node, members.values, members.places, plain=plain)
-    for some in sets:
-        scope.same_family("=", [node, constant(some[0])])
+    sets = sets_of(scope, node, members, plain=plain)
     missing = scalar_of(None if members.has_null else False, pa.bool_())
 
     def run(value: Value) -> Value:
@@ -78,6 +72,18 @@ def among(scope: Scope, node: Node, members: Members, tree: Any, *, plain: bool)
         return pc.if_else(pc.is_valid(value), told, scalar_of(None, pa.bool_()))
 
     return scope.call("IN", run, [node], tree)
+
+
+def sets_of(scope: Scope, node: Node, members: Members, *, plain: bool) -> list[pa.Array]:
+    """Return the members that are not null, as arrays of what they are beside an expression."""
+    for array in members.folded:
+        scope.same_family("=", [node, constant(array[0])])
+    sets = [some for array in members.folded if len(some := array.drop_null())]
+    if any(value is not None for value in members.values):
+        sets += _sets(scope, node, members.values, members.places, plain=plain)
+    for some in sets:
+        scope.same_family("=", [node, constant(some[0])])
+    return sets
 
 
 def _sets(

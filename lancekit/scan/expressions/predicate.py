@@ -23,13 +23,14 @@ from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
-__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression"]
+__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "with_hidden"]
 
 # Columns that every row has without being in the schema; the scanner supplies them.
 HIDDEN_COLUMNS: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
 
 
-def _with_hidden(schema: pa.Schema) -> pa.Schema:
+def with_hidden(schema: pa.Schema) -> pa.Schema:
+    """Return a schema with the hidden columns behind its own."""
     own = set(schema.names)
     extra = [pa.field(n, t) for n, t in HIDDEN_COLUMNS.items() if n not in own]
     return pa.schema([*schema, *extra])
@@ -53,7 +54,7 @@ def _compile(sql: str, schema: pa.Schema, now: int) -> Any:
     from lancekit.scan.expressions.compiler import compile_sql  # loads sqlglot
 
     try:
-        return compile_sql(sql, _with_hidden(schema), now)
+        return compile_sql(sql, with_hidden(schema), now)
     except RecursionError:
         raise failure(
             sql,
@@ -99,7 +100,7 @@ def _bound(sql: str, schema: pa.Schema, now: int) -> tuple[Any, pa.Schema]:
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
     """Find the columns that an expression reads: those that it cannot be bound without."""
     text = str(expression)
-    needed = [field for field in _with_hidden(schema) if field.name in text]
+    needed = [field for field in with_hidden(schema) if field.name in text]
     try:
         _project(expression, _no_rows(needed))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, KeyError) as error:
@@ -281,7 +282,7 @@ class Predicate:
         if isinstance(source, pc.Expression):
             columns = _columns_of(source, schema)
             needed = _only(schema, columns)
-            fields = [f for f in _with_hidden(schema) if f.name in columns]
+            fields = [f for f in with_hidden(schema) if f.name in columns]
             kind = _project(source, _no_rows(fields)).type
         elif isinstance(source, str):
             now = _time_of(source)

@@ -1,0 +1,1 @@
+"""What scalar indices know of a question: one module for each kind that is asked."""

@@ -1,0 +1,107 @@
+"""The files of one segment of an index, opened when something of them is first needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.cache import remembered
+from lancekit.errors import CorruptFileError
+from lancekit.file import FileColumn, FileReader
+from lancekit.file.kernels.row_selection import Rows
+from lancekit.format.index import IndexMetadata
+from lancekit.format.names import INDICES
+from lancekit.index.kinds import IndexKind
+from lancekit.storage import Store
+
+__all__ = ["IndexFileReader", "Segment", "held_bytes"]
+
+T = TypeVar("T")
+
+#: what an object of Python's takes in an array of them, about
+_OBJECT_BYTES = 60
+
+
+class IndexFileReader:
+    """One file of a segment, its columns by their names."""
+
+    def __init__(self, reader: FileReader, where: str) -> None:
+        self.where = where
+        self._reader = reader
+        self._columns = {column.field.name: column for column in reader.columns}
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return self._reader.num_rows
+
+    @cached_property
+    def metadata(self) -> dict[str, str]:
+        """What the schema's metadata says."""
+        return dict(self._reader.lance_schema.metadata)
+
+    def type(self, name: str) -> pa.DataType:
+        """Return the type of a column; `CorruptFileError` if it has none of that name."""
+        return self._column(name).field.type
+
+    def read(self, name: str, rows: Rows | None = None) -> pa.Array:
+        """Read some rows of a column."""
+        found = self._reader.read([self._column(name)], rows).column(0)
+        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+
+    def buffer(self, number: str) -> bytes:
+        """Return one of the file's global buffers, by its number in decimals.
+
+        Raises
+        ------
+        CorruptFileError
+            There is none of that number.
+        """
+        container = self._reader.container
+        table = container.global_table
+        if not (number.isdecimal() and 0 < int(number) < len(table)):
+            raise CorruptFileError(f"{self.where} has no global buffer {number!r}.")
+        return bytes(container.source.read(*table[int(number)]))
+
+    def remembered(self, what: str, make: Callable[[], T], size: Callable[[T], int]) -> T:
+        """Return what is made of the file's contents, from memory if it was made before."""
+        key = self._reader.container.key
+        return remembered("indices", None if key is None else (key, what), make, size)
+
+    def _column(self, name: str) -> FileColumn:
+        column = self._columns.get(name)
+        if column is None:
+            raise CorruptFileError(f"{self.where} has no column {name!r}.")
+        return column
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """A segment of an index, and the dataset's folder that its own lies in."""
+
+    index: IndexMetadata
+    kind: IndexKind
+    store: Store
+
+    def file(self, name: str) -> IndexFileReader:
+        """Open one of its files.
+
+        Raises
+        ------
+        LancekitError, OSError
+            It is not there, or none that can be read.
+        """
+        path = f"{INDICES}/{self.index.uuid}/{name}"
+        sizes = {file.path: file.size_bytes for file in self.index.files}
+        reader = FileReader.open(self.store.open(path, sizes.get(name) or None))
+        return IndexFileReader(reader, f"{self.store.uri}/{path}")
+
+
+def held_bytes(*arrays: npt.NDArray[Any]) -> int:
+    """Return about how much memory some arrays take."""
+    return sum(a.nbytes + _OBJECT_BYTES * len(a) * a.dtype.hasobject for a in arrays)

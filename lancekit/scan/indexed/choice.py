@@ -1,0 +1,198 @@
+"""The rows that scalar indices choose for a scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap
+
+from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.index import IndexMetadata
+from lancekit.format.paths import find_field
+from lancekit.index.kinds import BITMAP, BTREE, IndexKind, kind_of
+from lancekit.index.search import bitmap, btree
+from lancekit.index.search.question import Question
+from lancekit.index.search.row_sets import Rows, joined
+from lancekit.index.search.segment import Segment
+from lancekit.legible import warn
+from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.indexed.found import Found
+from lancekit.versions.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from lancekit.scan.indexed.questions import Questions
+
+__all__ = ["RowChoice", "row_choice"]
+
+#: of more rows of a fragment than this it pays to read its columns as a scan does
+_SHARE = 1 / 8
+#: but so few are read by themselves in any case
+_FEW = 1024
+
+_SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
+    BTREE.name: btree.search,
+    BITMAP.name: bitmap.search,
+}
+
+#: what was said of segments that are not used, each once
+_told: set[tuple[object, str]] = set()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowChoice:
+    """Asks the indices of a version which rows a filter wants.
+
+    `segments` are those that may know, by the column that they are of.  With `indexed_only`
+    what no index covers is not looked at, and indices are asked even where it does not pay.
+    """
+
+    snapshot: Snapshot
+    predicate: Predicate
+    segments: Mapping[str, tuple[Segment, ...]]
+    indexed_only: bool = False
+
+    @cached_property
+    def found(self) -> Found:
+        """What the indices tell; nothing is covered if they tell nothing."""
+        from lancekit.scan.indexed.questions import questions_of  # loads sqlglot
+
+        questions = questions_of(self.predicate)
+        found = None if questions is None else self._answer(questions)
+        return Found() if found is None else found
+
+    def rows_of(self, source: FragmentSource) -> tuple[BitMap, bool] | None:
+        """Return the rows to look at, and whether they are just those wanted.
+
+        ``None`` if all rows of the fragment are to be looked at.  Deleted rows may be among them.
+        """
+        found, id_ = self.found, source.fragment.id
+        if id_ not in found.covered:
+            return (BitMap(), True) if self.indexed_only and found.covered else None
+        rows = found.rows.get(id_, BitMap())
+        most = max(_FEW, source.fragment.physical_rows * _SHARE)
+        if len(rows) > most and not self.indexed_only:
+            return None
+        return rows, id_ in found.exact
+
+    def _answer(self, questions: Questions) -> Found | None:
+        if isinstance(questions, Question):
+            return self._ask(questions)
+        known = [found for part in questions.parts if (found := self._answer(part)) is not None]
+        if not known or (len(known) < len(questions.parts) and not questions.all_of):
+            return None
+        found = reduce(and_ if questions.all_of else or_, known)
+        whole = questions.whole and len(known) == len(questions.parts)
+        return found if whole else found.inexact()
+
+    def _ask(self, question: Question) -> Found | None:
+        """Ask all indices of a column, exact ones first, until one knows of every fragment."""
+        by_name: dict[str, list[Segment]] = {}
+        for segment in self.segments.get(question.column, ()):
+            by_name.setdefault(segment.index.name, []).append(segment)
+        found = Found()
+        for segments in sorted(by_name.values(), key=lambda some: not some[0].kind.exact):
+            if self._live <= found.covered:
+                break
+            for segment in segments:
+                if (part := self._search(segment, question)) is not None:
+                    found = found.filled_by(part)
+        return found if found.covered else None
+
+    def _search(self, segment: Segment, question: Question) -> Found | None:
+        covered = self._live & (segment.index.fragment_ids or BitMap())
+        if not covered:
+            return None
+        search = _SEARCHES[segment.kind.name]
+        try:
+            rows = search(segment, question, always=self.indexed_only)
+            if rows is None:
+                return None
+            stable = self.snapshot.manifest.has_stable_row_ids
+            if not segment.kind.has_addresses(segment.index.index_version, stable):
+                rows = dict(self._of_ids(rows, covered))
+            rows = {id_: found for id_, found in rows.items() if found and id_ in covered}
+            self._check(rows)
+        except (LancekitError, OSError) as error:
+            _tell(segment.index, f"cannot be read: {error}")
+            return None
+        exact = covered if segment.kind.exact else BitMap()
+        return Found(rows=rows, covered=covered, exact=exact)
+
+    def _check(self, rows: Rows) -> None:
+        for id_, found in rows.items():
+            fragment = self.snapshot.fragment(id_)
+            if fragment is not None and found.max() >= fragment.physical_rows:
+                raise CorruptFileError(
+                    f"it finds row {found.max()} of fragment {id_}, which has "
+                    f"{fragment.physical_rows}"
+                )
+
+    def _of_ids(self, rows: Rows, covered: BitMap) -> Iterator[tuple[int, BitMap]]:
+        """Yield the rows with some ids by the fragments that hold them."""
+        ids = joined(rows)
+        if not len(ids):
+            return
+        sources = fragment_sources(self.snapshot)
+        for place in sources.with_row_ids(ids).tolist():
+            source = sources[place]
+            if source.fragment.id in covered:
+                known = FragmentReader(source).stable_ids
+                if known is not None:
+                    offsets = known.find(ids)
+                    yield source.fragment.id, to_bitmap(offsets[offsets >= 0])
+
+    @cached_property
+    def _live(self) -> BitMap:
+        return BitMap(self.snapshot.manifest.fragments.ids.tolist())
+
+
+def row_choice(
+    snapshot: Snapshot, predicate: Predicate | None, *, indexed_only: bool = False
+) -> RowChoice | None:
+    """Return what asks the indices of a version, ``None`` if there is none to ask.
+
+    Nothing but the manifest is looked at.
+    """
+    if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
+        return None
+    if any(index.name == "__lance_frag_reuse" for index in snapshot.indices):
+        return None
+    schema = snapshot.manifest.schema
+    segments: dict[str, tuple[Segment, ...]] = {}
+    for column in sorted(predicate.columns):
+        if column in schema or column not in HIDDEN_COLUMNS:
+            usable = tuple(_usable(snapshot, find_field(schema, column)[-1].id))
+            if usable:
+                segments[column] = usable
+    if not segments:
+        return None
+    return RowChoice(
+        snapshot=snapshot, predicate=predicate, segments=segments, indexed_only=indexed_only
+    )
+
+
+def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
+    for index in snapshot.indices:
+        kind: IndexKind | None = kind_of(index) if index.fields == (field_id,) else None
+        if kind is None or kind.name not in _SEARCHES or not index.fragment_ids:
+            continue
+        if (index.index_version or 0) > kind.newest:
+            _tell(index, f"has version {index.index_version}, and {kind.newest} is known")
+            continue
+        yield Segment(index, kind, snapshot.base_store(index.base_id))
+
+
+def _tell(index: IndexMetadata, what: str) -> None:
+    said = index.uuid, what
+    if said not in _told:
+        _told.add(said)
+        warn(
+            f"Index {index.name!r} is not used, all rows are looked at: segment {index.uuid} {what}"
+        )
