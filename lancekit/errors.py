@@ -29,6 +29,8 @@ __all__ = [
     "EngineError",
     "FormatError",
     "IncompatibleConflictError",
+    "IndexExistsError",
+    "IndexNotFoundError",
     "InvalidArgumentError",
     "InvalidTypeError",
     "JavaNotFoundError",
@@ -165,6 +167,12 @@ class ColumnNotFoundError(NotFoundError):
     kind = "column_not_found"
 
 
+class IndexNotFoundError(NotFoundError, RuntimeError):
+    """No index of this name."""
+
+    kind = "index_not_found"
+
+
 # ---- the caller's input
 
 
@@ -251,6 +259,12 @@ class ConstraintViolationError(InvalidArgumentError):
     """
 
     kind = "constraint_violation"
+
+
+class IndexExistsError(InvalidArgumentError, RuntimeError):
+    """The name of an index that is taken."""
+
+    kind = "index_exists"
 
 
 class ReadOnlyError(InvalidArgumentError):

@@ -141,6 +141,12 @@ class Options:
         _count,
         "What strings of a page of a data file may expand to, if that is not 64 times its bytes.",
     )
+    oldest_reader: str = _option(
+        "4.0.0",
+        _one_of("4.0.0", "14.0.2"),
+        "The oldest release of the reference that reads what is written: what it gets wrong is "
+        "refused.",
+    )
     kernels: bool = _option(
         True,
         _flag,

@@ -8,6 +8,7 @@ from typing import Any
 from lancekit.api._blobs import Blobs
 from lancekit.api._columns import Columns
 from lancekit.api._commits import Commits
+from lancekit.api._indices import Indices
 from lancekit.api._lineage import Lineage
 from lancekit.api._maintenance import Maintenance
 from lancekit.api._positions import Positions
@@ -77,6 +78,7 @@ class LanceDataset(
     SparkFrames,
     Rows,
     Columns,
+    Indices,
     Versions,
     Lineage,
     Settings,

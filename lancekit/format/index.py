@@ -1,4 +1,4 @@
-"""Index metadata: the index section of a manifest.  What is inside an index is out of scope."""
+"""Index metadata: the index section of a manifest."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ __all__ = [
     "index_from_pb",
     "index_to_pb",
     "parse_index_section",
+    "zone_map_details",
 ]
 
 
@@ -32,6 +33,13 @@ class IndexDetails(NamedTuple):
 
     type_url: str
     value: bytes = b""
+
+
+def zone_map_details(rows_per_zone: int) -> bytes:
+    """Return the parameters of a zone map that has the set of its null rows."""
+    return pb.ZoneMapIndexDetails(
+        rows_per_zone=rows_per_zone, use_seeds=False, has_null_bitmap=True
+    ).SerializeToString()
 
 
 def _get_details(message: Any, name: str) -> IndexDetails | None:

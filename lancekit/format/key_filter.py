@@ -28,6 +28,7 @@ __all__ = [
     "ExactKeySet",
     "KeyFilter",
     "SharedKeys",
+    "add_hashes",
     "build_bloom",
     "build_exact",
     "choose_filter",
@@ -131,7 +132,8 @@ def _blocks(bitmap: bytes) -> npt.NDArray[np.uint32]:
     return np.frombuffer(bitmap, "<u4").reshape(-1, 8)
 
 
-def _add(bitmap: bytes, hashes: Hashes) -> bytes:
+def add_hashes(bitmap: bytes, hashes: Hashes) -> bytes:
+    """Return a split-block Bloom filter to which hashes were added; its size stays."""
     blocks = _blocks(bitmap).copy()
     block, mask = _positions(hashes, len(blocks))
     np.bitwise_or.at(blocks, block, mask)
@@ -142,7 +144,7 @@ def build_bloom(
     field_ids: Sequence[int], hashes: Hashes, *, number_of_items: int = REFERENCE_ITEMS
 ) -> BloomKeyFilter:
     """Build a Bloom filter of the size that every Lance writer uses (1,024 blocks, 32 KiB)."""
-    bitmap = _add(bytes(BITMAP_BYTES), np.asarray(hashes, np.uint64))
+    bitmap = add_hashes(bytes(BITMAP_BYTES), np.asarray(hashes, np.uint64))
     return BloomKeyFilter(
         field_ids=tuple(field_ids), bitmap=bitmap, number_of_items=number_of_items
     )
@@ -225,7 +227,7 @@ def merge(filters: Iterable[KeyFilter]) -> KeyFilter:
     bits = reduce(np.bitwise_or, (_blocks(f.bitmap) for f in blooms))
     return BloomKeyFilter(
         field_ids=field_ids,
-        bitmap=_add(bits.tobytes(), hashes),
+        bitmap=add_hashes(bits.tobytes(), hashes),
         num_bits=blooms[0].num_bits,
         number_of_items=max(f.number_of_items for f in blooms),
         probability=blooms[0].probability,

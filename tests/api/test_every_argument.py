@@ -26,13 +26,14 @@ from tests.support.argument_checks import Method, Value, outcome, shared
 from tests.support.arguments_of_branches import BRANCHES
 from tests.support.arguments_of_explaining import EXPLAINED
 from tests.support.arguments_of_files import FILES
+from tests.support.arguments_of_indices import INDICES
 from tests.support.arguments_of_merges import MERGES
 from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
-METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES
+METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES | INDICES
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [

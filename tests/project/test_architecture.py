@@ -24,7 +24,7 @@ FLOORS = """
     __init__
     _wiring
     notebook
-    blob  dataset  fragment  optimize  schema  udf  vector
+    blob  dataset  fragment  indices  optimize  schema  udf  vector
     api
     api/pylance
     spark
@@ -38,6 +38,7 @@ FLOORS = """
     operations/columns
     operations
     operations/maintenance
+    operations/index
     operations/checks  operations/cleanup  operations/common
     operations/constraints
     pipeline
@@ -84,7 +85,7 @@ LEVEL = {
     for folder in folders.split()
 }
 #: modules that give names away: importing their folder imports them
-DOORS = ("blob", "dataset", "fragment", "optimize", "schema", "udf", "vector")
+DOORS = ("blob", "dataset", "fragment", "indices", "optimize", "schema", "udf", "vector")
 
 
 @cache

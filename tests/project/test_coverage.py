@@ -84,16 +84,14 @@ def test_function_signatures(name: str) -> None:
 
 def test_a_missing_name_says_why(tmp_path) -> None:
     ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
-    with pytest.raises(NotOfferedAttributeError, match=r"tokenize is not offered: lancekit reads"):
+    with pytest.raises(NotOfferedAttributeError, match=r"tokenize is not offered: lancekit has"):
         lk.tokenize  # noqa: B018
     with pytest.raises(AttributeError, match="module 'lancekit' has no attribute 'nonsense'"):
         lk.nonsense  # noqa: B018
     with pytest.raises(NotOfferedAttributeError, match="DataOverlay is not offered: overlays"):
         lk.LanceOperation.DataOverlay  # noqa: B018
     assert not hasattr(ds, "create_index")
-    with pytest.raises(
-        NotOfferedAttributeError, match="create_index is not offered: lancekit reads"
-    ):
+    with pytest.raises(NotOfferedAttributeError, match="create_index is not offered: lancekit has"):
         ds.create_index  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         ds.nonsense  # noqa: B018

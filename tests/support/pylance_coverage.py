@@ -63,6 +63,10 @@ DIFFERENCES: dict[str, str] = {
     "MergeInsertBuilder.write_mode": (
         "`auto` always rewrites rows, also if the key has a scalar index"
     ),
+    "LanceDataset.create_scalar_index": (
+        "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
+        "an unknown parameter of an `IndexConfig` is refused"
+    ),
     "DatasetOptimizer.compact_files": (
         "fragments that an index covers are left alone and named, unless "
         "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
@@ -141,6 +145,7 @@ OTHER_SIGNATURE = frozenset(
         "Compaction.plan",
         "LanceDataset.add_columns",
         "LanceDataset.commit",
+        "LanceDataset.create_scalar_index",
         "DatasetOptimizer.compact_files",
         "LanceDataset.head",
         "LanceDataset.merge_insert",

@@ -30,6 +30,9 @@ T = TypeVar("T")
 REFUSED: Mapping[str, str] = {
     "full_text_query": "full-text search needs indices, which lancekit only reads",
     "index_segments": "lancekit does not search indices",
+    "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
+    "format_version": "it is for full-text indices",
+    "document_granularity": "it is for full-text indices",
     "row_addr_allowlist": "use a filter on _rowaddr instead",
     "row_addr_blocklist": "use a filter on _rowaddr instead",
     "use_legacy_format": "data files of format 0.1 are not written",

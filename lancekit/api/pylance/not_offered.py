@@ -12,7 +12,7 @@ from lancekit.errors import NotOfferedAttributeError
 
 __all__ = ["NOT_OFFERED", "NamesOfPylance", "PartOfPylance", "missing"]
 
-_INDEX = "lancekit reads past indices and does not build or search them"
+_INDEX = "lancekit has scalar indices alone"
 _MEMWAL = "MemWAL comes with a later release"
 _SESSION = "there is no session object: one cache serves the process, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
@@ -87,8 +87,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "commit_existing_index_segments",
                 "create_index",
                 "create_index_uncommitted",
-                "create_scalar_index",
-                "drop_index",
                 "get_ivf_model",
                 "index_statistics",
                 "merge_existing_index_segments",

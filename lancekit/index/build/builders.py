@@ -1,0 +1,116 @@
+"""How each kind of index is built, read and put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.index.build.bitmap import Labels, ValueRows
+from lancekit.index.build.btree import SortedRows
+from lancekit.index.build.column import Content, IndexedColumn
+from lancekit.index.build.ngram import TokenRows
+from lancekit.index.build.read import (
+    OpenSegment,
+    read_bitmap,
+    read_bloom,
+    read_btree,
+    read_labels,
+    read_ngrams,
+    read_zone_map,
+)
+from lancekit.index.build.zones import BloomZones, ZoneMap
+from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, LABEL_LIST, NGRAM, ZONE_MAP, IndexKind
+from lancekit.legible import shown
+
+__all__ = ["Builder", "builder_of", "parsed_parameters"]
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 1 << 32:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a whole number of rows, 1 or more."
+        )
+    return value
+
+
+def _probability(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+        raise InvalidArgumentError(
+            f"{name} is {shown(value)}.", hint="Pass a number between 0 and 1, such as 0.01."
+        )
+    return float(value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Builder:
+    """What can be done with what a kind of index holds.
+
+    `parameters` are those that users may give, by pylance's names: what `build` calls each, and
+    its check.
+    """
+
+    build: Callable[..., Content]
+    read: Callable[[OpenSegment], Content]
+    merged: Callable[[Any], Content]
+    parameters: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = field(default_factory=dict)
+
+    def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
+        """Build what a segment holds, with checked parameters."""
+        return self.build(
+            column, **{self.parameters[name][0]: value for name, value in parameters.items()}
+        )
+
+
+_BUILDERS: Mapping[str, Builder] = {
+    BTREE.name: Builder(
+        build=SortedRows.build,
+        read=read_btree,
+        merged=SortedRows.merged,
+        parameters={"zone_size": ("page_rows", _count)},
+    ),
+    BITMAP.name: Builder(build=ValueRows.build, read=read_bitmap, merged=ValueRows.merged),
+    LABEL_LIST.name: Builder(build=Labels.build, read=read_labels, merged=Labels.merged),
+    NGRAM.name: Builder(build=TokenRows.build, read=read_ngrams, merged=TokenRows.merged),
+    ZONE_MAP.name: Builder(
+        build=ZoneMap.build,
+        read=read_zone_map,
+        merged=ZoneMap.merged,
+        parameters={"rows_per_zone": ("zone_rows", _count)},
+    ),
+    BLOOM_FILTER.name: Builder(
+        build=BloomZones.build,
+        read=read_bloom,
+        merged=BloomZones.merged,
+        parameters={
+            "number_of_items": ("zone_rows", _count),
+            "probability": ("probability", _probability),
+        },
+    ),
+}
+
+
+def builder_of(kind: IndexKind) -> Builder:
+    """Return how a kind of index is built."""
+    return _BUILDERS[kind.name]
+
+
+def parsed_parameters(kind: IndexKind, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the parameters of an index that is to be made.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The kind has no such parameter, or it cannot have this value.
+    """
+    known = builder_of(kind).parameters
+    for name in given:
+        if name not in known:
+            has = ", ".join(known) or "none"
+            raise InvalidArgumentError(
+                f"An index of type {kind.name} has no parameter {shown(name)}.",
+                hint=f"Its parameters: {has}.",
+                argument=name,
+            )
+    return {name: known[name][1](name, value) for name, value in given.items()}

@@ -1,0 +1,72 @@
+"""The files of a segment, written to a folder of its own (docs/format/indices.md, 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit.file import FileWriter
+from lancekit.format.index import IndexFile
+from lancekit.format.names import INDICES
+from lancekit.storage import Store
+
+__all__ = ["NewFile", "delete_segment", "segment_folder", "write_files"]
+
+#: what both releases of the reference read
+_VERSION = "2.0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFile:
+    """A file of a segment that is to be written.
+
+    `buffers` are bytes of its own, by the keys of the metadata that tell their numbers.
+    """
+
+    name: str
+    schema: pa.Schema
+    batches: Iterable[pa.RecordBatch]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    buffers: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def segment_folder(uuid: UUID) -> str:
+    """Return where the files of a segment are, in the folder of the dataset."""
+    return f"{INDICES}/{uuid}"
+
+
+def write_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> tuple[IndexFile, ...]:
+    """Write the files of a segment; if that fails, those that were written are removed."""
+    try:
+        return tuple(_written(store, uuid, files))
+    except BaseException:
+        delete_segment(store, uuid)
+        raise
+
+
+def _written(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[IndexFile]:
+    for file in files:
+        sink = store.create(f"{segment_folder(uuid)}/{file.name}")
+        try:
+            writer = FileWriter(sink, file.schema, version=_VERSION)
+            numbers = {
+                key: str(writer.add_global_buffer(data)) for key, data in file.buffers.items()
+            }
+            for batch in file.batches:
+                writer.write(batch)
+            summary = writer.finish({**file.metadata, **numbers})
+        except BaseException:
+            sink.abort()
+            raise
+        yield IndexFile(file.name, summary.size_bytes)
+
+
+def delete_segment(store: Store, uuid: UUID) -> None:
+    """Remove the files of a segment that nothing refers to; best effort, never raises."""
+    try:
+        store.delete_tree(segment_folder(uuid))
+    except OSError:  # left over, until a cleanup removes it
+        return

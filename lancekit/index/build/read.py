@@ -1,0 +1,177 @@
+"""What a segment holds, back from its files, to be put together with more or moved.
+
+See docs/format/indices.md, 7 to 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.file import FileReader
+from lancekit.format.index import IndexMetadata
+from lancekit.index.build.bitmap import Labels, ValueRows
+from lancekit.index.build.btree import PAGE_ROWS, SortedRows
+from lancekit.index.build.files import segment_folder
+from lancekit.index.build.ngram import TokenRows
+from lancekit.index.build.postings import Postings
+from lancekit.index.build.sorting import whole
+from lancekit.index.build.word_order import Words
+from lancekit.index.build.zones import (
+    BLOOM_ITEMS,
+    BLOOM_PROBABILITY,
+    ZONE_ROWS,
+    BloomZones,
+    ZoneMap,
+)
+from lancekit.index.kinds import BTREE, IndexKind
+from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
+from lancekit.storage import Store
+
+__all__ = ["OpenSegment"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSegment:
+    """The files of a segment, opened.
+
+    `column` is the type of the indexed column.
+    """
+
+    files: Mapping[str, FileReader]
+    column: pa.DataType
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        index: IndexMetadata,
+        kind: IndexKind,
+        column: pa.DataType,
+    ) -> OpenSegment:
+        """Open the files of a segment.
+
+        Raises
+        ------
+        CorruptFileError
+            A file is missing, or is none of its kind.
+        UnsupportedFeatureError
+            The segment is of a newer version than is known.
+        """
+        if (index.index_version or 0) > kind.newest:
+            raise UnsupportedFeatureError(
+                f"Index {index.name!r} is of version {index.index_version}; {kind.name} indices "
+                f"are known up to version {kind.newest}."
+            )
+        folder = segment_folder(index.uuid)
+        try:
+            files = {name: FileReader.open(store.open(f"{folder}/{name}")) for name in kind.files}
+        except FileNotFoundError as error:
+            raise CorruptFileError(
+                f"Files of index {index.name!r} are missing in {store.uri}/{folder}.",
+                hint="Make the index again.",
+            ) from error
+        return cls(files, column)
+
+    def table(self, name: str) -> pa.Table:
+        """Read one of the files."""
+        reader = self.files[name]
+        return reader.read(reader.columns)
+
+    def metadata(self, name: str) -> Mapping[str, str]:
+        """Return the metadata of one of the files."""
+        return self.files[name].lance_schema.metadata
+
+    def buffer(self, name: str, key: str) -> bytes | None:
+        """Return the bytes whose number the metadata tell under a key."""
+        number = self.metadata(name).get(key)
+        if number is None:
+            return None
+        container = self.files[name].container
+        try:
+            place = container.global_table[int(number)]
+        except (ValueError, IndexError) as error:
+            raise CorruptFileError(f"An index has no buffer {number!r} for {key}.") from error
+        data: bytes = container.source.read(*place).to_pybytes()
+        return data
+
+    def rows(self, name: str, key: str) -> Words:
+        """Return a set of rows whose number the metadata tell.
+
+        Raises
+        ------
+        UnsupportedFeatureError
+            They tell none.
+        """
+        data = self.buffer(name, key)
+        if data is None:
+            raise UnsupportedFeatureError(f"An index of an old release does not have {key}.")
+        return decoded_set(data)
+
+
+def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:
+    text = found.metadata(name).get(key, str(default))
+    try:
+        return type(default)(text)
+    except ValueError as error:
+        raise CorruptFileError(f"An index has {key} {text!r}.") from error
+
+
+def read_btree(found: OpenSegment) -> SortedRows:
+    """Read a B-tree."""
+    data, lookup = BTREE.files
+    if found.metadata(lookup).get("range_partitioned") == "true":
+        raise UnsupportedFeatureError("A B-tree in several parts is not put together.")
+    table = found.table(data)
+    rows = np.asarray(table["ids"]).astype(np.uint64)
+    page_rows = _number(found, lookup, "batch_size", PAGE_ROWS)
+    return SortedRows(found.column, whole(table["values"]), rows, page_rows)
+
+
+def read_bitmap(found: OpenSegment) -> ValueRows:
+    """Read a bitmap index."""
+    return ValueRows(found.column, _postings(found))
+
+
+def read_labels(found: OpenSegment) -> Labels:
+    """Read an index of labels."""
+    (name,) = found.files
+    nulls = found.rows(name, "lance:label_list_nulls")
+    return Labels(found.column, _postings(found), nulls)
+
+
+def read_ngrams(found: OpenSegment) -> TokenRows:
+    """Read an index of n-grams."""
+    return TokenRows(_postings(found, SetForm.PLAIN))
+
+
+def _postings(found: OpenSegment, form: SetForm = SetForm.SIZED) -> Postings:
+    (name,) = found.files
+    keys, bitmaps = found.table(name).columns
+    sets = decoded_sets(whole(bitmaps), form)
+    places = np.repeat(np.arange(len(sets)), np.diff(sets.starts))
+    # releases up to 4 have keys in no order
+    return Postings.of(whole(keys), sets.rows, places)
+
+
+def read_zone_map(found: OpenSegment) -> ZoneMap:
+    """Read a zone map."""
+    (name,) = found.files
+    nulls = found.rows(name, "null_bitmap")
+    return ZoneMap(found.table(name), nulls, _number(found, name, "rows_per_zone", ZONE_ROWS))
+
+
+def read_bloom(found: OpenSegment) -> BloomZones:
+    """Read an index of Bloom filters."""
+    (name,) = found.files
+    return BloomZones(
+        found.table(name),
+        found.rows(name, "null_bitmap"),
+        _number(found, name, "bloomfilter_item", BLOOM_ITEMS),
+        _number(found, name, "bloomfilter_probability", BLOOM_PROBABILITY),
+    )

@@ -1,0 +1,157 @@
+"""Values in the order of an index: nulls first, floats in their total order, text by its bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from lancekit.file.kernels import bits
+from lancekit.file.kernels.arrow_buffers import byte_width, fixed_bytes, is_variable, null_flags
+from lancekit.format.arrow_parts import viewed
+from lancekit.index.build.text_order import text_order
+from lancekit.index.build.word_order import Places, Words, stable_order
+
+__all__ = [
+    "Places",
+    "Words",
+    "differs",
+    "order_of",
+    "ordered_words",
+    "plain_numbers",
+    "stored",
+    "values_of",
+    "whole",
+]
+
+Flags = npt.NDArray[np.bool_]
+
+#: strings of one array may have this many bytes, as far as their offsets tell them apart
+_MOST_TEXT = (1 << 31) - 1
+_SIGN = 63
+#: each value is sorted once if among the first so many one in so many is another, at most
+_SAMPLE, _FEW = 4096, 4
+
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+
+
+def whole(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, of large strings where others could not hold it."""
+    large = _LARGE.get(column.type)
+    if large is not None and column.nbytes > _MOST_TEXT:
+        column = column.cast(large)
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+
+
+def order_of(values: pa.Array) -> Places:
+    """Return the places of values in ascending order; of equal ones, the first comes first."""
+    flags = null_flags(values)
+    if flags is None:
+        return _order(values)
+    valid = np.flatnonzero(~flags)
+    return np.concatenate([np.flatnonzero(flags), valid[_order(values.take(pa.array(valid)))]])
+
+
+def _order(values: pa.Array) -> Places:
+    words = ordered_words(values)
+    if words is not None:
+        return stable_order(words)
+    sample = values.slice(0, _SAMPLE)
+    if len(sample.dictionary_encode().dictionary) * _FEW < len(sample):
+        found = values.dictionary_encode()
+        ranks = np.empty(len(found.dictionary), np.uint64)
+        ranks[_by_bytes(found.dictionary)] = np.arange(len(ranks), dtype=np.uint64)
+        return stable_order(ranks[viewed(found.indices.buffers()[1], np.int32)[: len(values)]])
+    return _by_bytes(values)
+
+
+def _by_bytes(values: pa.Array) -> Places:
+    order = text_order(values) if is_variable(values.type) else None
+    if order is not None:
+        return order
+    return np.asarray(pc.sort_indices(values)).astype(np.int64)
+
+
+def ordered_words(values: pa.Array) -> Words | None:
+    """Return numbers that are ordered as values without nulls are; ``None`` for other types.
+
+    Examples
+    --------
+    >>> ordered_words(pa.array([-0.0, 0.0, float("nan"), -1.0])).argsort().tolist()
+    [3, 0, 1, 2]
+    """
+    kind = values.type
+    if types.is_boolean(kind):
+        return plain_numbers(values).astype(np.uint64)
+    width = byte_width(kind)
+    binary = types.is_fixed_size_binary(kind) or types.is_decimal(kind)
+    if width is None or binary:
+        return None
+    sign = np.uint64(1 << _SIGN)
+    numbers = plain_numbers(values)
+    if types.is_unsigned_integer(kind):
+        return numbers.astype(np.uint64)
+    words = numbers.view(f"<i{width}").astype(np.int64).view(np.uint64)
+    if not types.is_floating(kind):
+        return words ^ sign
+    # the bits of a negative float grow as it falls
+    negative = (words >> np.uint64(_SIGN)).astype(bool)
+    return np.where(negative, ~words, words | sign)
+
+
+def plain_numbers(values: pa.Array) -> npt.NDArray[Any]:
+    """Return values of a fixed width as NumPy's numbers; times are what they are stored as."""
+    kind = values.type
+    if types.is_boolean(kind):
+        return bits.unpack(fixed_bytes(values), len(values))
+    numbers: npt.NDArray[Any] = np.ascontiguousarray(fixed_bytes(values)).view(_number(kind))
+    return numbers
+
+
+def _number(kind: pa.DataType) -> str:
+    family = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
+    return f"<{family}{byte_width(kind)}"
+
+
+def values_of(words: Words, kind: pa.DataType) -> npt.NDArray[Any]:
+    """Return the numbers that `ordered_words` made words of."""
+    if types.is_boolean(kind) or types.is_unsigned_integer(kind):
+        return words.astype("<u1" if types.is_boolean(kind) else _number(kind))
+    sign = np.uint64(1 << _SIGN)
+    if types.is_floating(kind):
+        words = np.where(words >= sign, words ^ sign, ~words)
+        signed = words.view(np.int64).astype(f"<i{byte_width(kind)}")
+    else:
+        signed = (words ^ sign).view(np.int64).astype(_number(kind))
+    numbers: npt.NDArray[Any] = signed.view(_number(kind))
+    return numbers
+
+
+def stored(numbers: npt.NDArray[Any], kind: pa.DataType, nulls: Flags) -> pa.Array:
+    """Return an array of what `plain_numbers` gives, some of it null."""
+    if types.is_boolean(kind):
+        return pa.array(numbers.astype(bool), mask=nulls)
+    validity = pa.py_buffer(np.packbits(~nulls, bitorder="little"))
+    return pa.Array.from_buffers(kind, len(numbers), [validity, pa.py_buffer(numbers)])
+
+
+def differs(ordered: pa.Array) -> Flags:
+    """Return which of some ordered values, nulls first, are not those before them."""
+    changes: Flags = np.ones(len(ordered), bool)
+    if len(ordered) < 2:
+        return changes
+    nulls = ordered.null_count
+    changes[1:nulls] = False
+    valid = ordered.slice(nulls)
+    words = ordered_words(valid)
+    if words is not None:
+        changes[nulls + 1 :] = words[1:] != words[:-1]
+        return changes
+    changes[nulls + 1 :] = np.asarray(pc.not_equal(valid.slice(1), valid.slice(0, len(valid) - 1)))
+    return changes

@@ -1,0 +1,230 @@
+"""Zone maps and Bloom filters: what is told of so many rows of a fragment at a time.
+
+See docs/format/indices.md, 9 and 10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from lancekit.file.kernels.arrow_buffers import null_flags
+from lancekit.format import row_address
+from lancekit.index.build.bloom import filter_bytes, filter_of, hashed
+from lancekit.index.build.column import IndexedColumn, Mask, RowMap
+from lancekit.index.build.files import NewFile
+from lancekit.index.build.sorting import ordered_words, plain_numbers, stored, values_of
+from lancekit.index.build.word_order import Places, Words, stable_order
+from lancekit.index.row_sets import encoded_set
+
+__all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneMap"]
+
+ZONE_ROWS = 8192
+BLOOM_ITEMS, BLOOM_PROBABILITY = 8192, 0.00057
+_MOST = np.uint64((1 << 64) - 1)
+
+
+def _required(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, nullable=False)
+
+
+_PLACES = [_required(name, pa.uint64()) for name in ("fragment_id", "zone_start", "zone_length")]
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneMap:
+    """What a zone map holds: the least and the greatest value of each zone, and the null rows.
+
+    `zone_rows` are the live rows of a zone, but for the last one of a fragment.
+    """
+
+    table: pa.Table
+    nulls: Words
+    zone_rows: int = ZONE_ROWS
+
+    @classmethod
+    def build(cls, column: IndexedColumn, zone_rows: int = ZONE_ROWS) -> ZoneMap:
+        """Look at the values of each zone; the rows are addresses, fragment by fragment."""
+        starts, places = _zones(column.rows, zone_rows)
+        flags = null_flags(column.values)
+        least, greatest, nans = _bounds(column.values, starts)
+        columns = [least, greatest, _counts(flags, starts), _counts(nans, starts), *places]
+        fields = list(_map(column.kind))
+        parts = [each.cast(field.type) for each, field in zip(columns, fields, strict=True)]
+        table = pa.table(parts, schema=pa.schema(fields))
+        return cls(table, _null_rows(column.rows, flags), zone_rows)
+
+    @classmethod
+    def merged(cls, parts: Sequence[ZoneMap]) -> ZoneMap:
+        """Put together what several hold, of different fragments."""
+        return cls(*_joined(parts), parts[0].zone_rows)
+
+    def moved(self, row_map: RowMap) -> ZoneMap:
+        """Return what is told of fragments of which a row is still there, at its address."""
+        return replace(self, **_kept(self, row_map))
+
+    def files(self) -> Iterator[NewFile]:
+        """Yield the file to write."""
+        yield NewFile(
+            name="zonemap.lance",
+            schema=self.table.schema,
+            batches=self.table.to_batches(),
+            metadata={"rows_per_zone": str(self.zone_rows)},
+            buffers={"null_bitmap": encoded_set(self.nulls)},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BloomZones:
+    """What an index of Bloom filters holds: one for each zone, and the null rows."""
+
+    table: pa.Table
+    nulls: Words
+    zone_rows: int = BLOOM_ITEMS
+    probability: float = BLOOM_PROBABILITY
+
+    @classmethod
+    def build(
+        cls,
+        column: IndexedColumn,
+        zone_rows: int = BLOOM_ITEMS,
+        probability: float = BLOOM_PROBABILITY,
+    ) -> BloomZones:
+        """Make a filter of the values of each zone; the rows are addresses."""
+        starts, places = _zones(column.rows, zone_rows)
+        flags = null_flags(column.values)
+        hashes, ends = hashed(column.values.drop_null()), starts
+        if flags is not None:  # where the values of a zone begin among those that are there
+            ends = np.concatenate([[0], np.cumsum(~flags)])[starts]
+        size = filter_bytes(zone_rows, probability)
+        filters = (
+            [filter_of(part, size) for part in np.split(hashes, ends[1:])] if len(starts) else []
+        )
+        has_null = _counts(flags, starts).cast(pa.bool_())
+        columns = [*places, has_null, pa.array(filters, pa.binary())]
+        nulls = _null_rows(column.rows, flags)
+        return cls(pa.table(columns, schema=_FILTERS), nulls, zone_rows, probability)
+
+    @classmethod
+    def merged(cls, parts: Sequence[BloomZones]) -> BloomZones:
+        """Put together what several hold, of different fragments."""
+        return cls(*_joined(parts), parts[0].zone_rows, parts[0].probability)
+
+    def moved(self, row_map: RowMap) -> BloomZones:
+        """Return what is told of fragments of which a row is still there, at its address."""
+        return replace(self, **_kept(self, row_map))
+
+    def files(self) -> Iterator[NewFile]:
+        """Yield the file to write."""
+        yield NewFile(
+            name="bloomfilter.lance",
+            schema=_FILTERS,
+            batches=self.table.to_batches(),
+            metadata={
+                "bloomfilter_item": str(self.zone_rows),
+                "bloomfilter_probability": str(self.probability),
+            },
+            buffers={"null_bitmap": encoded_set(self.nulls)},
+        )
+
+
+def _map(kind: pa.DataType) -> pa.Schema:
+    counts = [_required(name, pa.uint32()) for name in ("null_count", "nan_count")]
+    return pa.schema([pa.field("min", kind), pa.field("max", kind), *counts, *_PLACES])
+
+
+_FILTERS = pa.schema(
+    [*_PLACES, _required("has_null", pa.bool_()), _required("bloom_filter_data", pa.binary())]
+)
+
+
+def _zones(addresses: Words, zone_rows: int) -> tuple[Places, list[pa.Array]]:
+    """Return which rows begin a zone, and of each its fragment, first offset and length."""
+    fragments = row_address.fragment_ids(addresses)
+    begins = np.flatnonzero(np.concatenate([[True], fragments[1:] != fragments[:-1]]))
+    begins = begins[: len(addresses)]
+    sizes = np.diff(begins, append=len(addresses))
+    number = -(-sizes // zone_rows)
+    within = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
+    starts = np.repeat(begins, number) + within * zone_rows
+    lasts = np.append(starts[1:], len(addresses))[: len(starts)] - 1
+    offsets = row_address.offsets(addresses)
+    lengths = offsets[lasts] - offsets[starts] + np.uint64(1)
+    return starts, [pa.array(each) for each in (fragments[starts], offsets[starts], lengths)]
+
+
+def _bounds(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array, Mask | None]:
+    """Return the least and the greatest value of each zone, and which values are no number.
+
+    A zone with such a value has no greatest but that: whoever asks for a range looks into it.
+    """
+    kind, flags = values.type, null_flags(values)
+    words = ordered_words(values)
+    if types.is_fixed_size_binary(kind):  # releases of the reference do not know their order
+        nothing = pa.nulls(len(starts), kind)
+        return nothing, nothing, None
+    if words is None:
+        least, greatest = _bounds_by_arrow(values, starts)
+        return least, greatest, None
+    if not len(starts):
+        return pa.array([], kind), pa.array([], kind), None
+    out = np.zeros(len(values), bool) if flags is None else flags
+    nans = None
+    if types.is_floating(kind):
+        nans = np.isnan(plain_numbers(values)) & ~out
+        out = out | nans
+    low = values_of(np.minimum.reduceat(np.where(out, _MOST, words), starts), kind)
+    high = values_of(np.maximum.reduceat(np.where(out, np.uint64(0), words), starts), kind)
+    empty = np.logical_and.reduceat(out, starts)
+    if nans is not None:
+        # both zeros are equal to who asks
+        low = np.where(low == 0, -abs(low), low)
+        high = np.where(high == 0, abs(high), high)
+        with_nan = np.logical_or.reduceat(nans, starts)
+        high[with_nan] = np.nan
+        # one with a sign comes before all numbers, and the reference looks at this bound alone
+        negative = np.logical_or.reduceat(nans & np.signbit(plain_numbers(values)), starts)
+        low[negative] = -np.inf
+        low[with_nan & empty] = np.nan
+        low[negative & empty] = -np.nan
+        empty &= ~with_nan
+    return stored(low, kind, empty), stored(high, kind, empty), nans
+
+
+def _bounds_by_arrow(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array]:
+    zones = np.append(starts, len(values)).tolist()
+    found: list[Any] = [pc.min_max(values.slice(a, b - a)) for a, b in pairwise(zones)]
+    least, greatest = ([each[name].as_py() for each in found] for name in ("min", "max"))
+    return pa.array(least, values.type), pa.array(greatest, values.type)
+
+
+def _counts(flags: Mask | None, starts: Places) -> pa.Array:
+    """Return how many of the flags of each zone are set."""
+    if flags is None or not len(starts):
+        return pa.array(np.zeros(len(starts), np.uint32))
+    return pa.array(np.add.reduceat(flags.astype(np.uint32), starts).astype(np.uint32))
+
+
+def _null_rows(addresses: Words, flags: Mask | None) -> Words:
+    found = addresses[:0] if flags is None else addresses[flags]
+    return found[stable_order(found)]
+
+
+def _joined(parts: Sequence[ZoneMap] | Sequence[BloomZones]) -> tuple[pa.Table, Words]:
+    table = pa.concat_tables([part.table for part in parts])
+    return table, np.unique(np.concatenate([part.nulls for part in parts]))
+
+
+def _kept(zones: ZoneMap | BloomZones, row_map: RowMap) -> dict[str, Any]:
+    """Return which zones are left: those whose first row is, for fragments come and go whole."""
+    fragment, start = (np.asarray(zones.table[name]) for name in ("fragment_id", "zone_start"))
+    _, kept = row_map(fragment << np.uint64(32) | start)
+    _, nulls = row_map(zones.nulls)
+    return {"table": zones.table.filter(pa.array(kept)), "nulls": zones.nulls[nulls]}

@@ -1,0 +1,1 @@
+"""Indices: made, dropped, kept up and told of."""

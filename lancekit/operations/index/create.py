@@ -1,0 +1,189 @@
+"""Make an index of a column, or drop one."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumentError
+from lancekit.format.index import IndexMetadata
+from lancekit.format.operations import CreateIndex
+from lancekit.index.build.builders import parsed_parameters
+from lancekit.index.kinds import IndexKind, kind_of
+from lancekit.legible import shown
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.index.segments import (
+    IndexedField,
+    build_segment,
+    check_readable,
+    indexed_field,
+    removed_unless_committed,
+)
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["IndexRequest", "commit_segments", "create_index", "drop_index", "segments_of"]
+
+#: what the table format calls its own entries
+_OWN = "__lance"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexRequest:
+    """An index that is to be made of a column.
+
+    `name` is made of the column's if there is none; without `train` it covers no row yet.
+    """
+
+    column: str
+    kind: IndexKind
+    name: str | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    replace: bool = True
+    train: bool = True
+    uuid: UUID | None = None
+
+
+def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
+    """Make an index; return the version that has it.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidTypeError
+        An index of this kind cannot be made of its type.
+    IndexExistsError
+        Another index has the name.
+    """
+    parsed_parameters(request.kind, request.parameters)
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        check_readable(request.kind, current)
+        column = indexed_field(current, request.column, request.kind)
+        name = _index_name(current, column, request)
+        segment = build_segment(
+            current,
+            column,
+            request.kind,
+            name,
+            parameters=request.parameters,
+            fragment_ids=None if request.train else (),
+            uuid=request.uuid,
+        )
+        return commit_segments(current, name, [segment])
+
+    return retried(snapshot, attempt, policy)[0]
+
+
+def _index_name(snapshot: Snapshot, column: IndexedField, request: IndexRequest) -> str:
+    """Return the name of an index that is to be made.
+
+    Raises
+    ------
+    IndexExistsError
+        It is that of an index of another column, or is not to be replaced.
+    InvalidArgumentError
+        It is none that an index can have.
+    """
+    taken = {index.name: index for index in snapshot.indices}
+    name = request.name
+    if name is None:
+        return _default_name(taken, column, request)
+    if not name or name.startswith(_OWN):
+        raise InvalidArgumentError(
+            f"An index cannot be named {shown(name)}.",
+            hint=f"Give it another name, that does not begin with {_OWN}.",
+            index=name,
+        )
+    if name in taken:
+        _check_replaced(taken[name], column, request)
+    return name
+
+
+def _default_name(
+    taken: Mapping[str, IndexMetadata], column: IndexedField, request: IndexRequest
+) -> str:
+    base = name = f"{column.path}_idx"
+    number = 1
+    while name in taken:
+        mine = taken[name].fields == (column.field.id,)
+        if mine and kind_of(taken[name]) is request.kind:
+            _check_replaced(taken[name], column, request)
+            return name
+        number += 1
+        name = f"{base}_{number}"
+    return name
+
+
+def _check_replaced(index: IndexMetadata, column: IndexedField, request: IndexRequest) -> None:
+    if index.fields != (column.field.id,):
+        raise IndexExistsError(
+            f"There is an index {index.name!r} on another column.",
+            hint="Give this one another name, or drop the other first.",
+            index=index.name,
+        )
+    if not request.replace:
+        raise IndexExistsError(
+            f"There is an index {index.name!r} already, and replace=False.",
+            hint="Leave replace out to make it anew, or give this one another name.",
+            index=index.name,
+        )
+
+
+def commit_segments(snapshot: Snapshot, name: str, segments: Sequence[IndexMetadata]) -> Snapshot:
+    """Commit an index of new segments, which take the place of those it has."""
+    old = tuple(index for index in snapshot.indices if index.name == name)
+    operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
+    with removed_unless_committed(snapshot, segments):
+        return commit(
+            snapshot, Pending(operation=operation, uuid=str(uuids.uuid4()), doing="create_index")
+        )
+
+
+def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
+    """Drop an index; its files stay for older versions.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no index of the name.
+    """
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        return commit(
+            current,
+            Pending(
+                operation=CreateIndex(removed_indices=segments_of(current, name)),
+                uuid=str(uuids.uuid4()),
+                doing="drop_index",
+            ),
+        )
+
+    return retried(snapshot, attempt, policy)[0]
+
+
+def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
+    """Return the segments of an index.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is none of the name.
+    """
+    found = tuple(index for index in snapshot.indices if index.name == name and not index.is_system)
+    if not found:
+        known = sorted({index.name for index in snapshot.indices if not index.is_system})
+        raise IndexNotFoundError(
+            f"There is no index {shown(name)}.",
+            hint=f"The indices are {', '.join(known)}." if known else "The version has none.",
+            index=name,
+        )
+    return found

@@ -1,0 +1,198 @@
+"""One segment of an index: from rows of a version to files, and what a manifest says of them."""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.cache import read_for_the_last_time
+from lancekit.errors import (
+    CommitUnknownError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    LancekitError,
+)
+from lancekit.format.field_marks import holds_blobs
+from lancekit.format.index import IndexDetails, IndexMetadata, zone_map_details
+from lancekit.format.paths import find_field, show_path
+from lancekit.format.schema import LanceField
+from lancekit.index.build.builders import builder_of, parsed_parameters
+from lancekit.index.build.column import Content, IndexedColumn
+from lancekit.index.build.files import delete_segment, write_files
+from lancekit.index.build.sorting import whole
+from lancekit.index.build.zones import ZoneMap
+from lancekit.index.kinds import IndexKind
+from lancekit.options import options
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = [
+    "IndexedField",
+    "build_content",
+    "build_segment",
+    "check_readable",
+    "column_of",
+    "indexed_field",
+    "removed_unless_committed",
+    "write_segment",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexedField:
+    """A column that an index is of: its field, its path, and the type of what is stored."""
+
+    field: LanceField
+    path: str
+    type: pa.DataType
+
+
+def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedField:
+    """Return the column of an index that is to be made.
+
+    Raises
+    ------
+    ColumnNotFoundError
+        There is no such column.
+    InvalidTypeError
+        An index of this kind cannot be made of its type.
+    """
+    found = column_of(snapshot, path)
+    if holds_blobs(found.field.metadata) or not kind.fits(found.type):
+        raise InvalidTypeError(
+            f"Column {path!r} is of type {found.type}, of which no {kind.name} index is made.",
+            hint="docs/indices.md lists which kind is for which types.",
+            column=path,
+        )
+    return found
+
+
+def column_of(snapshot: Snapshot, path: str) -> IndexedField:
+    """Return a column by its path; ``ColumnNotFoundError`` if there is none."""
+    chain = find_field(snapshot.manifest.schema, path)
+    field = chain[-1]
+    return IndexedField(
+        field=field, path=show_path([one.name for one in chain]), type=field.to_arrow().type
+    )
+
+
+def check_readable(kind: IndexKind, snapshot: Snapshot) -> None:
+    """Raise if the oldest reader that is to be served would lose rows by an index of this kind.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It takes zones for row ids in tables that have such.
+    """
+    if kind.zones and snapshot.manifest.has_stable_row_ids and options.oldest_reader == "4.0.0":
+        raise InvalidArgumentError(
+            f"Release 4.0.0 of the reference loses rows by {kind.name} indices on tables with "
+            "stable row ids.",
+            hint="Use a BTREE or BITMAP index; or, if nobody reads with that release, set "
+            'lancekit.options.oldest_reader = "14.0.2".',
+        )
+
+
+def build_segment(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    name: str,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    fragment_ids: Collection[int] | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Index the rows of some fragments, all by default; nothing refers to the files yet."""
+    ids = [int(id_) for id_ in snapshot.manifest.fragments.ids]
+    wanted = ids if fragment_ids is None else [id_ for id_ in ids if id_ in fragment_ids]
+    content = build_content(snapshot, column, kind, parameters or {}, wanted)
+    return write_segment(snapshot, column, kind, name, content, wanted, uuid=uuid)
+
+
+def build_content(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    parameters: Mapping[str, Any],
+    fragment_ids: Collection[int],
+) -> Content:
+    """Build what a segment holds of some fragments."""
+    given = parsed_parameters(kind, parameters)
+    addresses = kind.has_addresses(kind.written, snapshot.manifest.has_stable_row_ids)
+    return builder_of(kind).made(_read(snapshot, column, fragment_ids, addresses), given)
+
+
+def _read(
+    snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], addresses: bool
+) -> IndexedColumn:
+    hidden = "_rowaddr" if addresses else "_rowid"
+    outputs = plan_columns(snapshot.manifest.schema, [column.path], [hidden])
+    wanted = set(fragment_ids)
+    sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
+    with read_for_the_last_time():
+        table = Scan(sources=sources, request=ScanRequest(outputs=outputs)).to_table()
+    rows = np.asarray(whole(table.column(1))).astype(np.uint64)
+    return IndexedColumn(column.type, whole(table.column(0)), rows)
+
+
+def write_segment(
+    snapshot: Snapshot,
+    column: IndexedField,
+    kind: IndexKind,
+    name: str,
+    content: Content,
+    fragment_ids: Iterable[int],
+    *,
+    dataset_version: int | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Write what a segment holds; return what a manifest says of it.
+
+    `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
+    """
+    uuid = uuid or uuids.uuid4()
+    files = write_files(snapshot.store, uuid, content.files())
+    now = datetime.now(UTC)
+    return IndexMetadata(
+        uuid=uuid,
+        name=name,
+        fields=(column.field.id,),
+        dataset_version=snapshot.version if dataset_version is None else dataset_version,
+        fragment_ids=BitMap(fragment_ids),
+        index_version=kind.written,
+        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        files=files,
+        index_details=IndexDetails(kind.type_url, _details(content)),
+    )
+
+
+def _details(content: Content) -> bytes:
+    """Return the parameters that the manifest repeats: those of zone maps."""
+    return zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
+
+
+@contextmanager
+def removed_unless_committed(
+    snapshot: Snapshot, segments: Iterable[IndexMetadata]
+) -> Iterator[None]:
+    """Remove the files of segments if the commit in the block is known not to have landed."""
+    try:
+        yield
+    except CommitUnknownError:
+        raise
+    except LancekitError:
+        for segment in segments:
+            delete_segment(snapshot.store, segment.uuid)
+        raise

@@ -1,0 +1,58 @@
+"""Checks of the arguments of indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lancekit as lk
+from lancekit.indices import IndexConfig
+from tests.support.argument_checks import Keywords, Method, Refused, Value, fresh
+
+__all__ = ["INDICES"]
+
+UUID = "00000000-0000-4000-8000-000000000001"
+
+
+def _told(ds: lk.LanceDataset) -> list[dict[str, Any]]:
+    """Return what is told of the indices, without what differs from one time to the next."""
+    return [
+        {**index, "uuid": index["uuid"] if index["uuid"] == UUID else ""}
+        for index in ds.list_indices()
+    ]
+
+
+def _indexed(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.create_scalar_index("id", "BTREE")
+    ds.create_scalar_index(**arguments)
+    return ds.version, _told(ds)
+
+
+def _dropped(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.create_scalar_index("id", "BTREE", name="one")
+    ds.create_scalar_index("id", "BTREE", name="two")
+    ds.drop_index(**arguments)
+    return _told(ds)
+
+
+INDICES = {
+    "LanceDataset.create_scalar_index": Method(
+        _indexed,
+        {
+            "column": Refused("nothing"),
+            "index_type": Value(IndexConfig("bitmap")),
+            "name": Value("mine"),
+            "replace": Refused(False),
+            "train": Value(False),
+            "fragment_ids": Refused([0]),
+            "index_uuid": Value(UUID),
+            "progress_callback": Refused(print),
+            "format_version": Refused(2),
+            "document_granularity": Refused("row"),
+            "kwargs": Keywords("nonsense", 1),
+        },
+        {"column": "id", "index_type": "BTREE"},
+    ),
+    "LanceDataset.drop_index": Method(_dropped, {"name": Value("two")}, {"name": "one"}),
+}
