@@ -11,11 +11,13 @@ from lancekit.api.pylance.arguments import check_count, check_flag, check_known
 from lancekit.checked import is_whole
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import canonical, find_field, show_path
 from lancekit.format.schema import LanceSchema
-from lancekit.legible import shown, warn
+from lancekit.index.distances import ALIASES, METRICS_OF
+from lancekit.legible import shown
 from lancekit.scan.fragments.reader import column_field
-from lancekit.scan.nearest.distances import ALIASES, METRICS_OF
+from lancekit.scan.nearest.indexed import IndexedVectors, Probes, metric_of, vector_indices
 from lancekit.scan.nearest.query import query_vectors
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.nearest.vectors import VectorType
@@ -26,8 +28,10 @@ __all__ = ["nearest_search"]
 _DEFAULT_K = 10
 
 
-def nearest_search(given: Any, snapshot: Snapshot, *, prefilter: bool = False) -> NearestSearch:
-    """Return the search that ``nearest`` asks for.
+def nearest_search(
+    given: Any, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
+) -> NearestSearch:
+    """Return the search that ``nearest`` asks for, by an index of the column if there is one.
 
     Raises
     ------
@@ -58,21 +62,53 @@ def nearest_search(given: Any, snapshot: Snapshot, *, prefilter: bool = False) -
     if not isinstance(column, str):
         raise InvalidTypeError(f"column is {shown(column)}.", hint="Pass the name of a column.")
     kind = VectorType.of(column_field(schema, column))
-    metric = options["metric"] if "metric" in options else _metric_of_index(options, snapshot)
+    indices = _indices(options, snapshot)
+    metric = options["metric"] if "metric" in options else metric_of(snapshot, indices)
     lower, upper = options.get("distance_range", (None, None))
     queries, batched = query_vectors(options["q"], column, kind)
+    metric = METRICS_OF[kind.value][0] if metric is None else _metric(metric, column, kind)
     search = NearestSearch(
         column=show_path([column]) if column in schema else canonical(column),
         queries=queries,
-        metric=METRICS_OF[kind.value][0] if metric is None else _metric(metric, column, kind),
+        metric=metric,
         k=int(options.get("k", _DEFAULT_K)),
         batched=batched,
         prefilter=prefilter,
         lower=lower,
         upper=upper,
+        index=None if kind.in_lists else _index(options, snapshot, indices, metric, indexed_only),
     )
     _check_names(search, schema)
     return search
+
+
+def _index(
+    options: Mapping[str, Any],
+    snapshot: Snapshot,
+    indices: tuple[IndexMetadata, ...],
+    metric: str,
+    only: bool,
+) -> IndexedVectors | None:
+    """Return what proposes rows, ``None`` if no index does or is to."""
+    if not indices:
+        return None
+    exact = options.get("nprobes")
+    probes = Probes(
+        least=exact or options.get("minimum_nprobes", 1),
+        most=exact or options.get("maximum_nprobes"),
+        effort=None if exact else options.get("search_effort"),
+        refine=options.get("refine_factor", 1),
+    )
+    return IndexedVectors(
+        snapshot=snapshot, indices=indices, metric=metric, probes=probes, only=only
+    )
+
+
+def _indices(options: Mapping[str, Any], snapshot: Snapshot) -> tuple[IndexMetadata, ...]:
+    if not snapshot.indices or not options.get("use_index", True):
+        return ()
+    field = find_field(snapshot.manifest.schema, options["column"])[-1]
+    return vector_indices(snapshot, field.id)
 
 
 def _metric(asked: Any, column: str, kind: VectorType) -> str:
@@ -86,22 +122,6 @@ def _metric(asked: Any, column: str, kind: VectorType) -> str:
             metric=asked,
         )
     return name
-
-
-def _metric_of_index(options: Mapping[str, Any], snapshot: Snapshot) -> str | None:
-    """Return by what an index of the column compares, which is what is meant if nothing is said."""
-    if not options.get("use_index", True):
-        return None
-    field = find_field(snapshot.manifest.schema, options["column"])[-1]
-    mine = [index for index in snapshot.indices if index.fields == (field.id,)]
-    vector = [index for index in mine if index.type_url.endswith(".VectorIndexDetails")]
-    metric = next((index.metric for index in vector if index.metric), None)
-    if vector and metric is None:  # as of older releases; which it is stands in the index alone
-        warn(
-            f"The index {vector[0].name!r} does not say its metric, and nearest asks for none: the "
-            "default is taken. Pass metric=."
-        )
-    return metric
 
 
 def _check_names(search: NearestSearch, schema: LanceSchema) -> None:

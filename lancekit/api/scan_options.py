@@ -212,7 +212,9 @@ def _make_scan(
     hidden = [
         name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
     ]
-    search = None if nearest is None else nearest_search(nearest, snapshot, prefilter=prefilter)
+    search = None
+    if nearest is not None:
+        search = nearest_search(nearest, snapshot, prefilter=prefilter, indexed_only=indexed_only)
     made = () if search is None else search.made
     late = search is not None and not prefilter
     known = pa.schema([*schema.to_arrow(), *(made if late else ())])

@@ -56,7 +56,8 @@ FLOORS = """
     scan/fragments
     scan/expressions
     scan/expressions/kernels
-    index/build  index/search
+    index/build  index/ivf
+    index/search
     index
     versions
     file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -275,46 +274,6 @@ def test_blobs_beside(tmp_path: Path) -> None:
     assert ds.to_pandas(nearest=nearest, blob_mode="bytes")["b"].tolist() == [b"near", b"far"]
     shown = ds.to_table(nearest=nearest, blob_handling="all_binary", filter="_distance < 2")
     assert shown["b"].to_pylist() == [b"near"]
-
-
-def test_the_metric_of_an_index(tmp_path: Path) -> None:
-    """Where there is an index, its metric is what is meant; the answer is exact all the same."""
-    random_ = np.random.default_rng(1)
-    rows = random_.standard_normal((300, 4)).astype(np.float32)
-    column = pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)
-    uri = str(tmp_path / "t")
-    theirs = lance.write_dataset(pa.table({"id": range(300), "v": column}), uri)
-    theirs.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=4)
-    nearest = {"column": "v", "q": rows[7] + 1, "k": 20}
-    ids = {
-        metric: theirs.to_table(nearest={**nearest, "metric": metric, "use_index": False})["id"]
-        for metric in ("cosine", "l2")
-    }
-    ds = lk.dataset(uri)
-    assert ds.to_table(nearest=nearest)["id"] == ids["cosine"]
-    assert ds.to_table(nearest={**nearest, "nprobes": 1})["id"] == ids["cosine"]
-    assert ds.to_table(nearest={**nearest, "metric": "l2"})["id"] == ids["l2"]
-    assert ds.to_table(nearest={**nearest, "use_index": False})["id"] == ids["l2"]
-
-
-def test_an_index_that_does_not_say_its_metric(
-    tmp_path: Path, pylance4: Callable[..., Any]
-) -> None:
-    """So it is with those of 4.0.0: l2 is taken, and whoever meant the index's is told."""
-    uri = str(tmp_path / "t")
-    rows = np.random.default_rng(1).standard_normal((300, 4)).astype(np.float32)
-    lk.write_dataset({"v": pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)}, uri)
-    program = """
-ds = lance.dataset(arguments["uri"])
-result = ds.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2).version
-"""
-    assert pylance4(program, uri=uri) == 2
-    nearest = {"column": "v", "q": [1, 0, 0, 0]}
-    with pytest.warns(UserWarning, match="'v_idx' does not say its metric"):
-        found = lk.dataset(uri).to_table(nearest=nearest)
-    ours, theirs = both(uri, {**nearest, "metric": "cosine"})  # a warning would be an error here
-    assert ours["v"] == theirs["v"]
-    assert found == lk.dataset(uri).to_table(nearest={**nearest, "use_index": False})
 
 
 # ---- random tables

@@ -28,27 +28,27 @@ def _not_bytes(library: ModuleType, uri: str) -> Any:
     return REFUSED if found == REFUSED else found["_distance"].to_pylist()
 
 
-def _with_an_index(library: ModuleType, uri: str) -> Any:
+def _codes(library: ModuleType, uri: str) -> Any:
     import lance
 
-    # Both partitions have rows next to the query, wherever the partitions' middles are found.
-    at = np.r_[np.linspace(-101, -1, 200), np.linspace(1, 101, 200)].astype(np.float32)
-    column = pa.FixedSizeListArray.from_arrays(np.repeat(at, 2), 2)
+    rows = np.random.default_rng(0).standard_normal((400, 4)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)
     theirs = lance.write_dataset(pa.table({"n": range(400), "v": column}), uri)
-    middles = np.array([[-51, -51], [51, 51]], np.float32)
-    theirs.create_index("v", "IVF_FLAT", num_partitions=2, ivf_centroids=middles)
-    nearest = {"column": "v", "q": [0.0, 0.0], "k": 20, "nprobes": 1}
-    exact = theirs.to_table(nearest={**nearest, "use_index": False})["n"]
-    return bool(library.dataset(uri).to_table(nearest=nearest)["n"] == exact)
+    theirs.create_index("v", "IVF_SQ", num_partitions=1)
+    found = library.dataset(uri).to_table(nearest={"column": "v", "q": rows[0] + 1, "k": 5})
+    exact = ((found["v"].combine_chunks().values.to_numpy().reshape(-1, 4) - rows[0] - 1) ** 2).sum(
+        1
+    )
+    return bool(np.allclose(found["_distance"].to_numpy(), exact, rtol=1e-5))
 
 
 OF_SEARCHES = (
     Difference(
-        "`nearest` in a column that has an index of vectors",
-        "exact: all vectors are looked at, by the index's metric if none is asked for",
-        "the partitions that `nprobes` says are looked at",
-        "lancekit does not search indices",
-        _with_an_index,
+        "`nearest`: distances by an index that has codes for its vectors, without `refine_factor`",
+        "those of the vectors, by which the rows that are found are put in order",
+        "those of the codes",
+        "a distance is one, whether there is an index or not; of cosines theirs are twice as far",
+        _codes,
         True,
         False,
     ),

@@ -19,7 +19,7 @@ from lancekit.format.names import INDICES
 from lancekit.index.kinds import IndexKind
 from lancekit.storage import Store
 
-__all__ = ["IndexFileReader", "Segment", "held_bytes"]
+__all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
 
 T = TypeVar("T")
 
@@ -96,10 +96,21 @@ class Segment:
         LancekitError, OSError
             It is not there, or none that can be read.
         """
-        path = f"{INDICES}/{self.index.uuid}/{name}"
-        sizes = {file.path: file.size_bytes for file in self.index.files}
-        reader = FileReader.open(self.store.open(path, sizes.get(name) or None))
-        return IndexFileReader(reader, f"{self.store.uri}/{path}")
+        return open_index_file(self.store, self.index, name)
+
+
+def open_index_file(store: Store, index: IndexMetadata, name: str) -> IndexFileReader:
+    """Open one of the files of a segment of an index.
+
+    Raises
+    ------
+    LancekitError, OSError
+        It is not there, or none that can be read.
+    """
+    path = f"{INDICES}/{index.uuid}/{name}"
+    sizes = {file.path: file.size_bytes for file in index.files}
+    reader = FileReader.open(store.open(path, sizes.get(name) or None))
+    return IndexFileReader(reader, f"{store.uri}/{path}")
 
 
 def held_bytes(*arrays: npt.NDArray[Any]) -> int:

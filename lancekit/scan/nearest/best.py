@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.scan.nearest.distances import Distances
+from lancekit.index.distances import Distances
 
 __all__ = ["Best"]
 

@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.index.distances import COMPUTED_AS
 from lancekit.legible import shown
-from lancekit.scan.nearest.distances import COMPUTED_AS
 from lancekit.scan.nearest.vectors import VectorType
 
 __all__ = ["query_vectors"]

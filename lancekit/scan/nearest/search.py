@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from pyroaring import BitMap
 
 from lancekit.file.kernels.bits import flags_of
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.nearest.best import Best
+from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan, ScanRequest, block_rows, computed
@@ -45,6 +47,8 @@ class NearestSearch:
         Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
     lower, upper
         The least distance that counts, and the first that does not.
+    index
+        What proposes rows of the fragments that it covers; ``None`` if all vectors are looked at.
     """
 
     column: str
@@ -55,6 +59,7 @@ class NearestSearch:
     prefilter: bool = False
     lower: float | None = None
     upper: float | None = None
+    index: IndexedVectors | None = None
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
@@ -89,6 +94,12 @@ class NearestSearch:
     def told(self, rows: int) -> str:
         """Say what is done."""
         each = f" for each of {len(self.queries)} queries" if self.batched else ""
+        if self.index is not None and self.index.covered:
+            return (
+                f"search for the {self.k:,} nearest rows{each} by {self.metric} in "
+                f"{self.index.told(self.k)}; of what it does not cover "
+                + ("nothing is read" if self.index.only else "all vectors are read")
+            )
         return (
             f"exact search over {rows:,} rows by {self.metric}: of {self.column} all vectors are "
             f"read, of the other columns the {self.k:,} nearest rows{each}"
@@ -122,7 +133,12 @@ class NearestSearch:
     def _find(self, scan: Scan) -> pa.Table:
         """Return the positions of the rows, with what the search makes of them."""
         best = [Best(self.k, self.lower, self.upper) for _ in self.queries]
-        for table in self._all_vectors(scan):
+        covered = BitMap() if self.index is None else self.index.covered
+        left = tuple(one for one in scan.sources if one.fragment.id not in covered)
+        if self.index is not None and covered:
+            self._add_proposed(self.index, scan, best)
+            left = () if self.index.only else left
+        for table in self._vectors(replace(scan, sources=left)) if left else ():
             vectors, ids, where = table.columns
             numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
             for one, query in zip(best, self.queries, strict=True):
@@ -136,7 +152,37 @@ class NearestSearch:
             }
         )
 
-    def _all_vectors(self, scan: Scan) -> Iterator[pa.Table]:
+    def _add_proposed(self, index: IndexedVectors, scan: Scan, best: Sequence[Best]) -> None:
+        """Add the rows that an index proposes, by the distances of their vectors."""
+        sources = sorted(scan.sources, key=lambda source: source.first_row)
+        fragments = BitMap([source.fragment.id for source in sources])
+        wanted = Wanted(
+            count=self.k * (1 if index.are_exact else index.probes.refine),
+            fragments=fragments,
+            allowed=self._allowed(scan, fragments & index.covered),
+            lower=self.lower,
+            upper=self.upper,
+        )
+        column = [Output(column_field(sources[0].schema, self.column), path=self.column)]
+        for one, query in zip(best, self.queries, strict=True):
+            for found in index.propose(query[0], wanted):
+                far = found.distances
+                if not index.are_exact and len(far):
+                    vectors = rows_at(sources, column, found.positions).column(0)
+                    far = measured(self.metric, vectors, query)
+                one.add(far, found.ids, found.positions)
+
+    def _allowed(self, scan: Scan, fragments: BitMap) -> npt.NDArray[np.uint64] | None:
+        """Return the ids of the rows that the filter selects if it is asked first."""
+        if not self.prefilter or scan.request.predicate is None:
+            return None
+        sources = tuple(one for one in scan.sources if one.fragment.id in fragments)
+        outputs = (Output(column_field(scan.sources[0].schema, "_rowid")),)
+        request = replace(scan.request, outputs=outputs)
+        found = Scan(sources=sources, request=request).to_table()
+        return np.sort(found.column(0).to_numpy())
+
+    def _vectors(self, scan: Scan) -> Iterator[pa.Table]:
         schema = scan.sources[0].schema
         outputs = [Output(column_field(schema, self.column), path=self.column)]
         outputs += [Output(column_field(schema, name)) for name in ("_rowid", "_rowoffset")]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.scan.nearest.distances import METRICS_OF, Distances, distances
+from lancekit.index.distances import METRICS_OF, Distances, distances
 
 __all__ = ["VectorType", "measured"]
 

@@ -1,0 +1,123 @@
+"""The files of a segment of an index of vectors, and a search in some of its partitions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.errors import CorruptFileError
+from lancekit.format.partitions import Partitions, parse_partitions
+from lancekit.index.distances import Distances, distances
+from lancekit.index.ivf.codes import Codes, codes_of, unit
+from lancekit.index.search.segment import IndexFileReader, held_bytes
+
+__all__ = ["FILES", "NEWEST", "Neighbours", "VectorSegment"]
+
+#: the partitions with what leads to them, and what stands for the vectors
+FILES = ("index.idx", "auxiliary.idx")
+
+#: the newest version of such an index that is read
+NEWEST = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbours:
+    """Rows of partitions, by what the index calls them, and how far they are."""
+
+    ids: npt.NDArray[np.uint64]
+    distances: Distances
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorSegment:
+    """One segment: what it compares by, its partitions, and what it stores."""
+
+    metric: str
+    centroids: npt.NDArray[Any]
+    rows: Partitions
+    codes: Codes
+    file: IndexFileReader
+
+    @classmethod
+    def open(cls, index: IndexFileReader, vectors: IndexFileReader) -> VectorSegment:
+        """Read what leads to the vectors; of a file that was looked at before from memory.
+
+        Raises
+        ------
+        CorruptFileError, UnsupportedFeatureError
+            Its files are none, or such as this release does not read.
+        """
+        known = index.remembered("partitions", lambda: _partitions(index), _size)
+        rows = vectors.remembered("rows", lambda: _partitions(vectors), _size)
+        kind, metric = _kind(index)
+        count = len(rows.lengths)
+        inside = (rows.offsets >= 0) & (rows.offsets + rows.lengths <= vectors.num_rows)
+        if known.centroids is None or len(known.centroids) != count or not inside.all():
+            raise CorruptFileError(
+                f"{vectors.where} does not have the partitions of {index.where}."
+            )
+        settings = _said(vectors, "storage_metadata")
+        codes = codes_of(kind, metric, settings, vectors.buffer, vectors.where)
+        return cls(metric, known.centroids, rows, codes, vectors)
+
+    def as_asked(self, query: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return a query as it is compared: for cosines of length 1."""
+        return unit(query) if self.metric == "cosine" else query
+
+    def by_distance(self, query: npt.NDArray[Any]) -> npt.NDArray[np.intp]:
+        """Return the partitions, the nearest first."""
+        metric = "l2" if self.metric == "cosine" else self.metric
+        far = distances(metric, self.centroids, self.as_asked(query))
+        return np.argsort(far, kind="stable")
+
+    def search(
+        self, query: npt.NDArray[Any], partitions: npt.NDArray[np.intp]
+    ) -> Iterator[Neighbours]:
+        """Yield all rows of partitions with their distances, one partition after the other."""
+        asked = self.as_asked(query)
+        for one in partitions.tolist():
+            start, count = int(self.rows.offsets[one]), int(self.rows.lengths[one])
+            if count:
+                where = range(start, start + count)
+                ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
+                stored = _rows(self.file.read(self.codes.column, where), self.file.where)
+                found = self.codes.distances(stored, asked, self.centroids[one])
+                yield Neighbours(ids.astype(np.uint64, copy=False), found)
+
+
+def _rows(stored: pa.Array, where: str) -> npt.NDArray[Any]:
+    if not isinstance(stored, pa.FixedSizeListArray):
+        raise CorruptFileError(f"{where} has {stored.type} for vectors.")
+    size = stored.type.list_size
+    flat = stored.values.slice(stored.offset * size, len(stored) * size)
+    return flat.to_numpy(zero_copy_only=False).reshape(len(stored), size)
+
+
+def _partitions(file: IndexFileReader) -> Partitions:
+    return parse_partitions(file.buffer(_said(file, "lance:ivf")), file.where)
+
+
+def _size(found: Partitions) -> int:
+    arrays = [found.offsets, found.lengths]
+    return held_bytes(*arrays, *([] if found.centroids is None else [found.centroids]))
+
+
+def _kind(index: IndexFileReader) -> tuple[str, str]:
+    try:
+        said = json.loads(_said(index, "lance:index"))
+        return str(said["type"]), str(said["distance_type"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptFileError(f"{index.where} does not say what it is: {error}.") from error
+
+
+def _said(file: IndexFileReader, key: str) -> str:
+    text = file.metadata.get(key)
+    if text is None:
+        raise CorruptFileError(f"{file.where} says nothing of {key}.")
+    return text

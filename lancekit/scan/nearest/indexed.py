@@ -1,0 +1,256 @@
+"""Rows that indices of vectors propose: those of the partitions that are nearest to a query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from math import ceil, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancekit.errors import LancekitError, UnsupportedFeatureError
+from lancekit.format import row_address
+from lancekit.format.index import IndexMetadata
+from lancekit.index.distances import Distances
+from lancekit.index.ivf.segment import FILES, NEWEST, VectorSegment
+from lancekit.index.search.segment import open_index_file
+from lancekit.legible import warn
+from lancekit.scan.fragments.source import FragmentSources, fragment_sources
+from lancekit.scan.row_lookup import placed
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["IndexedVectors", "Probes", "Proposed", "Wanted", "metric_of", "vector_indices"]
+
+Numbers = npt.NDArray[np.uint64]
+
+#: partitions that are looked at if nothing is said: about as many as the reference looks at
+_FIRST = 6
+
+#: what was said of segments that are not used, each once
+_told: set[tuple[object, str]] = set()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probes:
+    """How much of an index is looked at.
+
+    Attributes
+    ----------
+    least
+        Partitions that are looked at in any case, of each segment.
+    most
+        Partitions that are looked at while too few rows are found; ``None`` for all.
+    effort
+        From 0, for the least, to 1, for all at once; ``None`` for as many as so many rows want.
+    refine
+        How many times as many rows as asked for are compared by their vectors, where an index has
+        codes for these.
+    """
+
+    least: int = 1
+    most: int | None = None
+    effort: float | None = None
+    refine: int = 1
+
+    def first(self, partitions: int, count: int) -> int:
+        """Return how many partitions are looked at at first, if so many rows are wanted."""
+        least, most = min(self.least, partitions), self.last(partitions)
+        wanted: float = max(_FIRST, sqrt(count))
+        if self.effort is not None:
+            wanted = float(least) ** (1 - self.effort) * float(most) ** self.effort
+        return min(max(ceil(wanted), least), most)
+
+    def last(self, partitions: int) -> int:
+        """Return how many are looked at at most."""
+        return partitions if self.most is None else min(self.most, partitions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Wanted:
+    """Which rows count, and how many are wanted.
+
+    Attributes
+    ----------
+    count
+        How many.
+    fragments
+        Those whose rows count.
+    allowed
+        The ids of the rows that count; ``None`` if all do.
+    lower, upper
+        The least distance that counts, and the first that does not.
+    """
+
+    count: int
+    fragments: BitMap
+    allowed: Numbers | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+    def among(self, ids: Numbers, far: Distances) -> npt.NDArray[np.bool_]:
+        """Return which rows count, by what can be told without looking for them."""
+        wanted = ~np.isnan(far)
+        if self.allowed is not None:
+            wanted &= np.isin(ids, self.allowed)
+        if self.lower is not None:
+            wanted &= far >= np.float32(self.lower)
+        if self.upper is not None:
+            wanted &= far < np.float32(self.upper)
+        return wanted
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Proposed:
+    """Rows that may be the nearest ones, each by its id and its position."""
+
+    ids: Numbers
+    positions: npt.NDArray[np.int64]
+    distances: Distances
+
+    @classmethod
+    def none(cls) -> Proposed:
+        """Return no rows."""
+        return cls(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.float32))
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexedVectors:
+    """The segments of an index of vectors, in a version.
+
+    Attributes
+    ----------
+    metric
+        What rows are to be compared by; segments that compare by another are passed over.
+    only
+        Whether rows that no index covers are left out.
+    """
+
+    snapshot: Snapshot
+    indices: tuple[IndexMetadata, ...]
+    metric: str
+    probes: Probes
+    only: bool = False
+
+    @cached_property
+    def opened(self) -> tuple[tuple[VectorSegment, BitMap], ...]:
+        """What can be used, each with the fragments that it covers."""
+        live = BitMap(self.snapshot.manifest.fragments.ids.tolist())
+        found = []
+        for index in self.indices:
+            covered = live & (index.fragment_ids or BitMap())
+            segment = _opened(self.snapshot, index) if covered else None
+            if segment is not None and segment.metric == self.metric:
+                found.append((segment, covered))
+                live -= covered  # a row is proposed once
+        return tuple(found)
+
+    @property
+    def covered(self) -> BitMap:
+        """The fragments whose rows are proposed."""
+        return BitMap.union(BitMap(), *(covered for _, covered in self.opened))
+
+    @property
+    def are_exact(self) -> bool:
+        """Whether the distances that are proposed are those of the vectors."""
+        return all(segment.codes.are_exact for segment, _ in self.opened)
+
+    def told(self, count: int) -> str:
+        """Say what is looked at if so many rows are wanted."""
+        names = sorted({index.name for index in self.indices})
+        parts = sum(len(segment.centroids) for segment, _ in self.opened)
+        first = sum(self.probes.first(len(one.centroids), count) for one, _ in self.opened)
+        last = sum(self.probes.last(len(one.centroids)) for one, _ in self.opened)
+        more = f", up to {last:,} while too few rows are found" if last > first else ""
+        return f"index {', '.join(names)}, the {first:,} nearest of {parts:,} partitions{more}"
+
+    def propose(self, query: npt.NDArray[Any], wanted: Wanted) -> Iterator[Proposed]:
+        """Yield the nearest rows of each segment, as many as are wanted, if it has them.
+
+        Parameters
+        ----------
+        query
+            Shape (dimensions,).
+        """
+        count = wanted.count
+        for segment, covered in self.opened:
+            order = segment.by_distance(query)
+            most, stop = self.probes.last(len(order)), self.probes.first(len(order), count)
+            best, done = Proposed.none(), 0
+            while done < stop:
+                rows = list(segment.search(query, order[done:stop]))
+                ids = np.concatenate([best.ids, *(part.ids for part in rows)])
+                far = np.concatenate([best.distances, *(part.distances for part in rows)])
+                best = self._best(ids, far, wanted, covered & wanted.fragments)
+                done, stop = stop, stop if len(best.ids) >= count else min(2 * stop, most)
+            yield best
+
+    def _best(self, ids: Numbers, far: Distances, wanted: Wanted, fragments: BitMap) -> Proposed:
+        """Return the nearest rows that there are."""
+        among = wanted.among(ids, far)
+        ids, far = ids[among], far[among]
+        count = wanted.count
+        size = 2 * count
+        while True:
+            some = np.arange(len(far))
+            if size < len(far):
+                some = np.argpartition(far, size - 1)[:size]
+            some = some[np.lexsort((ids[some], far[some]))]
+            addresses, positions = placed(self._sources, ids[some])
+            owners = row_address.fragment_ids(addresses)
+            there = (positions >= 0) & np.isin(owners, np.array(fragments, np.uint64))
+            if size >= len(far) or int(there.sum()) >= count:
+                kept = some[there][:count]
+                return Proposed(ids[kept], positions[there][:count], far[kept])
+            size *= 4
+
+    @cached_property
+    def _sources(self) -> FragmentSources:
+        return fragment_sources(self.snapshot)
+
+
+def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | None:
+    """Return what an index compares by, as the manifest says it, or its files; ``None`` without."""
+    for index in indices:
+        segment = None if index.metric else _opened(snapshot, index)
+        if found := index.metric or (segment and segment.metric):
+            return found
+    return None
+
+
+def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
+    try:
+        if (index.index_version or 0) > NEWEST:
+            raise UnsupportedFeatureError(
+                f"it has version {index.index_version}, and {NEWEST} is known"
+            )
+        store = snapshot.base_store(index.base_id)
+        return VectorSegment.open(*(open_index_file(store, index, name) for name in FILES))
+    except (LancekitError, OSError) as error:
+        said = index.uuid, str(error)
+        if said not in _told:
+            _told.add(said)
+            warn(
+                f"Index {index.name!r} is not used, all vectors are looked at: segment "
+                f"{index.uuid} {error}"
+            )
+        return None
+
+
+def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ...]:
+    """Return the segments of the first index of vectors of a column; nothing else is looked at.
+
+    Addresses of rows from before a compaction that is still to be followed lead nowhere: then
+    there is none.
+    """
+    if any(index.name == "__lance_frag_reuse" for index in snapshot.indices):
+        return ()
+    mine = [
+        index
+        for index in snapshot.indices
+        if index.fields == (field_id,) and index.type_url.endswith(".VectorIndexDetails")
+    ]
+    return tuple(index for index in mine if index.name == mine[0].name)
