@@ -24,7 +24,7 @@ from tests.support.memory_file import MemorySink
 
 ROWS = 30
 #: Of the bytes of a file, so many are changed in a usual run.
-SAMPLE = 8
+SAMPLE = 5
 #: No damage makes a read take longer, or need more memory.
 SECONDS, GROWTH = 5.0, 400 << 20
 

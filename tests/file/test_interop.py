@@ -58,7 +58,7 @@ def test_the_reference_reads_what_we_wrote(
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", ["none", "some"])
 def test_several_pages(tmp_path: Path, version: str, nulls: str) -> None:
-    table = _table(700, nulls)
+    table = _table(450, nulls)
     data = write_ours(table, version, max_page_bytes=900)
     _compare(read_reference(data, tmp_path / "a.lance"), table, version)
     ours = open_ours(data)

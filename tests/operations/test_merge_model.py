@@ -39,9 +39,13 @@ def merged(ds, data, clauses):
     return result, lk.dataset(ds.uri, version=landed.version)
 
 
-@settings(max_examples=150)
-@given(case=cases(), stable=st.booleans(), spilled=st.booleans())
-def test_random_merges(case: Case, stable, spilled):
+@pytest.mark.torture
+def test_random_merges(whole):
+    draw = given(cases(), st.booleans(), st.booleans())
+    settings(max_examples=1000 if whole else 75)(draw(check_merge))()
+
+
+def check_merge(case: Case, stable, spilled):
     ds = lk.write_dataset(
         case.target,
         f"memory://merge-model-{next(numbers)}",

@@ -326,12 +326,12 @@ def test_mistakes_of_members_that_are_alike_are_those_of_each(sql, monkeypatch):
 def test_how_many_there_are_does_not_matter():
     """Thousands are one look-up, not a tree of thousands of nodes."""
     for sql in (
-        "i IN (" + ", ".join(map(str, range(2, 60_000))) + ")",
-        "s IN (" + ", ".join(f"'a{n}'" for n in range(60_000)) + ", 'a')",
-        " OR ".join(f"i = {n}" for n in range(2, 60_000)),
-        " AND ".join(f"s <> 'a{n}'" for n in range(60_000)),
-        "NOT (k IN (" + ", ".join(map(str, range(60_000))) + "))",
-        "d IN (" + ", ".join(f"DATE '{1900 + n % 200}-01-01'" for n in range(20_000)) + ")",
+        "i IN (" + ", ".join(map(str, range(2, 20_000))) + ")",
+        "s IN (" + ", ".join(f"'a{n}'" for n in range(20_000)) + ", 'a')",
+        " OR ".join(f"i = {n}" for n in range(2, 20_000)),
+        " AND ".join(f"s <> 'a{n}'" for n in range(20_000)),
+        "NOT (k IN (" + ", ".join(map(str, range(20_000))) + "))",
+        "d IN (" + ", ".join(f"DATE '{1900 + n % 200}-01-01'" for n in range(9_000)) + ")",
         " OR ".join(f"i IN ({n}, {n + 1}) OR 'a{n}' = s" for n in range(5_000)),
         " OR ".join(f"k < -{n} OR s LIKE '{n}%'" for n in range(1_000)),
     ):

@@ -57,7 +57,7 @@ def run_writers(programs: list[str], path: Path) -> None:
         assert process.returncode == 0, said.decode()
 
 
-@pytest.mark.parametrize("modules", [("lancekit",) * 4, ("lancekit", "lance", "lancekit")])
+@pytest.mark.parametrize("modules", [("lancekit",) * 3, ("lancekit", "lance", "lancekit")])
 def test_concurrent_merges_leave_each_key_once(tmp_path, modules: tuple[str, ...]) -> None:
     path = tmp_path / "d"
     lk.write_dataset(rows(1), path)
@@ -99,10 +99,10 @@ except lk.errors.DatasetExistsError:
         subprocess.Popen(
             [sys.executable, "-c", program, str(n), str(tmp_path / "d")], stdout=subprocess.PIPE
         )
-        for n in range(4)
+        for n in range(3)
     ]
     said = sorted(process.communicate()[0].decode().strip() for process in started)
-    assert said == ["exists", "exists", "exists", "made"]
+    assert said == ["exists", "exists", "made"]
     assert lk.dataset(tmp_path / "d").count_rows() == 1
     assert len(list((tmp_path / "d" / "data").iterdir())) == 1
 
