@@ -56,8 +56,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         if group := _group_of(item):
             item.add_marker(pytest.mark.xdist_group(group))
-    # What this test makes lets every Java that starts after it start quicker.
-    items.sort(key=lambda item: item.name != "test_it_is_made_once_and_mapped_by_java")
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test's turn comes: groups begin early, but for the archive that Java maps.
+
+    What makes it begins first, and lets every Java that starts after it start quicker; the tests of
+    the first room, which start none, are done meanwhile.
+    """
+    if item.name == "test_it_is_made_once_and_mapped_by_java":
+        return 0
+    group = _group_of(item)
+    if group == "processes":
+        return 1
+    if group is None:
+        return 2 if "tests/api" in item.path.as_posix() else 4
+    return 3
 
 
 def _group_of(item: pytest.Item) -> str | None:
@@ -65,7 +80,6 @@ def _group_of(item: pytest.Item) -> str | None:
 
     A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
     others the notebooks, each once, and the tests that start processes with sessions of their own.
-    Groups of many tests begin first, so that they are done long before the last of the others.
     """
     marks = {mark.name for mark in item.iter_markers()}
     if "spark" in getattr(item, "fixturenames", ()):

@@ -8,7 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from lancekit.api._handle import Handle
-from lancekit.api.pylance.arguments import check_items, refuse_more
+from lancekit.api.pylance.arguments import (
+    check_count,
+    check_flag,
+    check_items,
+    check_names,
+    refuse_more,
+)
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods, from_text
 from lancekit.errors import InvalidArgumentError
@@ -19,6 +25,7 @@ from lancekit.operations.cleanup.auto import SETTINGS
 from lancekit.operations.cleanup.auto import auto_cleanup_config as auto_cleanup_settings
 from lancekit.operations.common.results import CompactionMetrics
 from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.index.optimize import OptimizeRequest, optimize_indices
 from lancekit.operations.maintenance import compact_plan
 from lancekit.operations.maintenance.compact import (
     RewriteResult,
@@ -52,7 +59,8 @@ class DatasetOptimizer(PartOfPylance):
         self._dataset = dataset
 
     def __repr__(self) -> str:
-        return "DatasetOptimizer(compact_files, enable_auto_cleanup, disable_auto_cleanup)"
+        methods = "compact_files, optimize_indices, enable_auto_cleanup, disable_auto_cleanup"
+        return f"DatasetOptimizer({methods})"
 
     def compact_files(
         self,
@@ -126,6 +134,58 @@ class DatasetOptimizer(PartOfPylance):
         """
         options = {name: value for name, value in locals().items() if name != "self"}
         return Compaction.execute(self._dataset, options)
+
+    def optimize_indices(
+        self,
+        *,
+        num_indices_to_merge: int | None = None,
+        index_names: list[str] | None = None,
+        retrain: bool | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Put rows that are in no index yet into the indices; the handle moves.
+
+        Nothing to do makes no version.  Vector and full-text indices stay as they are.
+
+        Parameters
+        ----------
+        num_indices_to_merge
+            How many of the newest segments are put together with the new rows (1); 0 makes a
+            segment of the new rows alone, which is quicker and makes searches slower.
+        index_names
+            Which indices, by default all.
+        retrain
+            Whether to make them anew, of all rows.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of a name.
+        NotOfferedError
+            An index of a kind that lancekit does not make.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://optimize-indices-example")
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> ds.insert({"x": [3]})
+        >>> ds.optimize.optimize_indices()
+        >>> list(ds.list_indices()[0]["fragment_ids"])
+        [0, 1]
+        """
+        refuse_more("optimize_indices", kwargs)
+        names = None if index_names is None else check_names("index_names", index_names)
+        request = OptimizeRequest(
+            merge=check_count(
+                "num_indices_to_merge", 1 if num_indices_to_merge is None else num_indices_to_merge
+            ),
+            names=names,
+            retrain=check_flag("retrain", bool(retrain) if retrain is None else retrain),
+        )
+        self._dataset._move(
+            lambda snapshot: (optimize_indices(snapshot, request, RetryPolicy()), None)
+        )
 
     def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, Any], **kwargs: Any) -> None:
         """Let every so many versions remove old ones, whoever commits; the handle moves.

@@ -29,6 +29,7 @@ __all__ = [
     "KeyFilter",
     "SharedKeys",
     "add_hashes",
+    "bit_places",
     "build_bloom",
     "build_exact",
     "choose_filter",
@@ -120,7 +121,7 @@ class BloomKeyFilter:
 KeyFilter: TypeAlias = ExactKeySet | BloomKeyFilter
 
 
-def _positions(hashes: Hashes, blocks: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
+def bit_places(hashes: Hashes, blocks: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.uint32]]:
     """Return each hash's block, and its bit in each of the block's eight words as a mask."""
     block = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
     low = hashes.astype(np.uint32)
@@ -135,7 +136,7 @@ def _blocks(bitmap: bytes) -> npt.NDArray[np.uint32]:
 def add_hashes(bitmap: bytes, hashes: Hashes) -> bytes:
     """Return a split-block Bloom filter to which hashes were added; its size stays."""
     blocks = _blocks(bitmap).copy()
-    block, mask = _positions(hashes, len(blocks))
+    block, mask = bit_places(hashes, len(blocks))
     np.bitwise_or.at(blocks, block, mask)
     return blocks.tobytes()
 
@@ -249,7 +250,7 @@ def _is_saturated(one: KeyFilter, blind: bool) -> bool:
 def _probe(hashes: Hashes, bitmap: bytes) -> npt.NDArray[np.bool_]:
     """Return which of the keys a Bloom filter holds; it may err towards yes."""
     blocks = _blocks(bitmap)
-    block, mask = _positions(hashes, len(blocks))
+    block, mask = bit_places(hashes, len(blocks))
     return np.asarray(((blocks[block] & mask) == mask).all(axis=1))
 
 

@@ -20,7 +20,7 @@ from tests.file.columns import VERSIONS, assert_same, columns, with_nulls
 from tests.file.lance_io import open_ours, write_ours, write_reference
 from tests.support.memory_file import MemoryFile
 
-ROWS = 2500
+ROWS = 1300
 
 
 def _table() -> pa.Table:
@@ -51,7 +51,7 @@ def reader(
 
 
 @pytest.mark.parametrize(
-    ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1999, ROWS)]
+    ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1199, ROWS)]
 )
 def test_ranges(reader: FileReader, table: pa.Table, start: int, stop: int) -> None:
     read = reader.read(reader.columns, range(start, stop))
@@ -59,7 +59,7 @@ def test_ranges(reader: FileReader, table: pa.Table, start: int, stop: int) -> N
         assert_same(read[name], table[name].combine_chunks()[start:stop], name)
 
 
-@pytest.mark.parametrize("count", [1, 7, 300, 1800])
+@pytest.mark.parametrize("count", [1, 7, 300, 1000])
 def test_scattered_rows(reader: FileReader, table: pa.Table, count: int) -> None:
     rows = np.sort(np.random.default_rng(count).choice(ROWS, count, replace=False))
     read = reader.read(reader.columns, rows)

@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import lance
-import nbformat
 import pytest
 
 import lancekit as lk
@@ -111,23 +110,31 @@ def shape(text):
     return re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
 
 
+def read(name):
+    """Return a notebook as it is saved."""
+    import nbformat  # takes seconds, in each worker
+
+    notebook = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
 @pytest.mark.notebook
 @pytest.mark.parametrize("name", NAMES)
 def test_the_saved_outputs_are_those_of_a_run(run, name):
-    saved = nbformat.read(NOTEBOOKS / f"{name}.ipynb", as_version=4)
-    for (source, now), (_, then) in zip(outputs(run(name)), outputs(saved), strict=True):
+    for (source, now), (_, then) in zip(outputs(run(name)), outputs(read(name)), strict=True):
         assert now.keys() == then.keys()
         assert shape(now["text/plain"]) == shape(then["text/plain"]), source
 
 
+@pytest.mark.xdist_group("notebooks")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_saved_notebook_is_fit_to_be_read(name):
     path = NOTEBOOKS / f"{name}.ipynb"
     text = path.read_text(encoding="utf-8")
     assert len(text.encode()) < 200_000
     assert not re.search(r"(/tmp|/home|/root|/work|/Users|/var|site-packages|[A-Z]:\\\\)", text)
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
+    notebook = read(name)
     numbers = [cell.execution_count for cell in notebook.cells if cell.cell_type == "code"]
     assert numbers == list(range(1, len(numbers) + 1))
     outputs(notebook)

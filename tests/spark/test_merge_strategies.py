@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import lancekit as lk
@@ -20,6 +20,7 @@ from lancekit.pipeline.merge.plan import MergeClauses
 from lancekit.pipeline.source import open_source
 from lancekit.spark.jobs.client import is_connect
 from tests.support.merge_model import Case, cases, expected, same_rows
+from tests.system.test_equivalence import runs
 
 pytestmark = pytest.mark.spark
 
@@ -38,9 +39,20 @@ def on_spark(ds, data, clauses, *, dry=False):
     return result, lk.dataset(ds.uri, version=landed.version)
 
 
-@settings(max_examples=25)
-@given(case=cases(), strategy=st.sampled_from(STRATEGIES), stable=st.booleans())
-def test_random_merges(spark, tmp_path, case: Case, strategy, stable):
+@pytest.mark.torture
+def test_random_merges(spark, tmp_path, whole):
+    tried = set()
+
+    def merge(case, strategy, stable):
+        tried.add(strategy)
+        check_merge(tmp_path, case, strategy, stable=stable)
+
+    draw = given(cases(), st.sampled_from(STRATEGIES), st.booleans())
+    runs(100 if whole else 11)(draw(merge))()
+    assert tried == set(STRATEGIES)
+
+
+def check_merge(tmp_path, case: Case, strategy, *, stable):
     ds = lk.write_dataset(
         case.target,
         tmp_path / str(next(numbers)),

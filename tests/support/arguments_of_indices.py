@@ -36,6 +36,15 @@ def _dropped(**arguments: Any) -> Any:
     return _told(ds)
 
 
+def _optimized(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.create_scalar_index("id", "BTREE", index_uuid=UUID)
+    ds.insert({"id": [7]})
+    ds.optimize.optimize_indices(**arguments)
+    covered = [list(index["fragment_ids"]) for index in ds.list_indices()]
+    return covered, [index["version"] for index in ds.list_indices()]
+
+
 INDICES = {
     "LanceDataset.create_scalar_index": Method(
         _indexed,
@@ -53,6 +62,15 @@ INDICES = {
             "kwargs": Keywords("nonsense", 1),
         },
         {"column": "id", "index_type": "BTREE"},
+    ),
+    "DatasetOptimizer.optimize_indices": Method(
+        _optimized,
+        {
+            "num_indices_to_merge": Value(0),
+            "index_names": Value([]),
+            "retrain": Value(True),
+            "kwargs": Keywords("nonsense", 1),
+        },
     ),
     "LanceDataset.drop_index": Method(_dropped, {"name": Value("two")}, {"name": "one"}),
 }

@@ -67,6 +67,10 @@ DIFFERENCES: dict[str, str] = {
         "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
+    "DatasetOptimizer.optimize_indices": (
+        "an unknown name is an error; vector and full-text indices stay as they are; `retrain` "
+        "makes scalar indices anew, too"
+    ),
     "DatasetOptimizer.compact_files": (
         "fragments that an index covers are left alone and named, unless "
         "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
@@ -147,6 +151,7 @@ OTHER_SIGNATURE = frozenset(
         "LanceDataset.commit",
         "LanceDataset.create_scalar_index",
         "DatasetOptimizer.compact_files",
+        "DatasetOptimizer.optimize_indices",
         "LanceDataset.head",
         "LanceDataset.merge_insert",
         "LanceDataset.validate",

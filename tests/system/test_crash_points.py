@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import lance
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -99,18 +100,28 @@ CHANGES: dict[str, Change] = {
 }
 
 
+MOST_ALIKE = 4
+
+
 def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
-    In short runs one mode per call, each in its turn; where an operation is made by hand, which
-    commits as the others do, every third call.
+    In short runs one mode per call, each in its turn, and of many calls of one kind a few from the
+    first to the last; where an operation is made by hand, which commits as the others do, of every
+    third call.
     """
     record = Faults()
     place.attempt(CHANGES[name], record)
-    for call in record.calls[:: 3 if name in RAW and not whole else 1]:
-        modes = MODES[call.kind]
-        for mode in modes if whole else [modes[call.number % len(modes)]]:
-            yield Faults(call.number, mode)
+    if whole:
+        yield from (Faults(call.number, mode) for call in record.calls for mode in MODES[call.kind])
+        return
+    kinds: dict[str, list[int]] = {}
+    for call in record.calls[:: 3 if name in RAW else 1]:
+        kinds.setdefault(call.kind, []).append(call.number)
+    for kind, numbers in kinds.items():
+        drawn = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_ALIKE)).round().astype(int)
+        for turn, at in enumerate(drawn.tolist(), start=numbers[0]):
+            yield Faults(numbers[at], MODES[kind][turn % len(MODES[kind])])
 
 
 @pytest.mark.torture

@@ -95,7 +95,7 @@ def test_merges(whole: bool) -> None:
         for name in sorted(MERGE_NAMES):
             runs(10)(given(st.data(), st.just(name))(alike))()
     names = st.sampled_from(sorted(MERGE_NAMES))
-    runs(2000 if whole else 100)(given(st.data(), names)(alike))()
+    runs(2000 if whole else 50)(given(st.data(), names)(alike))()
 
 
 def history(data: st.DataObject, ways: list[Way], kinds: list[list[str]]) -> None:
@@ -123,6 +123,6 @@ def history(data: st.DataObject, ways: list[Way], kinds: list[list[str]]) -> Non
 def test_sequences(whole: bool) -> None:
     kind = st.sampled_from([OTHERS, sorted(MERGE_NAMES)])
     kinds = st.lists(kind, min_size=5, max_size=15)
-    runs(600 if whole else 12)(
+    runs(600 if whole else 8)(
         given(st.data(), kinds)(lambda data, names: history(data, [LOCAL, PYLANCE], names))
     )()

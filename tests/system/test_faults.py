@@ -19,11 +19,21 @@ from lancekit import errors
 
 ROWS = pa.table({"k": pa.array([1, 2, 3, 4], pa.int64()), "s": ["a", "b", None, "d"]})
 
-# Dies without a word at the n-th call that changes the disk.
+# For each line, a place and a number, a process that dies without a word at the n-th call that
+# changes the disk; what it ended with is printed.
 DYING = """
 import os, sys
 import lancekit as lk, pyarrow as pa
-path, change, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
+lk.LanceDataset  # loaded once for all of them
+change = sys.argv[1]
+for line in sys.stdin:
+    left, path = line.rstrip("\\n").split(" ", 1)
+    left = int(left)
+    if not (child := os.fork()):
+        break
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+else:
+    sys.exit()
 
 def dying(name):
     real = getattr(os, name)
@@ -72,30 +82,43 @@ AFTER = {
 @pytest.mark.parametrize("change", AFTER)
 def test_a_writer_may_die_anywhere(tmp_path, change: str, whole: bool) -> None:
     """Whatever step it dies at, the dataset is as before or as after, in both libraries."""
-    before = [] if change == "create" else [1, 2, 3, 4]
     # each change begins elsewhere, so that all kinds of steps are among the few
     step, first = (1, 1) if whole else (11, 1 + 2 * list(AFTER).index(change) % 11)
-    for left in range(first, 200, step):
-        path = tmp_path / str(left)
-        if change != "create":
-            lk.write_dataset(ROWS, path)
-        done = subprocess.run([sys.executable, "-c", DYING, path, change, str(left)], check=False)
-        assert done.returncode in {0, 7}
-        if change == "create" and not list(path.glob("_versions/*.manifest")):
-            with pytest.raises(errors.DatasetNotFoundError):
-                lk.dataset(path)
-        else:
-            for side in (lk, lance):
-                found = sorted(side.dataset(str(path)).to_table()["k"].to_pylist())
-                assert found in (sorted(before), AFTER[change]), (left, side.__name__)
-                side.dataset(str(path)).tags.list()
-                side.dataset(str(path)).branches.list()
-        # the next writer is not disturbed by what was left behind
-        again = lk.write_dataset(ROWS, path, mode="append")
-        assert lance.dataset(str(path)).count_rows() == again.count_rows()
-        if done.returncode == 0:
-            return
+    dying = subprocess.Popen(
+        [sys.executable, "-c", DYING, change],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with dying:
+        for left in range(first, 200, step):
+            path = tmp_path / str(left)
+            if change != "create":
+                lk.write_dataset(ROWS, path)
+            print(left, path, file=dying.stdin, flush=True)
+            code = int(dying.stdout.readline())
+            assert code in {0, 7}
+            check_after_death(path, change, left)
+            if code == 0:
+                return
     raise AssertionError("the change never came to its end")
+
+
+def check_after_death(path: Path, change: str, left: int) -> None:
+    """Compare what both libraries find with what was there; and write on."""
+    before = [] if change == "create" else [1, 2, 3, 4]
+    if change == "create" and not list(path.glob("_versions/*.manifest")):
+        with pytest.raises(errors.DatasetNotFoundError):
+            lk.dataset(path)
+    else:
+        for side in (lk, lance):
+            found = sorted(side.dataset(str(path)).to_table()["k"].to_pylist())
+            assert found in (sorted(before), AFTER[change]), (left, side.__name__)
+            side.dataset(str(path)).tags.list()
+            side.dataset(str(path)).branches.list()
+    # the next writer is not disturbed by what was left behind
+    again = lk.write_dataset(ROWS, path, mode="append")
+    assert lance.dataset(str(path)).count_rows() == again.count_rows()
 
 
 @pytest.mark.parametrize("call", ["create", "put", "put_if_absent"])

@@ -143,9 +143,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "MergeInsertBuilder": {
         "mark_sstables_as_compacted": _MEMWAL,
     },
-    "DatasetOptimizer": {
-        "optimize_indices": _INDEX,
-    },
 }
 
 

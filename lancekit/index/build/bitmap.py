@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,11 @@ class ValueRows:
     def merged(cls, parts: Sequence[ValueRows]) -> ValueRows:
         """Put together what several hold."""
         return cls(parts[0].kind, Postings.merged([part.postings for part in parts]))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index: nothing."""
+        return {}
 
     def moved(self, row_map: RowMap) -> ValueRows:
         """Return the same for rows that are elsewhere now, or gone."""
@@ -78,6 +84,11 @@ class Labels:
         """Put together what several hold."""
         postings = Postings.merged([part.postings for part in parts])
         return cls(parts[0].kind, postings, np.unique(np.concatenate([p.without for p in parts])))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index: nothing."""
+        return {}
 
     def moved(self, row_map: RowMap) -> Labels:
         """Return the same for rows that are elsewhere now, or gone."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +47,11 @@ class SortedRows:
         values = whole(pa.chunked_array([part.values.cast(first.kind) for part in parts]))
         rows = np.concatenate([part.rows for part in parts])
         return cls.build(IndexedColumn(first.kind, values, rows), first.page_rows)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index."""
+        return {"zone_size": self.page_rows}
 
     def moved(self, row_map: RowMap) -> SortedRows:
         """Return the same for rows that are elsewhere now, or gone."""

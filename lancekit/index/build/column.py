@@ -36,6 +36,10 @@ class IndexedColumn:
 class Content(Protocol):
     """What a segment holds, in memory."""
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index."""
+
     def moved(self, row_map: RowMap) -> Content:
         """Return the same for rows that are elsewhere now, or gone."""
 

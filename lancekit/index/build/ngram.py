@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,11 @@ class TokenRows:
     def merged(cls, parts: Sequence[TokenRows]) -> TokenRows:
         """Put together what several hold."""
         return cls(Postings.merged([part.postings for part in parts]))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index: nothing."""
+        return {}
 
     def moved(self, row_map: RowMap) -> TokenRows:
         """Return the same for rows that are elsewhere now, or gone."""

@@ -66,6 +66,11 @@ class ZoneMap:
         """Put together what several hold, of different fragments."""
         return cls(*_joined(parts), parts[0].zone_rows)
 
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index."""
+        return {"rows_per_zone": self.zone_rows}
+
     def moved(self, row_map: RowMap) -> ZoneMap:
         """Return what is told of fragments of which a row is still there, at its address."""
         return replace(self, **_kept(self, row_map))
@@ -116,6 +121,11 @@ class BloomZones:
     def merged(cls, parts: Sequence[BloomZones]) -> BloomZones:
         """Put together what several hold, of different fragments."""
         return cls(*_joined(parts), parts[0].zone_rows, parts[0].probability)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What users may ask of such an index."""
+        return {"number_of_items": self.zone_rows, "probability": self.probability}
 
     def moved(self, row_map: RowMap) -> BloomZones:
         """Return what is told of fragments of which a row is still there, at its address."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import numbers_of
-from lancekit.index.search.order import Ranks, ranks_of
+from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, rows_of
 from lancekit.index.search.segment import IndexFileReader, Segment, held_bytes
@@ -46,7 +46,7 @@ class _Pages:
     def that_may_hold(self, question: Question, of_null: bool) -> npt.NDArray[np.bool_]:
         """Return which pages have a value that is asked for, as far as their ends tell."""
         wanted = self.has_values
-        if question.reach is not None:
+        if question.reach is not None and wanted.any():
             # behind nulls any value may come that is no greater than the last
             least = np.where(self.begins_null, self.greatest, self.least)
             below = question.reach.touches(least, self.greatest)
@@ -71,7 +71,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     data = segment.file("page_data.lance")
     if -(-data.num_rows // pages.page_rows) != len(pages.nulls):
         raise CorruptFileError(f"{lookup.where} does not have as many rows as there are pages.")
-    wanted = pages.that_may_hold(question, question.of_null(data.type("values")))
+    wanted = pages.that_may_hold(question, question.of_null())
     count = int(np.count_nonzero(wanted)) * pages.page_rows
     if not always and count > max(_FEW, data.num_rows * _SHARE):
         return None
@@ -104,12 +104,13 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
         raise UnsupportedFeatureError(f"{lookup.where} has values of {least.type}.")
     if (numbers != np.arange(len(numbers))).any():
         raise CorruptFileError(f"{lookup.where} does not have its pages in order.")
+    has_values = flags_of(greatest.is_valid())
     return _Pages(
         page_rows=int(size),
-        least=ranks[0],
-        greatest=ranks[1],
+        least=filled(ranks[0], flags_of(least.is_valid())),
+        greatest=filled(ranks[1], has_values),
         begins_null=flags_of(least.is_null()),
-        has_values=flags_of(greatest.is_valid()),
+        has_values=has_values,
         nulls=_whole(lookup, "null_count"),
     )
 

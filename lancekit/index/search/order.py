@@ -17,7 +17,7 @@ from pyarrow import types as pt
 
 from lancekit.file.kernels.memory import numbers_of
 
-__all__ = ["INFINITIES", "Ranks", "float_ranks", "ranks_of"]
+__all__ = ["INFINITIES", "Ranks", "filled", "float_ranks", "ranks_of"]
 
 Ranks = npt.NDArray[Any]
 
@@ -67,6 +67,13 @@ def ranks_of(values: pa.Array) -> Ranks | None:
     if pt.is_binary(kind) or pt.is_large_binary(kind) or pt.is_fixed_size_binary(kind):
         return _objects(values.to_pylist())
     return None
+
+
+def filled(ranks: Ranks, known: npt.NDArray[np.bool_]) -> Ranks:
+    """Put something that can be compared in the place of what is not known, if anything is."""
+    if ranks.dtype != object or known.all() or not known.any():
+        return ranks
+    return np.where(known, ranks, ranks[known][0])
 
 
 def _numbers(values: pa.Array) -> Ranks:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ class Question:
     ----------
     column
         The column's path.
+    type
+        The type of its values, as `holds` takes them.
     holds
         Tells of which values it holds: the filter's own kernels, so that an index finds what a
         scan would.  A value for which the condition is null is none.
@@ -31,9 +34,16 @@ class Question:
     """
 
     column: str
+    type: pa.DataType
     holds: Callable[[pa.Array], npt.NDArray[np.bool_]]
     reach: Reach | None = None
 
-    def of_null(self, kind: pa.DataType) -> bool:
+    def of_null(self) -> bool:
         """Return whether it holds of a null."""
-        return bool(self.holds(pa.nulls(1, kind))[0])
+        return bool(self.holds(pa.nulls(1, self.type))[0])
+
+    def of_nan(self) -> bool:
+        """Return whether it holds of a NaN."""
+        if not pa.types.is_floating(self.type):
+            return False
+        return bool(self.holds(pa.array([math.nan], self.type))[0])

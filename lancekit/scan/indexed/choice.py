@@ -14,8 +14,8 @@ from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import find_field
-from lancekit.index.kinds import BITMAP, BTREE, IndexKind, kind_of
-from lancekit.index.search import bitmap, btree
+from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, ZONE_MAP, IndexKind, kind_of
+from lancekit.index.search import bitmap, bloom, btree, zonemap
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.search.segment import Segment
@@ -31,14 +31,17 @@ if TYPE_CHECKING:
 
 __all__ = ["RowChoice", "row_choice"]
 
-#: of more rows of a fragment than this it pays to read its columns as a scan does
-_SHARE = 1 / 8
+#: of more rows of a fragment than this it pays to read its columns as a scan does; of ranges of
+#: rows, which are looked at again, it does later
+_SHARE, _RANGES_SHARE = 1 / 8, 1 / 2
 #: but so few are read by themselves in any case
 _FEW = 1024
 
 _SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
     BTREE.name: btree.search,
     BITMAP.name: bitmap.search,
+    ZONE_MAP.name: zonemap.search,
+    BLOOM_FILTER.name: bloom.search,
 }
 
 #: what was said of segments that are not used, each once
@@ -76,10 +79,12 @@ class RowChoice:
         if id_ not in found.covered:
             return (BitMap(), True) if self.indexed_only and found.covered else None
         rows = found.rows.get(id_, BitMap())
-        most = max(_FEW, source.fragment.physical_rows * _SHARE)
+        exact = id_ in found.exact
+        share = _SHARE if exact else _RANGES_SHARE
+        most = max(_FEW, source.fragment.physical_rows * share)
         if len(rows) > most and not self.indexed_only:
             return None
-        return rows, id_ in found.exact
+        return rows, exact
 
     def _answer(self, questions: Questions) -> Found | None:
         if isinstance(questions, Question):

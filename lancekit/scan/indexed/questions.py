@@ -145,7 +145,7 @@ def _condition(tree: Any, scope: Scope, negated: bool) -> Question | None:
     holds = _holds(node, negated)
     if reach is not None and pt.is_floating(column.type):
         reach = _with_nans(reach, holds, column.type)
-    return Question(column=column.field, holds=holds, reach=reach)
+    return Question(column=column.field, type=column.type, holds=holds, reach=reach)
 
 
 def _holds(node: Node, negated: bool) -> Callable[[pa.Array], Flags]:
@@ -294,8 +294,8 @@ def _ends(column: Node, value: pa.Array) -> Interval | None:
 
 def _intervals(column: Node, values: pa.Array) -> list[Interval] | None:
     """Return for each value the ranks that may equal it; ``None`` if that cannot be told."""
-    kinds = column.type, values.type
-    rule = next((rule for test, rule in _INTERVALS if all(map(test, kinds))), _equal_ranks)
+    rules = (rule for mine, theirs, rule in _INTERVALS if mine(column.type) and theirs(values.type))
+    rule = next(rules, _equal_ranks)
     return None if values.null_count else rule(column.type, values)
 
 
@@ -305,10 +305,21 @@ def _equal_ranks(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
 
 
 def _integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
+    return _within(kind, [(value, value) for value in values.to_pylist()])
+
+
+def _near_integers(kind: pa.DataType, values: pa.Array) -> list[Interval] | None:
+    """Return what is beside fractions, unless they are so large that integers are rounded."""
+    found = values.to_pylist()
+    exact = all(-_EXACT_FLOATS < value < _EXACT_FLOATS for value in found)
+    return _within(kind, [(floor(value), ceil(value)) for value in found]) if exact else None
+
+
+def _within(kind: pa.DataType, intervals: list[Interval]) -> list[Interval] | None:
+    """Return intervals of integers if a type holds all of them."""
     bits = kind.bit_width - pt.is_signed_integer(kind)
     least, most = (-(1 << bits) if pt.is_signed_integer(kind) else 0), (1 << bits) - 1
-    found = values.to_pylist()
-    return [(v, v) for v in found] if all(least <= v <= most for v in found) else None
+    return intervals if all(least <= low and high <= most for low, high in intervals) else None
 
 
 def _floats(_kind: pa.DataType, values: pa.Array) -> list[Interval]:
@@ -334,13 +345,18 @@ def _timestamps(kind: Any, values: Any) -> list[Interval] | None:
 
 
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_INTERVALS: tuple[tuple[Callable[[Any], bool], Any], ...] = (
-    (pt.is_integer, _integers),
-    (pt.is_floating, _floats),
-    (pt.is_decimal, _decimals),
-    (pt.is_timestamp, _timestamps),
+#: by the type of the column and that of the value
+_INTERVALS: tuple[tuple[Callable[[Any], bool], Callable[[Any], bool], Any], ...] = (
+    (pt.is_integer, pt.is_integer, _integers),
+    (pt.is_integer, pt.is_floating, _near_integers),
+    (pt.is_floating, pt.is_integer, _floats),
+    (pt.is_floating, pt.is_floating, _floats),
+    (pt.is_decimal, pt.is_decimal, _decimals),
+    (pt.is_timestamp, pt.is_timestamp, _timestamps),
 )
 
+#: integers below this are floats, each
+_EXACT_FLOATS = 1 << 52
 #: the rank of a NaN, of those that come behind all numbers
 _NAN = INFINITIES[1] + 1
 

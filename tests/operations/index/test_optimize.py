@@ -1,0 +1,141 @@
+"""Indices are brought up to date, by lancekit and by pylance in turn."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import IndexNotFoundError, InvalidArgumentError, NotOfferedError
+from lancekit.index.kinds import KINDS
+from lancekit.indices import IndexConfig
+from tests.support.indexed_columns import answered_by_index, rows, unlike
+
+IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
+# zone maps of pylance miss rows of values that are no number
+COLUMN = {"LABEL_LIST": ["labels"], "NGRAM": ["text", "large_text"], "ZONEMAP": ["int32", "text"]}
+PLAIN = ["double", "int32", "text"]
+
+
+def _covered(ds: lk.LanceDataset, name: str) -> list[list[int]]:
+    return [list(one["fragment_ids"]) for one in ds.list_indices() if one["name"] == name]
+
+
+def _changed(ds: lk.LanceDataset, seed: int) -> None:
+    """Change rows: some come, some go, some get other values."""
+    chance = random.Random(seed)
+    ds.insert(rows(1, leave_out=("fixed",)))
+    ds.delete(f"row % {chance.choice([5, 7, 11])} = 3")
+    wanted = f"row % {chance.choice([4, 6])} = 1"
+    ds.update({"int32": "int32 + 3", "double": "0.5", "text": "'abcd'"}, where=wanted)
+
+
+@IDS
+@pytest.mark.parametrize("name", KINDS)
+def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    columns = COLUMN.get(name, PLAIN)
+    with lk.options(oldest_reader="14.0.2"):
+        ds = lk.write_dataset(
+            rows(leave_out=("fixed",)),
+            str(path),
+            max_rows_per_file=10,
+            enable_stable_row_ids=stable,
+        )
+        for column in columns:
+            ds.create_scalar_index(column, name)
+    for seed in range(4):
+        _changed(ds, seed)
+        if seed % 2:
+            # its deltas beside a segment that has updated rows find these by their old values
+            merge = seed if stable else seed - 1
+            lance.dataset(str(path)).optimize.optimize_indices(num_indices_to_merge=merge)
+            ds = lk.dataset(str(path))
+        else:
+            ds.optimize.optimize_indices(num_indices_to_merge=seed)
+        assert unlike(path, columns) == [], seed
+        covered = {id_ for part in _covered(ds, f"{columns[0]}_idx") for id_ in part}
+        assert covered >= set(ds.fragment_ids())
+    assert answered_by_index(path, columns[0]) > 0
+    version = ds.version
+    ds.optimize.optimize_indices()
+    assert ds.version == version
+
+
+def test_deltas_are_put_together(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(), str(path))
+    ds.create_scalar_index("int32", "BTREE")
+    for _ in range(3):
+        ds.insert(rows())
+        ds.optimize.optimize_indices(num_indices_to_merge=0)
+    assert _covered(ds, "int32_idx") == [[0], [1], [2], [3]]
+    assert unlike(path, ["int32"]) == []
+    first = ds.list_indices()[0]["version"]
+    ds.optimize.optimize_indices(num_indices_to_merge=2)
+    assert _covered(ds, "int32_idx") == [[0], [1], [2, 3]]
+    ds.insert(rows())
+    ds.optimize.optimize_indices(num_indices_to_merge=9)
+    assert _covered(ds, "int32_idx") == [[0, 1, 2, 3, 4]]
+    assert ds.list_indices()[0]["version"] == first
+    assert unlike(path, ["int32"]) == []
+
+
+def test_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(10), str(path))
+    ds.create_scalar_index("int32", IndexConfig("zonemap", {"rows_per_zone": 7}))
+    ds.create_scalar_index("text", "BITMAP")
+    before = {one["name"]: one["uuid"] for one in ds.list_indices()}
+    ds.optimize.optimize_indices(retrain=True, index_names=["int32_idx"])
+    after = {one["name"]: one["uuid"] for one in ds.list_indices()}
+    assert before["int32_idx"] != after["int32_idx"]
+    assert before["text_idx"] == after["text_idx"]
+    stats = lance.dataset(str(path)).stats.index_stats("int32_idx")
+    assert stats["indices"][0]["rows_per_zone"] == 7
+
+
+def test_an_index_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(), str(path))
+    ds.create_scalar_index("int32", "BTREE")
+    (index,) = ds.list_indices()
+    (path / "_indices" / index["uuid"] / "page_data.lance").write_bytes(b"no index")
+    ds.insert(rows())
+    with pytest.warns(UserWarning, match="'int32_idx' cannot be read, and is made anew"):
+        ds.optimize.optimize_indices()
+    assert _covered(ds, "int32_idx") == [[0, 1]]
+    assert unlike(path, ["int32"]) == []
+
+
+def test_after_a_compaction_that_left_the_remap_for_later(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(), str(path), max_rows_per_file=10)
+    for name in ("BTREE", "ZONEMAP"):
+        ds.create_scalar_index("int32", name)
+    lance.dataset(str(path)).optimize.compact_files(defer_index_remap=True)
+    ds = lk.dataset(str(path))
+    ds.insert(rows())
+    ds.optimize.optimize_indices()
+    assert set(_covered(ds, "int32_idx")[0]) >= set(ds.fragment_ids())
+    assert unlike(path, ["int32"]) == []
+
+
+def test_what_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(), str(path))
+    lance.dataset(str(path)).create_scalar_index("text", "INVERTED")
+    ds = lk.dataset(str(path))
+    with pytest.raises(IndexNotFoundError, match="'mine'"):
+        ds.optimize.optimize_indices(index_names=["mine"])
+    with pytest.raises(NotOfferedError, match="'text_idx' is of kind Inverted"):
+        ds.optimize.optimize_indices(index_names=["text_idx"])
+    with pytest.raises(InvalidArgumentError, match="num_indices_to_merge"):
+        ds.optimize.optimize_indices(num_indices_to_merge=-1)
+    version = ds.version
+    ds.insert(rows())
+    ds.optimize.optimize_indices()
+    assert ds.version == version + 1
