@@ -16,22 +16,25 @@ from lancekit.index.search.segment import IndexFileReader, Segment
 
 __all__ = ["keys_of", "rows_at", "search"]
 
+FILE = "bitmap_page_lookup.lance"
+
 #: of very many values it pays to look at the column itself
 _MOST_KEYS = 1 << 14
 
 
 def search(segment: Segment, question: Question, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds, as `btree.search` does."""
-    file = segment.file("bitmap_page_lookup.lance")
-    held = np.flatnonzero(question.holds(keys_of(file)))
+    held = np.flatnonzero(question.holds(keys_of(segment)))
     if not always and len(held) > _MOST_KEYS:
         return None
-    return union(rows_at(file, held))
+    return union(rows_at(segment.file(FILE), held))
 
 
-def keys_of(file: IndexFileReader) -> pa.Array:
-    """Return the values that a file has rows of."""
-    return file.remembered("keys", lambda: owned(file.read("keys")), lambda keys: keys.nbytes)
+def keys_of(segment: Segment) -> pa.Array:
+    """Return the values that a segment has rows of."""
+    return segment.remembered(
+        FILE, "keys", lambda file: owned(file.read("keys")), lambda keys: keys.nbytes
+    )
 
 
 def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:

@@ -26,6 +26,8 @@ from lancekit.index.search.zones import Flags, Zones, read_zones, wanted_rows
 
 __all__ = ["search"]
 
+FILE = "bloomfilter.lance"
+
 _BLOCK_BYTES = 32
 #: of more values than this nearly every zone has one
 _MOST_VALUES = 1024
@@ -62,10 +64,9 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     hashes = None if question.reach is None else _hashes(question.reach, question.type)
     if hashes is None:
         return None
-    file = segment.file("bloomfilter.lance")
-    known = file.remembered("zones", lambda: _read(file), lambda known: known.bytes_held)
+    known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
     nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if question.of_null() else None
-    return wanted_rows(file, known.zones, known.that_may_have(hashes), nulls)
+    return wanted_rows(lambda: segment.file(FILE), known.zones, known.that_may_have(hashes), nulls)
 
 
 def _read(file: IndexFileReader) -> _Filters:

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.cache import VALUES
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.kernels.bits import flags_of
-from lancekit.file.kernels.memory import numbers_of
+from lancekit.file.kernels.memory import numbers_of, owned
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, rows_of
@@ -21,11 +22,15 @@ from lancekit.index.search.segment import IndexFileReader, Segment, held_bytes
 
 __all__ = ["search"]
 
+LOOKUP, DATA = "page_lookup.lance", "page_data.lance"
+
 _PAGE_ROWS = 4096
 #: of more of the index than this it pays to look at the column itself
 _SHARE = 1 / 8
 #: but so few rows are looked up in any case
 _FEW = 4 * _PAGE_ROWS
+#: pages that are remembered as they are read: those of a look-up, and not of a range
+_FEW_PAGES = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,29 +71,40 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     LancekitError, OSError
         The files cannot be read.
     """
-    lookup = segment.file("page_lookup.lance")
-    pages = lookup.remembered("pages", lambda: _read_pages(lookup), lambda p: p.bytes_held)
-    data = segment.file("page_data.lance")
-    if -(-data.num_rows // pages.page_rows) != len(pages.nulls):
-        raise CorruptFileError(f"{lookup.where} does not have as many rows as there are pages.")
-    wanted = pages.that_may_hold(question, question.of_null())
-    count = int(np.count_nonzero(wanted)) * pages.page_rows
-    if not always and count > max(_FEW, data.num_rows * _SHARE):
+    pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.bytes_held)
+    num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
+    if -(-num_rows // pages.page_rows) != len(pages.nulls):
+        raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
+    wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null()))
+    if not always and len(wanted) * pages.page_rows > max(_FEW, num_rows * _SHARE):
         return None
-    rows = _rows_of(np.flatnonzero(wanted), pages.page_rows, data.num_rows)
-    if not len(rows):
-        return {}
+    if len(wanted) <= _FEW_PAGES:
+        found = [_of_page(segment, int(page), pages.page_rows, num_rows) for page in wanted]
+        parts = [ids[question.holds(values)] for values, ids in found]
+        return rows_of(np.concatenate(parts)) if parts else {}
+    data = segment.file(DATA)
+    rows = _rows_of(wanted, pages.page_rows, num_rows)
     places = np.flatnonzero(question.holds(data.read("values", rows)))
     if not len(places):
         return {}
-    if isinstance(rows, range):
-        chosen = places + rows.start
-        if len(chosen) == chosen[-1] - chosen[0] + 1:
-            found = data.read("ids", range(int(chosen[0]), int(chosen[-1]) + 1))
-            return rows_of(_numbers(found, data))
-    else:
-        chosen = rows[places]
-    return rows_of(_numbers(data.read("ids", chosen), data))
+    chosen = places + rows.start if isinstance(rows, range) else rows[places]
+    first, last = int(chosen[0]), int(chosen[-1])
+    follow = last - first + 1 == len(chosen)
+    return rows_of(_ids(data, range(first, last + 1) if follow else chosen))
+
+
+def _of_page(
+    segment: Segment, page: int, page_rows: int, num_rows: int
+) -> tuple[pa.Array, npt.NDArray[np.uint64]]:
+    """Return the values and the ids or addresses of a page, which is remembered."""
+    rows = range(page * page_rows, min((page + 1) * page_rows, num_rows))
+    return segment.remembered(
+        DATA,
+        rows,
+        lambda data: (owned(data.read("values", rows)), _ids(data, rows).copy()),
+        lambda held: held[0].nbytes + held[1].nbytes,
+        VALUES,
+    )
 
 
 def _read_pages(lookup: IndexFileReader) -> _Pages:
@@ -131,7 +147,8 @@ def _rows_of(
     return rows[rows < num_rows]
 
 
-def _numbers(found: pa.Array, data: IndexFileReader) -> npt.NDArray[np.uint64]:
+def _ids(data: IndexFileReader, rows: npt.NDArray[np.int64] | range) -> npt.NDArray[np.uint64]:
+    found = data.read("ids", rows)
     if found.type != pa.uint64() or found.null_count:
         raise CorruptFileError(f"{data.where} has rows that are no numbers.")
     return numbers_of(found)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.cache import remembered
+from lancekit.cache import look_up, remembered
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader
 from lancekit.file.kernels.row_selection import Rows
@@ -23,6 +23,8 @@ __all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
 
 T = TypeVar("T")
 
+#: what it is called where it is counted
+_KIND = "indices"
 #: what an object of Python's takes in an array of them, about
 _OBJECT_BYTES = 60
 
@@ -68,10 +70,12 @@ class IndexFileReader:
             raise CorruptFileError(f"{self.where} has no global buffer {number!r}.")
         return bytes(container.source.read(*table[int(number)]))
 
-    def remembered(self, what: str, make: Callable[[], T], size: Callable[[T], int]) -> T:
+    def remembered(
+        self, what: Hashable, make: Callable[[], T], size: Callable[[T], int], kind: str = _KIND
+    ) -> T:
         """Return what is made of the file's contents, from memory if it was made before."""
-        key = self._reader.container.key
-        return remembered("indices", None if key is None else (key, what), make, size)
+        identity = self._reader.container.source.identity
+        return remembered(kind, None if identity is None else (identity, what), make, size)
 
     def _column(self, name: str) -> FileColumn:
         column = self._columns.get(name)
@@ -97,6 +101,28 @@ class Segment:
             It is not there, or none that can be read.
         """
         return open_index_file(self.store, self.index, name)
+
+    def remembered(
+        self,
+        name: str,
+        what: Hashable,
+        make: Callable[[IndexFileReader], T],
+        size: Callable[[T], int],
+        kind: str = _KIND,
+    ) -> T:
+        """Return what is made of one of its files, from memory if it was made before.
+
+        The file is not even opened then.  Errors are those of `file`, and of `make`.
+        """
+        known = self.store.identity(self._path(name))
+        found = None if known is None else look_up(kind, (known, what))
+        if found is not None:
+            return cast("T", found)
+        file = self.file(name)
+        return file.remembered(what, lambda: make(file), size, kind)
+
+    def _path(self, name: str) -> str:
+        return f"{INDICES}/{self.index.uuid}/{name}"
 
 
 def open_index_file(store: Store, index: IndexMetadata, name: str) -> IndexFileReader:

@@ -19,6 +19,8 @@ from lancekit.index.search.zones import Flags, Zones, numbers, read_zones, wante
 
 __all__ = ["search"]
 
+FILE = "zonemap.lance"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Map:
@@ -48,11 +50,10 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     """Return rows among which are those of which a question holds, as `btree.search` does."""
     if question.reach is None and not always:
         return None
-    file = segment.file("zonemap.lance")
-    known = file.remembered("zones", lambda: _read(file), lambda known: known.bytes_held)
+    known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
     wanted = known.that_may_hold(question)
     nulls = (lambda: known.nulls > 0) if question.of_null() else None
-    return wanted_rows(file, known.zones, wanted, nulls)
+    return wanted_rows(lambda: segment.file(FILE), known.zones, wanted, nulls)
 
 
 def _read(file: IndexFileReader) -> _Map:

@@ -71,18 +71,24 @@ def read_zones(file: IndexFileReader) -> Zones:
 
 
 def wanted_rows(
-    file: IndexFileReader, zones: Zones, wanted: Flags, with_nulls: Callable[[], Flags] | None
+    opened: Callable[[], IndexFileReader],
+    zones: Zones,
+    wanted: Flags,
+    with_nulls: Callable[[], Flags] | None,
 ) -> Rows:
     """Return the rows of some zones, and those of nulls if they are asked for.
 
     Parameters
     ----------
+    opened
+        Opens the file, which may list the nulls.
     with_nulls
         Tells which zones have nulls, where the index does not list them; ``None`` if they are not
         asked for.
     """
     if with_nulls is None:
         return zones.rows(wanted)
+    file = opened()
     number = file.metadata.get("null_bitmap")
     if number is None:
         return zones.rows(wanted | with_nulls())
