@@ -1,6 +1,7 @@
 import datetime as dt
 import decimal
 import pickle
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -503,3 +504,24 @@ def test_a_filter_is_compiled_once(monkeypatch):
     twice = compile_expression("x * 7717", rows.schema)
     assert twice.evaluate(rows).to_pylist() == [7717, 15434, None]
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("members", [3, 100, 5000])
+@pytest.mark.parametrize(
+    ("kind", "low", "high"),
+    [
+        (pa.int16(), -(1 << 15), (1 << 15) - 1),
+        (pa.int64(), 0, 50_000),
+        (pa.int64(), -(1 << 63), (1 << 63) - 1),
+        (pa.uint64(), 0, (1 << 64) - 1),
+    ],
+)
+def test_integers_are_looked_up_wherever_they_lie(
+    kind: pa.DataType, low: int, high: int, members: int
+) -> None:
+    chance = random.Random(f"{kind} {high} {members}")
+    listed = [low, high, *(chance.randint(low, high) for _ in range(members))]
+    values = [None, *listed[::2], *(chance.randint(low, high) for _ in range(3000))]
+    wanted = Predicate.parse(f"x IN ({', '.join(map(str, listed))})", pa.schema({"x": kind}))
+    found = wanted.mask(pa.table({"x": pa.array(values, kind)})).to_pylist()
+    assert found == [value in set(listed) for value in values]

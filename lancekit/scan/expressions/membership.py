@@ -119,9 +119,25 @@ def _is_in(value: Value, some: pa.Array) -> Value:
         left, right = pc.add(left, 0.0), pc.add(right, 0.0)  # one zero
     if isinstance(left, pa.Scalar) or not pt.is_integer(left.type) or left.type.bit_width < 16:
         return pc.is_in(left, value_set=right)
-    # NumPy looks whole numbers up in a table; what it finds for nulls does not matter
-    known = left.fill_null(scalar_of(0, left.type))
-    found = np.isin(numbers_of(known), numbers_of(right))
+    # what is found for nulls does not matter
+    return _among_integers(left.fill_null(scalar_of(0, left.type)), right)
+
+
+#: bytes of a table for each number that is looked up in it, at most
+_TABLE_BYTES = 64
+#: of fewer members, one after the other is looked for
+_FEW_MEMBERS = 48
+
+
+def _among_integers(left: pa.Array, right: pa.Array) -> pa.Array:
+    """Look whole numbers up in a table where they lie close enough, else by their hashes."""
+    numbers, members = numbers_of(left), numbers_of(right)
+    span = int(members.max()) - int(members.min())
+    most = min(_TABLE_BYTES * (len(left) + len(right)), np.iinfo(members.dtype).max)
+    few = len(members) < _FEW_MEMBERS
+    if span > most and not few:
+        return pc.is_in(left, value_set=right)
+    found = np.isin(numbers, members, kind=None if few else "table")
     return pa.BooleanArray.from_buffers(pa.bool_(), len(left), [None, pa.py_buffer(pack(found))])
 
 
