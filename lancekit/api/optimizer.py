@@ -84,7 +84,8 @@ class DatasetOptimizer(PartOfPylance):
     ) -> CompactionMetrics:
         """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
 
-        Order, row ids and the versions of rows stay.  The old files stay too, for older versions.
+        Order, row ids and the versions of rows stay, and scalar indices are kept up.  The old files
+        stay too, for older versions.
 
         Sizes of groups, batches and buffers and the number of threads are hints that change no
         result.  The table's config may hold defaults as ``lance.compaction.<option>``.
@@ -108,8 +109,8 @@ class DatasetOptimizer(PartOfPylance):
         data_storage_version
             The format of the new files, that of the dataset by default.
         drop_index_coverage
-            Rewrite fragments that an index covers too, and take them out of the index
-            (``False``).
+            Rewrite fragments too that an index covers which cannot be kept up (one of vectors or
+            of full text, without stable row ids), and take them out of the index (``False``).
 
         Returns
         -------

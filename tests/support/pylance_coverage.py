@@ -72,8 +72,9 @@ DIFFERENCES: dict[str, str] = {
         "makes scalar indices anew, too"
     ),
     "DatasetOptimizer.compact_files": (
-        "fragments that an index covers are left alone and named, unless "
-        "`drop_index_coverage=True`; `defer_index_remap` and `force_binary_copy` are refused"
+        "fragments that a vector or full-text index covers are left alone and named (with stable "
+        "row ids they are not), unless `drop_index_coverage=True`; zone maps and Bloom filters are "
+        "kept up; `defer_index_remap` and `force_binary_copy` are refused"
     ),
     "LanceDataset.update": (
         "the dictionary is an `UpdateResult`, which tells more; all assignments see the old row"

@@ -192,6 +192,7 @@ def swapped(
                 index.index_version if mine.new_index_version is None else mine.new_index_version
             ),
             files=mine.files,
+            base_id=None,  # new files are in the dataset's own folder
         )
 
     return tuple(map(swap, indices))

@@ -141,7 +141,7 @@ def commit_segments(snapshot: Snapshot, name: str, segments: Sequence[IndexMetad
     """Commit an index of new segments, which take the place of those it has."""
     old = tuple(index for index in snapshot.indices if index.name == name)
     operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
-    with removed_unless_committed(snapshot, segments):
+    with removed_unless_committed(snapshot, [segment.uuid for segment in segments]):
         return commit(
             snapshot, Pending(operation=operation, uuid=str(uuids.uuid4()), doing="create_index")
         )

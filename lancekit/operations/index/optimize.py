@@ -70,7 +70,7 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
         changes: list[_Change] = []
-        with removed_unless_committed(current, _written(changes)):
+        with removed_unless_committed(current, (change.new.uuid for change in changes)):
             for name in _names(current, request):
                 changes.extend(_optimized(current, segments_of(current, name), request))
             if not changes:
@@ -85,11 +85,6 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
             )
 
     return retried(snapshot, attempt, policy)[0]
-
-
-def _written(changes: Sequence[_Change]) -> Iterator[IndexMetadata]:
-    """Yield the segments that were written, as far as they are by then."""
-    yield from (change.new for change in changes)
 
 
 def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:

@@ -15,7 +15,7 @@ from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["covered_rows", "live_addresses", "live_fragments", "looked_up"]
+__all__ = ["covered_rows", "in_fragments", "live_addresses", "live_fragments", "looked_up"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -41,7 +41,7 @@ def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> R
     covered = live_fragments(index, snapshot)
     stable = snapshot.manifest.has_stable_row_ids
     if kind.has_addresses(kind.written, stable):
-        return _of_fragments(covered)
+        return in_fragments(covered)
     by_address = kind.has_addresses(index.index_version, stable)
     wanted = set(covered)
     old, ids = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
@@ -53,7 +53,7 @@ def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> R
     return looked_up(np.concatenate(old), np.concatenate(ids))
 
 
-def _of_fragments(fragments: Collection[int]) -> RowMap:
+def in_fragments(fragments: Collection[int]) -> RowMap:
     """Return what keeps the addresses in some fragments."""
     known = np.array(sorted(fragments), np.uint64)
 

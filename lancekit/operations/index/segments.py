@@ -43,7 +43,9 @@ __all__ = [
     "build_segment",
     "check_readable",
     "column_of",
+    "details_of",
     "indexed_field",
+    "read_column",
     "removed_unless_committed",
     "write_segment",
 ]
@@ -128,15 +130,17 @@ def build_content(
     parameters: Mapping[str, Any],
     fragment_ids: Collection[int],
 ) -> Content:
-    """Build what a segment holds of some fragments."""
+    """Build what a segment of the version that is written holds of some fragments."""
     given = parsed_parameters(kind, parameters)
     addresses = kind.has_addresses(kind.written, snapshot.manifest.has_stable_row_ids)
-    return builder_of(kind).made(_read(snapshot, column, fragment_ids, addresses), given)
+    rows = read_column(snapshot, column, fragment_ids, addresses=addresses)
+    return builder_of(kind).made(rows, given)
 
 
-def _read(
-    snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], addresses: bool
+def read_column(
+    snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], *, addresses: bool
 ) -> IndexedColumn:
+    """Read what an index is made of: the live rows of some fragments, by addresses or ids."""
     hidden = "_rowaddr" if addresses else "_rowid"
     outputs = plan_columns(snapshot.manifest.schema, [column.path], [hidden])
     wanted = set(fragment_ids)
@@ -174,25 +178,24 @@ def write_segment(
         index_version=kind.written,
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
         files=files,
-        index_details=IndexDetails(kind.type_url, _details(content)),
+        index_details=details_of(kind, content),
     )
 
 
-def _details(content: Content) -> bytes:
-    """Return the parameters that the manifest repeats: those of zone maps."""
-    return zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
+def details_of(kind: IndexKind, content: Content) -> IndexDetails:
+    """Return the kind, and the parameters that the manifest repeats: those of zone maps."""
+    value = zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
+    return IndexDetails(kind.type_url, value)
 
 
 @contextmanager
-def removed_unless_committed(
-    snapshot: Snapshot, segments: Iterable[IndexMetadata]
-) -> Iterator[None]:
+def removed_unless_committed(snapshot: Snapshot, segments: Iterable[UUID]) -> Iterator[None]:
     """Remove the files of segments if the commit in the block is known not to have landed."""
     try:
         yield
     except CommitUnknownError:
         raise
     except LancekitError:
-        for segment in segments:
-            delete_segment(snapshot.store, segment.uuid)
+        for uuid in segments:
+            delete_segment(snapshot.store, uuid)
         raise

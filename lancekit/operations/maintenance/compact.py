@@ -14,11 +14,14 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
+from lancekit.format.operations import RewrittenIndex
 from lancekit.format.transaction import ReserveFragments, Rewrite, RewriteGroup
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import CompactionMetrics
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
+from lancekit.operations.index.remap import rewritten_indices
+from lancekit.operations.index.segments import removed_unless_committed
 from lancekit.operations.maintenance.compact_json import parsed_fragments, shown_fragments
 from lancekit.operations.maintenance.compact_plan import (
     CompactionOptions,
@@ -183,7 +186,11 @@ def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> S
             read_version=other[0],
         )
     new = [fragment for result in results for fragment in result.new_fragments]
-    with removed_unless_landed(snapshot.store, new):
+    segments: list[RewrittenIndex] = []
+    with (
+        removed_unless_landed(snapshot.store, new),
+        removed_unless_committed(snapshot, (segment.new_id for segment in segments)),
+    ):
         ids = _reserve(snapshot, len(new)) if new else iter(())
         groups = tuple(
             RewriteGroup(
@@ -192,7 +199,8 @@ def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> S
             )
             for result in results
         )
-        return _commit(snapshot, Rewrite(groups=groups))
+        segments.extend(rewritten_indices(snapshot, groups))
+        return _commit(snapshot, Rewrite(groups=groups, rewritten_indices=tuple(segments)))
 
 
 def _reserve(snapshot: Snapshot, count: int) -> Iterator[int]:

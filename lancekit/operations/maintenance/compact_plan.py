@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import groupby
 from typing import Any
+from uuid import UUID
 
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.format.fragment import Fragment
 from lancekit.format.index import IndexMetadata
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
+from lancekit.operations.index.remap import is_in_the_way
 from lancekit.operations.maintenance.compact_categories import Apart, kept_apart
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE
 from lancekit.versions.snapshot import Snapshot
@@ -86,9 +88,9 @@ def _mode(name: str, value: Any) -> str:
 def _at_once(name: str, value: Any) -> bool:
     if _flag(name, value):
         raise NotOfferedError(
-            f"{name}=True is not offered: index files are not remapped, now or later.",
-            hint="Fragments that an index covers are left alone; drop_index_coverage=True "
-            "compacts them and takes them out of the index.",
+            f"{name}=True is not offered: indices are kept up at once.",
+            hint="Leave it out. Fragments that an index covers which lancekit cannot keep up are "
+            "left alone; drop_index_coverage=True compacts them and takes them out of the index.",
             argument=name,
         )
     return False
@@ -219,7 +221,7 @@ class _Candidate:
 
     fragment: Fragment
     alone: bool
-    bin: frozenset[str] | None
+    bin: frozenset[UUID] | None
 
 
 def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> CompactionPlan:
@@ -230,20 +232,22 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     snapshot
         The version.
     options
-        How to compact; `drop_index_coverage` says whether fragments that an index covers are
-        rewritten.
+        How to compact; `drop_index_coverage` says whether fragments are rewritten that an index
+        covers which cannot be kept up.
     """
     indices = [index for index in snapshot.indices if not index.is_system]
+    in_the_way = [index for index in indices if is_in_the_way(index, snapshot)]
     fragments = snapshot.manifest.fragments
     apart = kept_apart(snapshot)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]
     wanted = _tasks(candidates, options, apart)
     kept = wanted
-    if indices and not options.drop_index_coverage:
+    if in_the_way and not options.drop_index_coverage:
         bare = [
-            _candidate(f, covering, options) if not covering else _Candidate(f, False, None)
+            _Candidate(f, False, None)
+            if _covering(f, in_the_way)
+            else _candidate(f, _covering(f, indices), options)
             for f in fragments
-            for covering in [_covering(f, indices)]
         ]
         kept = _tasks(bare, options, apart)
     tasks = tuple(
@@ -253,21 +257,21 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
     return CompactionPlan(
         read_version=snapshot.version,
         tasks=tasks,
-        left_to_indices=() if options.drop_index_coverage else _left(wanted, indices),
+        left_to_indices=() if options.drop_index_coverage else _left(wanted, in_the_way),
     )
 
 
-def _covering(fragment: Fragment, indices: Sequence[IndexMetadata]) -> frozenset[str]:
-    """Return the indices that cover a fragment; one that does not say may cover any."""
+def _covering(fragment: Fragment, indices: Sequence[IndexMetadata]) -> frozenset[UUID]:
+    """Return the segments that cover a fragment; one that does not say may cover any."""
     return frozenset(
-        index.name
+        index.uuid
         for index in indices
         if index.fragment_ids is None or fragment.id in index.fragment_ids
     )
 
 
 def _candidate(
-    fragment: Fragment, covering: frozenset[str], options: CompactionOptions
+    fragment: Fragment, covering: frozenset[UUID], options: CompactionOptions
 ) -> _Candidate:
     share = fragment.num_deletions / max(fragment.physical_rows, 1)
     alone = options.materialize_deletions and share > options.materialize_deletions_threshold
@@ -325,10 +329,11 @@ def _within_limits(
 def _left(
     wanted: Sequence[tuple[Fragment, ...]], indices: Sequence[IndexMetadata]
 ) -> tuple[Covered, ...]:
+    names = {index.uuid: index.name for index in indices}
     found: dict[str, list[int]] = {}
     for group in wanted:
         for fragment in group:
-            for name in _covering(fragment, indices):
+            for name in {names[uuid] for uuid in _covering(fragment, indices)}:
                 found.setdefault(name, []).append(fragment.id)
     return tuple(
         Covered(index=name, fragment_ids=tuple(ids)) for name, ids in sorted(found.items())

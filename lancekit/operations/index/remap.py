@@ -1,0 +1,122 @@
+"""What a compaction does to indices: segments by address are written anew, for the new fragments.
+
+See docs/format/indices.md, 3.
+"""
+
+from __future__ import annotations
+
+import uuid as uuids
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from lancekit.commit.manifest.indices import FRAGMENT_REUSE, follows_row_ids
+from lancekit.format import row_address
+from lancekit.format.index import IndexMetadata
+from lancekit.format.operations import RewriteGroup, RewrittenIndex
+from lancekit.index.build.builders import builder_of
+from lancekit.index.build.column import Content, IndexedColumn, RowMap
+from lancekit.index.build.files import write_files
+from lancekit.index.kinds import IndexKind, kind_of
+from lancekit.operations.index.optimize import column_of_index, stored_content
+from lancekit.operations.index.rows import in_fragments, live_addresses, live_fragments, looked_up
+from lancekit.operations.index.segments import IndexedField, details_of, read_column
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["is_in_the_way", "rewritten_indices"]
+
+
+def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
+    """Return whether fragments that a segment covers cannot be rewritten without its loss."""
+    if snapshot.manifest.has_stable_row_ids and follows_row_ids(index):
+        return index.fragment_ids is None
+    kind = kind_of(index)
+    known = kind is not None and (index.index_version or 0) <= kind.newest
+    # addresses in it may be those of before an earlier compaction
+    reused = any(other.name == FRAGMENT_REUSE for other in snapshot.indices)
+    return index.fragment_ids is None or not known or reused
+
+
+def rewritten_indices(
+    snapshot: Snapshot, groups: Sequence[RewriteGroup]
+) -> Iterator[RewrittenIndex]:
+    """Yield segments that are written anew, for fragments that take the place of others.
+
+    The fragments of each group have the ids that they will have.
+    """
+    affected = list(_affected(snapshot, groups))
+    if not affected:
+        return
+    moved = _moved(snapshot, groups)
+    gone = [fragment.id for group in groups for fragment in group.old_fragments]
+    for index, kind in affected:
+        column = column_of_index(snapshot, index)
+        content, version = _content(snapshot, index, kind, column, gone, moved)
+        new_id = uuids.uuid4()
+        files = write_files(snapshot.store, new_id, content.files())
+        yield RewrittenIndex(
+            index.uuid,
+            new_id,
+            details=details_of(kind, content),
+            new_index_version=version,
+            files=files,
+        )
+
+
+def _affected(
+    snapshot: Snapshot, groups: Sequence[RewriteGroup]
+) -> Iterator[tuple[IndexMetadata, IndexKind]]:
+    """Yield the segments by address that cover all fragments of a group."""
+    stable = snapshot.manifest.has_stable_row_ids
+    old = [[fragment.id for fragment in group.old_fragments] for group in groups]
+    for index in snapshot.indices:
+        kind, covered = kind_of(index), index.fragment_ids
+        if kind is None or covered is None or is_in_the_way(index, snapshot):
+            continue
+        if not kind.has_addresses(index.index_version, stable):
+            continue
+        touched = [ids for ids in old if any(id_ in covered for id_ in ids)]
+        if touched and all(id_ in covered for ids in touched for id_ in ids):
+            yield index, kind
+
+
+def _moved(snapshot: Snapshot, groups: Sequence[RewriteGroup]) -> RowMap:
+    """Return what gives rows of old fragments their addresses in the new ones."""
+    sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
+    old, new = [], []
+    for group in groups:
+        old += [live_addresses(sources[f.id])[2] for f in group.old_fragments if f.id in sources]
+        for fragment in group.new_fragments:
+            rows = np.arange(fragment.physical_rows, dtype=np.uint64)
+            new.append(row_address.addresses(fragment.id, rows))
+    gone = [fragment.id for group in groups for fragment in group.old_fragments]
+    nothing = np.empty(0, np.uint64)
+    return looked_up(np.concatenate([*old, nothing]), np.concatenate([*new, nothing]), gone)
+
+
+def _content(
+    snapshot: Snapshot,
+    index: IndexMetadata,
+    kind: IndexKind,
+    column: IndexedField,
+    gone: Sequence[int],
+    moved: RowMap,
+) -> tuple[Content, int | None]:
+    """Return what a segment holds afterwards, and its version."""
+    builder, covered = builder_of(kind), live_fragments(index, snapshot)
+    found = stored_content(snapshot, index, kind, column)
+    if found is not None and not kind.zones:
+        return found.moved(in_fragments(covered)).moved(moved), index.index_version
+    again = covered if found is None else [id_ for id_ in covered if id_ in set(gone)]
+    rows = read_column(snapshot, column, again, addresses=True)
+    fresh = builder.made(
+        IndexedColumn(rows.kind, rows.values, moved(rows.rows)[0]),
+        {} if found is None else found.parameters,
+    )
+    if found is None:
+        # one that is by address on a table with row ids is of a version of its own
+        by_address = snapshot.manifest.has_stable_row_ids and not kind.zones
+        return fresh, index.index_version if by_address else kind.written
+    kept = found.moved(in_fragments([id_ for id_ in covered if id_ not in set(gone)]))
+    return builder.merged([kept, fresh]), index.index_version
