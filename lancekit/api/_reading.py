@@ -99,14 +99,18 @@ class Scans(Handle):
             Which rows to find by their vectors, nearest first, such as ``{"column": "embedding",
             "q": vector, "k": 10}``; they come with a column ``_distance`` (float32).  Every vector
             is looked at.  ``docs/search.md`` has the other members.
+        full_text_query
+            Which rows to find by words of their text, the best first: text, ``{"query": "late
+            snow", "columns": ["text"]}``, or a query of `lancekit.query`; they come with a column
+            ``_score`` (float32).  ``docs/search.md`` has what may be asked.
         prefilter
-            With ``nearest``: ask the filter before the search, and not of the rows found.
+            With a search: ask the filter before the search, and not of the rows found.
         use_scalar_index
             ``False`` looks at all rows, without asking indices which of them a filter wants.
         fast_search
-            Leave out rows that no index covers, if the filter asks one.
+            Leave out rows that no index covers, if the filter or the search asks one.
         disable_scoring_autoprojection
-            With ``nearest``: leave ``_distance`` out unless ``columns`` names it.
+            With a search: leave ``_distance`` or ``_score`` out unless ``columns`` names it.
         batch_size
             The most rows of a batch; by default what the environment variable
             ``LANCE_DEFAULT_BATCH_SIZE`` says, or 8192.  Without a filter, no batch has rows of

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.api.fulltext import full_text_search
 from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.arguments import (
     check_count,
@@ -23,7 +24,9 @@ from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
+from lancekit.scan.fulltext.search import FullTextSearch
 from lancekit.scan.indexed.choice import row_choice
+from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
@@ -66,6 +69,7 @@ class ScanOptions:
     blob_handling: str | None = None
     order_by: list[Any] | None = None
     nearest: Any = None
+    full_text_query: Any = None
     prefilter: bool | None = None
     disable_scoring_autoprojection: bool | None = None
     use_scalar_index: bool | None = None
@@ -80,7 +84,6 @@ class ScanOptions:
     late_materialization: Any = field(default=None, metadata=_HINT)
 
     index_segments: Any = field(default=None, metadata=_REFUSED)
-    full_text_query: Any = field(default=None, metadata=_REFUSED)
     row_addr_allowlist: Any = field(default=None, metadata=_REFUSED)
     row_addr_blocklist: Any = field(default=None, metadata=_REFUSED)
 
@@ -170,8 +173,7 @@ def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:
         sources=None if options.fragments is None else _sources_of(options.fragments),
         with_deleted=bool(options.include_deleted_rows),
         report=options.scan_stats_callback,
-        nearest=options.nearest,
-        prefilter=bool(options.prefilter),
+        search=_search(snapshot, options),
         scored=not options.disable_scoring_autoprojection,
         indexed=options.use_scalar_index is not False,
         indexed_only=bool(options.fast_search),
@@ -181,6 +183,22 @@ def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:
 def _sources_of(fragments: Any) -> list[FragmentSource]:
     of = "fragments of this dataset, of get_fragments()"
     return [fragment.source for fragment in check_items("fragments", fragments, OneFragment, of)]
+
+
+def _search(snapshot: Snapshot, options: ScanOptions) -> NearestSearch | FullTextSearch | None:
+    early, indexed_only = bool(options.prefilter), bool(options.fast_search)
+    if options.nearest is not None and options.full_text_query is not None:
+        raise InvalidArgumentError(
+            "nearest and full_text_query exclude each other.",
+            hint="Search by one of them, and filter its rows by what they hold.",
+        )
+    if options.full_text_query is not None:
+        return full_text_search(
+            options.full_text_query, snapshot, prefilter=early, indexed_only=indexed_only
+        )
+    if options.nearest is not None:
+        return nearest_search(options.nearest, snapshot, prefilter=early, indexed_only=indexed_only)
+    return None
 
 
 @checked
@@ -198,8 +216,7 @@ def _make_scan(
     sources: Iterable[FragmentSource] | None = None,
     with_deleted: bool = False,
     report: Callable[[ScanStatistics], object] | None = None,
-    nearest: Any = None,
-    prefilter: bool = False,
+    search: NearestSearch | FullTextSearch | None = None,
     scored: bool = True,
     indexed: bool = True,
     indexed_only: bool = False,
@@ -212,11 +229,8 @@ def _make_scan(
     hidden = [
         name for name, wanted in (("_rowid", with_row_id), ("_rowaddr", with_row_address)) if wanted
     ]
-    search = None
-    if nearest is not None:
-        search = nearest_search(nearest, snapshot, prefilter=prefilter, indexed_only=indexed_only)
     made = () if search is None else search.made
-    late = search is not None and not prefilter
+    late = search is not None and not search.prefilter
     known = pa.schema([*schema.to_arrow(), *(made if late else ())])
     predicate = None if filter is None else Predicate.parse(filter, known)
     if search is not None:
@@ -239,7 +253,7 @@ def _make_scan(
     if with_deleted:
         if search is not None:
             raise InvalidArgumentError(
-                "include_deleted_rows is set, and nearest is, too.",
+                "include_deleted_rows is set, and a search is asked for, too.",
                 hint="Leave one out: deleted rows are not searched.",
             )
         if "_rowid" not in request.schema.names:

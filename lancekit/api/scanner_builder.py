@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from lancekit.api._handle import Handle
+from lancekit.api.fulltext import full_text_search
 from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import Columns, ScanOptions
@@ -13,6 +14,7 @@ from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
+from lancekit.scan.fulltext.queries import FullTextQuery
 from lancekit.scan.statistics import ScanStatistics
 
 __all__ = ["ScannerBuilder"]
@@ -128,6 +130,17 @@ class ScannerBuilder(PartOfPylance):
         }
         nearest_search(given, self._ds._snapshot)  # what is wrong is told here
         return self._set("nearest", given)
+
+    def full_text_search(
+        self, query: str | FullTextQuery, columns: list[str] | None = None
+    ) -> ScannerBuilder:
+        """Set ``full_text_query`` of `LanceDataset.scanner`.
+
+        A query that is no text names its columns itself.
+        """
+        given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
+        full_text_search(given, self._ds._snapshot)  # what is wrong is told here
+        return self._set("full_text_query", given)
 
     def disable_scoring_autoprojection(self, disable: bool = True) -> ScannerBuilder:
         """Set ``disable_scoring_autoprojection`` of `LanceDataset.scanner`."""

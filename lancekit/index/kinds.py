@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
@@ -17,6 +18,7 @@ __all__ = [
     "BITMAP",
     "BLOOM_FILTER",
     "BTREE",
+    "INVERTED",
     "KINDS",
     "LABEL_LIST",
     "NGRAM",
@@ -103,6 +105,10 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(is_one(kind) for is_one in _TEXT)
 
 
+def _is_searched(kind: Any) -> bool:
+    return _is_text(kind.value_type if _is_list(kind) else kind)
+
+
 _KEYS = {"bitmap_page_lookup.lance": ("keys", "bitmaps")}
 _ZONE = ("fragment_id", "zone_start", "zone_length")
 
@@ -163,6 +169,23 @@ BLOOM_FILTER = IndexKind(
     exact=False,
     zones=True,
     fits=_is_hashed,
+)
+#: of text; it answers searches, not filters
+INVERTED = IndexKind(
+    name="INVERTED",
+    label="Inverted",
+    details="lance.table.InvertedIndexDetails",
+    written=2,
+    newest=2,
+    files={"metadata.lance": ("deleted_fragments",)},
+    settings=(
+        "params",
+        "partitions",
+        "posting_block_size",
+        "posting_tail_codec",
+        "token_set_format",
+    ),
+    fits=_is_searched,
 )
 
 #: all kinds, by their names

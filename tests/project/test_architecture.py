@@ -24,7 +24,7 @@ FLOORS = """
     __init__
     _wiring
     notebook
-    blob  dataset  fragment  indices  optimize  schema  udf  vector
+    blob  dataset  fragment  indices  optimize  query  schema  udf  vector
     api
     api/pylance
     spark
@@ -47,7 +47,7 @@ FLOORS = """
     pipeline/engine  pipeline/rows
     pipeline/keys
     pipeline/casts
-    scan/nearest
+    scan/fulltext  scan/nearest
     scan
     scan/indexed
     commit
@@ -57,6 +57,7 @@ FLOORS = """
     scan/expressions
     scan/expressions/kernels
     index/build  index/ivf
+    index/inverted
     index/search
     index
     versions
@@ -86,7 +87,7 @@ LEVEL = {
     for folder in folders.split()
 }
 #: modules that give names away: importing their folder imports them
-DOORS = ("blob", "dataset", "fragment", "indices", "optimize", "schema", "udf", "vector")
+DOORS = ("blob", "dataset", "fragment", "indices", "optimize", "query", "schema", "udf", "vector")
 
 
 @cache

@@ -49,7 +49,7 @@ SCAN: dict[str, Check] = {
     "scan_in_order": Hint(False, "x"),
     "fragments": Value(Made(lambda: [fragment()])),
     "index_segments": Refused([1]),
-    "full_text_query": Refused("a"),
+    "full_text_query": Refused("a", "no column has a full-text index"),
     "prefilter": Hint(True, "x"),
     "with_row_id": Value(True),
     "with_row_address": Value(True),
@@ -192,6 +192,23 @@ _NEAREST = Method(
 )
 
 
+@cache
+def _texts() -> lk.LanceDataset:
+    rows = {"t": ["late snow", "rain"], "u": ["rain", "late"]}
+    return lk.write_dataset(pa.table(rows), place())
+
+
+def _searched(**arguments: Any) -> Any:
+    return lk.ScannerBuilder(_texts()).full_text_search(**arguments).to_scanner()
+
+
+_WORDS = Method(
+    _searched,
+    {"query": Value("rain"), "columns": Value(["u"])},
+    {"query": "late", "columns": ["t"]},
+)
+
+
 def _opened(**arguments: Any) -> Any:
     ds = lk.dataset(**{"uri": shared().uri, **arguments})
     return ds, ds.to_table()
@@ -283,6 +300,7 @@ READS: dict[str, Method] = dict(
 ) | {
     **_builder(),
     "ScannerBuilder.nearest": _NEAREST,
+    "ScannerBuilder.full_text_search": _WORDS,
     "ScannerBuilder.apply_defaults": Method(
         _built("apply_defaults"), {"default_opts": Value({"limit": 1})}
     ),

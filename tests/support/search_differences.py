@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +45,69 @@ def _codes(library: ModuleType, uri: str) -> Any:
     return bool(np.allclose(found["_distance"].to_numpy(), exact, rtol=1e-5))
 
 
+def _texts(library: ModuleType, uri: str, texts: list[str], *, indexed: bool) -> tuple[Any, Any]:
+    """Return a dataset with texts, and the library's queries."""
+    import lance
+
+    ds = lance.write_dataset(pa.table({"n": range(len(texts)), "t": texts}), uri)
+    if indexed:
+        ds.create_scalar_index("t", "INVERTED", with_position=True)
+    return library.dataset(uri), import_module(f"{library.__name__}.query")
+
+
+def _without_an_index(library: ModuleType, uri: str) -> Any:
+    ds, query = _texts(library, uri, ["Late snow", "the snowed-in", "rain"], indexed=False)
+    return sorted(ds.to_table(full_text_query=query.MatchQuery("snow", "t"))["n"].to_pylist())
+
+
+def _slop(library: ModuleType, uri: str) -> Any:
+    texts = ["late snow fell", "late snow x snow x x fell"]
+    ds, query = _texts(library, uri, texts, indexed=True)
+    phrase = query.PhraseQuery("late snow fell", "t", slop=2)
+    return sorted(ds.to_table(full_text_query=phrase)["n"].to_pylist())
+
+
+def _damaged_texts(library: ModuleType, uri: str) -> Any:
+    ds, _ = _texts(library, uri, ["late snow", "rain"], indexed=True)
+    for path in Path(uri).glob("_indices/*/part_0_docs.lance"):
+        path.unlink()
+    with catch_warnings(action="ignore"):
+        return tried(lambda: _numbers(ds, "snow"))
+
+
+def _numbers(ds: Any, words: str) -> list[int]:
+    found: list[int] = ds.to_table(full_text_query=words)["n"].to_pylist()
+    return found
+
+
 OF_SEARCHES = (
+    Difference(
+        "`full_text_query` in a column that has no full-text index",
+        "makes words as an index would by its defaults: without case, accents and endings",
+        "takes words as they stand",
+        "an index changes how long a search takes, not what it finds",
+        _without_an_index,
+        [0, 1],
+        [0],
+    ),
+    Difference(
+        "`PhraseQuery` of three words and more with `slop`, in a column with an index",
+        "finds all rows in which each word is near enough to the one before",
+        "goes on after the first place of a word that is too far from the next, and misses rows",
+        "a row that has the phrase is found",
+        _slop,
+        [0, 1],
+        [0],
+    ),
+    Difference(
+        "`full_text_query` where a file of the index is missing or damaged",
+        "a warning, and the text is read",
+        "an error",
+        "an index is no reason that a search fails",
+        _damaged_texts,
+        [0],
+        REFUSED,
+    ),
     Difference(
         "`nearest`: distances by an index that has codes for its vectors, without `refine_factor`",
         "those of the vectors, by which the rows that are found are put in order",

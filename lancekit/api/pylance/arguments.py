@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 #: why an argument of pylance is refused; whoever passes one is told, and never silently ignored
 REFUSED: Mapping[str, str] = {
-    "full_text_query": "full-text search needs indices, which lancekit only reads",
     "index_segments": "lancekit does not search indices",
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
     "format_version": "it is for full-text indices",

@@ -126,7 +126,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "ScannerBuilder": {
         **dict.fromkeys(
             [
-                "full_text_search",
                 "minhash_search",
                 "with_index_segments",
             ],

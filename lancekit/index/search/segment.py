@@ -42,6 +42,11 @@ class IndexFileReader:
         """The number of rows."""
         return self._reader.num_rows
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of its columns."""
+        return frozenset(self._columns)
+
     @cached_property
     def metadata(self) -> dict[str, str]:
         """What the schema's metadata says."""

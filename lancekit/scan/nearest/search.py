@@ -11,13 +11,13 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.file.kernels.bits import flags_of
+from lancekit.scan.chosen import POSITION, chosen_rows
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.nearest.best import Best
 from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
 from lancekit.scan.outputs import Output, column_names
-from lancekit.scan.scan import Scan, ScanRequest, block_rows, computed
+from lancekit.scan.scan import Scan, ScanRequest
 from lancekit.scan.take import rows_at
 
 __all__ = ["DISTANCE", "QUERY_INDEX", "NearestSearch"]
@@ -109,26 +109,9 @@ class NearestSearch:
         """Yield what the scan asks for of the rows that are nearest, nearest first."""
         if not scan.sources:
             return
-        wanted = self._find(scan)
         late = None if self.prefilter else scan.request.predicate
-        names = set[str]().union(*(output.inputs for output in scan.request.outputs))
-        names |= set() if late is None else late.columns
-        names -= {field.name for field in self.made}
-        sources = sorted(scan.sources, key=lambda source: source.first_row)
-        schema = sources[0].schema
-        inputs = [Output(column_field(schema, name), path=name) for name in sorted(names)]
-        step = block_rows(schema, replace(scan.request, outputs=tuple(inputs), predicate=None))
-        for start in range(0, wanted.num_rows, step):
-            found = wanted.slice(start, step)
-            rows = rows_at(sources, inputs, found["position"].to_numpy())
-            arrays = dict(zip([one.column for one in inputs], rows.columns, strict=True))
-            arrays |= {field.name: found[field.name] for field in self.made}
-            if late is not None:
-                asked = {*late.columns, DISTANCE.name}  # a constant has rows, too
-                mask = late.mask(pa.table({name: arrays[name] for name in sorted(asked)}))
-                kept = np.flatnonzero(flags_of(mask))
-                arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
-            yield computed(scan.request.outputs, arrays, len(arrays[DISTANCE.name]))
+        wanted = self._find(scan).drop_columns([] if self.batched else [QUERY_INDEX.name])
+        yield from chosen_rows(scan, wanted, late)
 
     def _find(self, scan: Scan) -> pa.Table:
         """Return the positions of the rows, with what the search makes of them."""
@@ -146,7 +129,7 @@ class NearestSearch:
         index = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
         return pa.table(
             {
-                "position": np.concatenate([one.positions for one in best]),
+                POSITION: np.concatenate([one.positions for one in best]),
                 QUERY_INDEX.name: index,
                 DISTANCE.name: np.concatenate([one.distances for one in best]),
             }

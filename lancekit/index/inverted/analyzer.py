@@ -1,0 +1,161 @@
+"""Tokens of texts: words, brought into the form that they are compared in.
+
+Words are found first; each is left out if it is too long, made small, brought to its stem, left
+out if it is a stop word, and folded to ASCII, in this order.  A word that is left out keeps its
+place, so that phrases know of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.errors import UnsupportedFeatureError
+from lancekit.index.inverted.folding import folded
+from lancekit.index.inverted.letters import SEPARATORS
+from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.inverted.stop_words import stop_words
+
+__all__ = ["Analyzer", "Token", "TokenTable", "analyzer"]
+
+#: a word that is no token
+_NONE = -1
+_APART = str.maketrans({chr(c): " " for c in range(128) if not chr(c).isalnum()})
+
+
+class Token(NamedTuple):
+    """A token, and which word of its text it is."""
+
+    text: str
+    position: int
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTable:
+    """The tokens of some texts, one after the other.
+
+    Attributes
+    ----------
+    texts, codes, positions
+        For each token: in which text it is, which of the `vocabulary`, and which word of its text.
+    """
+
+    texts: npt.NDArray[np.int64]
+    codes: npt.NDArray[np.int32]
+    positions: npt.NDArray[np.int32]
+    vocabulary: Sequence[str]
+
+
+class _Codes(dict[str, int]):
+    """The numbers of words: of what they are brought to, each worked out once."""
+
+    def __init__(self, term: Callable[[str], str | None]) -> None:
+        self._term = term
+        self.vocabulary: dict[str, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        term = self._term(word)
+        code = _NONE if term is None else self.vocabulary.setdefault(term, len(self.vocabulary))
+        self[word] = code
+        return code
+
+
+class Analyzer:
+    """Makes tokens of texts.
+
+    Examples
+    --------
+    >>> Analyzer(AnalyzerSettings()).tokens("The Cats and Dogs")
+    [Token(text='cat', position=1), Token(text='dog', position=3)]
+    """
+
+    def __init__(self, settings: AnalyzerSettings) -> None:
+        self.settings = settings
+        self._words = _WORDS[settings.base_tokenizer]
+        self._stem = _stemmer(settings.language) if settings.stem else None
+        self._stops: frozenset[str] = frozenset()
+        if settings.remove_stop_words:
+            own = settings.custom_stop_words
+            self._stops = stop_words(settings.language) if own is None else frozenset(own)
+
+    def tokens(self, text: str) -> list[Token]:
+        """Return the tokens of a text."""
+        terms = map(self._term, self._words(text))
+        return [Token(term, place) for place, term in enumerate(terms) if term is not None]
+
+    def table(self, texts: Iterable[str | None]) -> TokenTable:
+        """Return the tokens of many texts; ``None`` has none."""
+        codes = _Codes(self._term)
+        code_of, words_of = codes.__getitem__, self._words
+        counts: list[int] = []
+        found: list[int] = []
+        for text in texts:
+            words = words_of(text) if text else ()
+            counts.append(len(words))
+            found.extend(map(code_of, words))
+        of = np.array(found, np.int32)
+        ends = np.cumsum(counts, dtype=np.int64)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        places = np.arange(len(of)) - np.repeat(ends - counts, counts) if len(of) else of
+        kept = of != _NONE
+        return TokenTable(
+            owners[kept], of[kept], places[kept].astype(np.int32), list(codes.vocabulary)
+        )
+
+    def _term(self, word: str) -> str | None:
+        """Return what a word is compared as, ``None`` if it is left out."""
+        settings = self.settings
+        most = settings.max_token_length
+        if most is not None and len(word.encode()) >= most:
+            return None
+        if settings.lower_case:  # letter by letter: what follows makes no difference
+            word = word.lower() if word.isascii() else "".join(map(str.lower, word))
+        if self._stem is not None:
+            word = self._stem(word)
+        if word in self._stops:
+            return None
+        return folded(word) if settings.ascii_folding else word
+
+
+def _simple(text: str) -> list[str]:
+    if text.isascii():
+        return text.translate(_APART).split()
+    return [word for word in SEPARATORS.split(text) if word]
+
+
+_WORDS: dict[str, Callable[[str], list[str]]] = {
+    "simple": _simple,
+    "whitespace": re.compile(r"[^ \t\n\f\r]+").findall,
+    "raw": lambda text: [text],
+}
+
+
+def _stemmer(language: str) -> Callable[[str], str]:
+    import snowballstemmer
+
+    name = language.lower()
+    if name not in snowballstemmer.algorithms():
+        raise UnsupportedFeatureError(
+            f"Stems of the language {language!r} are not known.",
+            hint="Search this index with pylance.",
+        )
+    stem: Callable[[str], str] = snowballstemmer.stemmer(name).stemWord
+    return stem
+
+
+@lru_cache(16)
+def analyzer(settings: AnalyzerSettings) -> Analyzer:
+    """Return what makes tokens by some settings.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        The language's stems or stop words are not known.
+    """
+    return Analyzer(settings)

@@ -1,0 +1,158 @@
+"""BM25: how well documents answer to some tokens.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.index.inverted.partition import Partition
+from lancekit.index.inverted.postings import Postings
+
+__all__ = ["Matches", "Statistics", "all_tokens", "any_token"]
+
+Numbers = npt.NDArray[np.uint32]
+Scores = npt.NDArray[np.float32]
+
+_K1, _B = np.float32(1.2), np.float32(0.75)
+_ONE, _HALF = np.float32(1), np.float32(0.5)
+#: scores are added up for all documents at once if one in so many has one
+_DENSE = 128
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of all documents: how many there are, their tokens, and in how many some tokens are."""
+
+    documents: int
+    tokens: int
+    frequencies: Mapping[str, int]
+
+    @classmethod
+    def of(cls, partitions: Sequence[Partition], tokens: Sequence[str]) -> Statistics:
+        """Count, over partitions that are scored together."""
+        return cls(
+            sum(len(partition.lengths) for partition in partitions),
+            sum(int(partition.lengths.sum(dtype=np.int64)) for partition in partitions),
+            {
+                token: sum(partition.frequency(token) for partition in partitions)
+                for token in set(tokens)
+            },
+        )
+
+    def __add__(self, other: Statistics) -> Statistics:
+        both = {
+            token: number + other.frequencies[token] for token, number in self.frequencies.items()
+        }
+        return Statistics(self.documents + other.documents, self.tokens + other.tokens, both)
+
+    def rarity(self, token: str) -> np.float32:
+        """Return what a token tells: the more, the fewer documents have it."""
+        there = np.float32(self.frequencies[token])
+        absent = np.float32(self.documents) - there
+        told: np.float32 = np.log((absent + _HALF) / (there + _HALF) + _ONE)
+        return told
+
+    @property
+    def mean_length(self) -> np.float32:
+        """The tokens of a document."""
+        return np.float32(self.tokens) / np.float32(max(self.documents, 1))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Matches:
+    """Documents, ascending, and their scores."""
+
+    docs: Numbers
+    scores: Scores
+
+
+def any_token(partition: Partition, tokens: Sequence[str], statistics: Statistics) -> Matches:
+    """Score the documents that have one of some tokens; one that is repeated counts again."""
+    parts = [
+        Matches(
+            found.docs, _weight(token, times, statistics) * _shares(partition, token, statistics)
+        )
+        for token, times in Counter(tokens).items()
+        if (found := partition.postings(token)) is not None
+    ]
+    return _sum(parts, len(partition.lengths))
+
+
+def all_tokens(partition: Partition, tokens: Sequence[str], statistics: Statistics) -> Matches:
+    """Score the documents that have all of some tokens."""
+    counted = Counter(tokens)
+    postings: list[Postings] = []
+    for token in counted:
+        found = partition.postings(token)
+        if found is None:
+            return _nothing()
+        postings.append(found)
+    if not postings:
+        return _nothing()
+    lists = sorted((found.docs for found in postings), key=len)
+    docs = reduce(lambda one, other: one[_held(one, other)], lists)
+    total = np.zeros(len(docs), np.float32)
+    for (token, times), found in zip(counted.items(), postings, strict=True):
+        places = np.searchsorted(found.docs, docs)
+        share = _shares(partition, token, statistics)[places]
+        np.add(total, _weight(token, times, statistics) * share, out=total)
+    return Matches(docs, total)
+
+
+def _weight(token: str, times: int, statistics: Statistics) -> np.float32:
+    weight: np.float32 = statistics.rarity(token) * (_K1 + _ONE) * np.float32(times)
+    return weight
+
+
+def _shares(partition: Partition, token: str, statistics: Statistics) -> Scores:
+    """Return of each document with a token how much of the token's weight it gets."""
+    mean = statistics.mean_length
+
+    def shares(found: Postings) -> Scores:
+        lengths = partition.lengths[found.docs].astype(np.float32)
+        counts = found.counts.astype(np.float32)
+        norms = _K1 * (_ONE - _B + _B * lengths / mean)
+        return np.divide(counts, counts + norms, dtype=np.float32)
+
+    return partition.remembered(token, f"shares of {mean}", shares)
+
+
+def _sum(parts: Sequence[Matches], documents: int) -> Matches:
+    if not parts:
+        return _nothing()
+    if len(parts) == 1:
+        return parts[0]
+    found = sum(len(part.docs) for part in parts)
+    if found * _DENSE >= documents:
+        total = np.zeros(documents, np.float32)
+        for part in parts:
+            total[part.docs] += part.scores
+        docs = np.flatnonzero(total > 0).astype(np.uint32)
+        return Matches(docs, total[docs])
+    docs = np.sort(np.concatenate([part.docs for part in parts]))
+    docs = docs[np.append(True, docs[1:] != docs[:-1])]
+    total = np.zeros(len(docs), np.float32)
+    for part in parts:
+        total[np.searchsorted(docs, part.docs)] += part.scores
+    return Matches(docs, total)
+
+
+def _held(some: Numbers, ascending: Numbers) -> npt.NDArray[np.bool_]:
+    """Return which of some documents are among others."""
+    if not len(ascending):
+        return np.zeros(len(some), bool)
+    places = np.minimum(np.searchsorted(ascending, some), len(ascending) - 1)
+    held: npt.NDArray[np.bool_] = ascending[places] == some
+    return held
+
+
+def _nothing() -> Matches:
+    return Matches(np.empty(0, np.uint32), np.empty(0, np.float32))

@@ -1,0 +1,81 @@
+"""Numbers as posting lists hold them: packed 128 at a time, or a few bits a byte.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["PACKED", "packed_bytes", "unpacked", "varints"]
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
+
+#: how many numbers are packed together, in how many lanes, and the bits of a word
+PACKED, _LANES, _WORD = 128, 4, 32
+
+
+def packed_bytes(widths: Bytes) -> Places:
+    """Return how many bytes 128 numbers of so many bits take."""
+    return widths.astype(np.int64) * (PACKED // 8)
+
+
+def unpacked(data: Bytes, starts: Places, widths: Bytes) -> Numbers:
+    """Return the numbers of some blocks, shape (blocks, 128).
+
+    Number ``j`` is in lane ``j % 4``, in which the lowest bits come first; a word of each lane
+    follows the other.
+
+    Parameters
+    ----------
+    starts, widths
+        Where each block begins, and the bits of its numbers.
+    """
+    out = np.zeros((len(starts), PACKED), np.uint32)
+    for width in np.unique(widths).tolist():
+        if not width:
+            continue
+        if width > _WORD:
+            raise ValueError(f"numbers of {width} bits")
+        mine = np.flatnonzero(widths == width)
+        raw = data[starts[mine][:, np.newaxis] + np.arange(width * PACKED // 8)]
+        words = raw.view("<u4").reshape(len(mine), width, _LANES)
+        out[mine] = _unpacked(words, width).reshape(len(mine), PACKED)
+    return out
+
+
+def _unpacked(words: Numbers, width: int) -> Numbers:
+    each = PACKED // _LANES
+    out = np.empty((len(words), each, _LANES), np.uint32)
+    mask = np.uint32((1 << width) - 1)
+    for place in range(each):
+        word, bit = divmod(place * width, _WORD)
+        value = words[:, word] >> np.uint32(bit)
+        if bit + width > _WORD:
+            value |= words[:, word + 1] << np.uint32(_WORD - bit)
+        out[:, place] = value & mask
+    return out
+
+
+def varints(data: Bytes) -> Numbers:
+    """Return numbers of seven bits a byte, the lowest first; the last byte of each has no mark.
+
+    Examples
+    --------
+    >>> varints(np.array([5, 0x81, 1, 0], np.uint8)).tolist()
+    [5, 129, 0]
+    """
+    ends = np.flatnonzero(data < 0x80)
+    if not len(data):
+        return np.empty(0, np.uint32)
+    if not len(ends) or ends[-1] != len(data) - 1:
+        raise ValueError("a number that does not end")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    places = np.arange(len(data)) - np.repeat(starts, ends - starts + 1)
+    if places.max() > 4:
+        raise ValueError("a number of more than 32 bits")
+    parts = (data & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
+    return np.add.reduceat(parts, starts).astype(np.uint32)

@@ -1,0 +1,143 @@
+"""Posting lists: in which documents a token is, how often, and where.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from lancekit.index.inverted.packed import PACKED, packed_bytes, unpacked, varints
+
+__all__ = ["TAILS", "Postings", "decode_positions", "decode_postings"]
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.uint32]
+Places = npt.NDArray[np.int64]
+
+#: bytes at the head of a block: the best score in it
+_SCORE = 4
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Postings:
+    """The documents of a token, ascending, and how often it is in each."""
+
+    docs: Numbers
+    counts: Numbers
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that they take."""
+        return int(self.docs.nbytes + self.counts.nbytes)
+
+
+def _varint_tail(data: Bytes, rows: int) -> tuple[Numbers, Numbers]:
+    both = varints(data)
+    if len(both) != 2 * rows:
+        raise ValueError(f"{len(both)} numbers for {rows} documents")
+    return np.cumsum(both[:rows], dtype=np.uint32), both[rows:]
+
+
+def _fixed_tail(data: Bytes, rows: int) -> tuple[Numbers, Numbers]:
+    if len(data) != 8 * rows:
+        raise ValueError(f"{len(data)} bytes for {rows} documents")
+    both = np.ascontiguousarray(data).view("<u4")
+    return both[:rows], both[rows:]
+
+
+#: how the last documents are held, which are fewer than a block has
+TAILS: Mapping[str, Callable[[Bytes, int], tuple[Numbers, Numbers]]] = {
+    "varint_delta_v1": _varint_tail,
+    "fixed32_v1": _fixed_tail,
+}
+
+
+def decode_postings(data: Bytes, ends: Places, length: int, tail: str) -> Postings:
+    """Return the documents of a token.
+
+    Parameters
+    ----------
+    data, ends
+        Its blocks, one after the other, and where each ends.
+    length
+        How many documents there are.
+    tail
+        How the last of them are held, one of `TAILS`.
+
+    Raises
+    ------
+    ValueError, IndexError
+        The bytes are damaged.
+    """
+    full, rest = divmod(length, PACKED)
+    if len(ends) != full + (rest > 0):
+        raise ValueError(f"{len(ends)} blocks for {length} documents")
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    heads = starts[:full]
+    first = data[(heads + _SCORE)[:, np.newaxis] + np.arange(4)].view("<u4").reshape(-1, 1)
+    deltas, after = _packed(data, heads + _SCORE + 4)
+    counts, after = _packed(data, after)
+    if not np.array_equal(after, ends[:full]):
+        raise ValueError("blocks that do not end where they should")
+    docs = [(first + np.cumsum(deltas, axis=1, dtype=np.uint32)).ravel()]
+    often = [counts.ravel()]
+    if rest:
+        last = TAILS[tail](data[starts[-1] + _SCORE : ends[-1]], rest)
+        docs.append(last[0])
+        often.append(last[1])
+    return Postings(_joined(docs), _joined(often))
+
+
+def _packed(data: Bytes, at: Places) -> tuple[Numbers, Places]:
+    """Return the packed numbers that begin at some places with their widths, and where they end."""
+    widths = data[at]
+    return unpacked(data, at + 1, widths), at + 1 + packed_bytes(widths)
+
+
+def decode_positions(data: Bytes, starts: Places, counts: Numbers) -> Numbers:
+    """Return at which words of its documents a token is, one document after the other.
+
+    Parameters
+    ----------
+    data, starts
+        Its blocks, one after the other, and where each begins.
+    counts
+        How often it is in each document.
+
+    Raises
+    ------
+    ValueError, IndexError
+        The bytes are damaged.
+    """
+    ends = np.append(starts[1:], len(data))
+    parts = []
+    for block, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        mine = counts[block * PACKED : (block + 1) * PACKED]
+        parts.append(_positions(data[start:end], int(mine.sum())))
+    deltas = _joined(parts)
+    if len(deltas) != int(counts.sum()):
+        raise ValueError(f"{len(deltas)} positions for {int(counts.sum())} tokens")
+    totals = np.cumsum(deltas, dtype=np.uint32)
+    firsts = np.cumsum(counts) - counts  # positions of a document are counted from its first word
+    before = totals[firsts] - deltas[firsts]
+    positions: Numbers = totals - np.repeat(before, counts)
+    return positions
+
+
+def _positions(data: Bytes, number: int) -> Numbers:
+    at, parts = 0, []
+    for _ in range(number // PACKED):
+        found, after = _packed(data, np.array([at]))
+        parts.append(found.ravel())
+        at = int(after[0])
+    parts.append(varints(data[at:]))
+    return _joined(parts)
+
+
+def _joined(parts: list[Numbers]) -> Numbers:
+    return np.concatenate(parts) if len(parts) > 1 else parts[0]

@@ -1,0 +1,79 @@
+"""A segment of a full-text index, opened.
+
+See docs/format/indices.md, 14.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.index.inverted.packed import PACKED
+from lancekit.index.inverted.partition import StoredPartition
+from lancekit.index.inverted.postings import TAILS
+from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
+from lancekit.index.inverted.token_set import open_tokens
+from lancekit.index.search.segment import Segment
+from lancekit.legible import shown
+
+__all__ = ["NEWEST", "OpenSegment", "open_segment"]
+
+#: the newest version of an index that is known
+NEWEST = 2
+
+_METADATA = "metadata.lance"
+#: what older releases mean where they do not say
+_TOKENS, _TAIL = "fst", "fixed32_v1"
+
+
+@dataclass(frozen=True, eq=False)
+class OpenSegment:
+    """How its text becomes tokens, and its partitions."""
+
+    settings: AnalyzerSettings
+    partitions: tuple[StoredPartition, ...]
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether it tells where tokens are, which phrases need."""
+        return all(partition.has_positions for partition in self.partitions)
+
+
+def open_segment(segment: Segment) -> OpenSegment:
+    """Open a segment.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
+        A file of it is missing, damaged, or of a form that is not known.
+    """
+    file = segment.file(_METADATA)
+    said = file.metadata
+    tail = said.get("posting_tail_codec", _TAIL)
+    block = said.get("posting_block_size", str(PACKED))
+    if tail not in TAILS or block != str(PACKED):
+        raise UnsupportedFeatureError(
+            f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
+            hint=f"{', '.join(TAILS)} are known, {PACKED} at a time.",
+        )
+    settings = parse_settings(said.get("params", "{}"), file.where)
+    form = said.get("token_set_format", _TOKENS)
+    names = _partitions(said.get("partitions", "[]"), file.where)
+    return OpenSegment(settings, tuple(_open(segment, name, form, tail) for name in names))
+
+
+def _partitions(text: str, where: str) -> list[str]:
+    try:
+        return [f"part_{int(number)}" for number in json.loads(text)]
+    except (ValueError, TypeError) as error:
+        raise CorruptFileError(f"{where} says of its partitions {shown(text)}.") from error
+
+
+def _open(segment: Segment, name: str, form: str, tail: str) -> StoredPartition:
+    return StoredPartition(
+        token_set=open_tokens(segment.file(f"{name}_tokens.lance"), form),
+        postings_file=segment.file(f"{name}_invert.lance"),
+        documents_file=segment.file(f"{name}_docs.lance"),
+        tail=tail,
+    )

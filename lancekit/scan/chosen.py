@@ -1,0 +1,52 @@
+"""What a scan asks for of rows that a search has chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.file.kernels.bits import flags_of
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.outputs import Output
+from lancekit.scan.scan import Scan, block_rows, computed
+from lancekit.scan.take import rows_at
+
+__all__ = ["POSITION", "chosen_rows"]
+
+#: the column of the rows' positions in the dataset
+POSITION = "position"
+
+
+def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generator[pa.Table]:
+    """Yield the outputs of a scan of some rows, in their order.
+
+    Parameters
+    ----------
+    wanted
+        Where the rows are (`POSITION`), and what the search makes of them, by its columns' names.
+    late
+        What is asked of the rows that were chosen.
+    """
+    made = [name for name in wanted.column_names if name != POSITION]
+    names = set[str]().union(*(output.inputs for output in scan.request.outputs))
+    names |= set() if late is None else late.columns
+    names -= set(made)
+    sources = sorted(scan.sources, key=lambda source: source.first_row)
+    schema = sources[0].schema
+    inputs = [Output(column_field(schema, name), path=name) for name in sorted(names)]
+    step = block_rows(schema, replace(scan.request, outputs=tuple(inputs), predicate=None))
+    for start in range(0, wanted.num_rows, step):
+        found = wanted.slice(start, step)
+        rows = rows_at(sources, inputs, found[POSITION].to_numpy())
+        arrays = dict(zip([one.column for one in inputs], rows.columns, strict=True))
+        arrays |= {name: found[name] for name in made}
+        if late is not None:
+            asked = {*late.columns, made[-1]}  # a constant has rows, too
+            mask = late.mask(pa.table({name: arrays[name] for name in sorted(asked)}))
+            kept = np.flatnonzero(flags_of(mask))
+            arrays = {name: array.take(pa.array(kept)) for name, array in arrays.items()}
+        yield computed(scan.request.outputs, arrays, len(arrays[made[-1]]))

@@ -1,0 +1,1 @@
+"""Search for the rows whose text answers best to a query."""

@@ -1,0 +1,236 @@
+"""The texts of a column: those that an index knows, and those that are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
+from lancekit.format.index import IndexMetadata
+from lancekit.format.paths import find_field
+from lancekit.index.inverted.analyzer import Analyzer, Token, TokenTable, analyzer
+from lancekit.index.inverted.bm25 import Matches, Statistics, all_tokens, any_token
+from lancekit.index.inverted.partition import FreshPartition, Partition
+from lancekit.index.inverted.phrase import with_phrase
+from lancekit.index.inverted.segment import OpenSegment, open_segment
+from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.kinds import INVERTED
+from lancekit.index.search.segment import Segment
+from lancekit.legible import warn
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.fulltext.places import Places
+from lancekit.scan.fulltext.scored import Scored, added, best_places
+from lancekit.scan.outputs import Output
+from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["TextColumn", "text_indices"]
+
+_PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
+
+#: bytes of text that are read at a time, for each thread
+_BLOCK_BYTES = 16 << 20
+#: of how many documents one may be gone while the best are looked for among few
+_MARGIN = 4
+_REUSE = "__lance_frag_reuse"
+
+
+def text_indices(snapshot: Snapshot, column: str) -> tuple[IndexMetadata, ...]:
+    """Return the segments of the first full-text index of a column; there may be none."""
+    wanted = (find_field(snapshot.manifest.schema, column)[-1].id,)
+    kind = _end(INVERTED.details)
+    found = [
+        index
+        for index in snapshot.indices
+        if index.fields == wanted and _end(index.type_url) == kind
+    ]
+    return tuple(index for index in found if index.name == found[0].name)
+
+
+def _end(name: str) -> str:
+    return name.rpartition(".")[2].casefold()
+
+
+@dataclass(frozen=True)
+class TextColumn:
+    """A column of text, in some fragments of a version.
+
+    Attributes
+    ----------
+    texts
+        All that is asked of the column: other words are not kept of rows that no index covers.
+    predicate
+        What rows that no index covers have to fulfil.
+    indexed_only
+        Whether these rows are passed over, if there is an index.
+    """
+
+    snapshot: Snapshot
+    column: str
+    sources: tuple[FragmentSource, ...]
+    texts: tuple[str, ...]
+    predicate: Predicate | None = None
+    indexed_only: bool = False
+
+    def match(self, text: str, *, all_of: bool, most: int | None = None) -> Scored:
+        """Return the rows with words of a text: with all of them, or with one.
+
+        Parameters
+        ----------
+        most
+            How many of the best are wanted at least; others may be left out.
+        """
+        tokens = self.analyzer.tokens(text)
+        return self._search(tokens, all_tokens if all_of else any_token, most)
+
+    def phrase(self, text: str, slop: int, most: int | None = None) -> Scored:
+        """Return the rows in which the words of a text follow each other; ``most`` as above.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The index does not know where words are.
+        """
+        tokens = self.analyzer.tokens(text)
+        for _, segment in self._segments:
+            if not segment.has_positions:
+                raise InvalidArgumentError(
+                    f"The index of the column {self.column!r} holds no positions, which phrases "
+                    "need.",
+                    hint="Make the index anew with with_position=True.",
+                    column=self.column,
+                )
+
+        def search(partition: Partition, words: Sequence[str], statistics: Statistics) -> Matches:
+            found = all_tokens(partition, words, statistics)
+            if not len(found.docs):
+                return found
+            kept = with_phrase(partition, tokens, found.docs, slop)
+            return Matches(found.docs[kept], found.scores[kept])
+
+        return self._search(tokens, search, most)
+
+    def _search(
+        self, tokens: Sequence[Token], search: _PartitionSearch, most: int | None
+    ) -> Scored:
+        words = [token.text for token in tokens]
+        stored = [
+            (partition, places)
+            for (_, segment), places in zip(self._segments, self._places, strict=True)
+            for partition in segment.partitions
+        ]
+        known = Statistics.of([partition for partition, _ in stored], words)
+        parts = []
+        for partition, places in stored if words else ():
+            found = search(partition, words, known)
+            parts.append(_located(found, partition.row_ids, places, most))
+        if words and self._uncovered:
+            fresh = self._fresh
+            found = search(fresh, words, known + Statistics.of([fresh], words))
+            parts.append(Scored.of(fresh.rows[found.docs], found.scores))
+        return added(parts)
+
+    # ---- what an index knows
+
+    @property
+    def analyzer(self) -> Analyzer:
+        """What makes tokens of its text: as its index says, or by the defaults."""
+        return analyzer(self._opened[1])
+
+    @property
+    def _segments(self) -> list[tuple[BitMap, OpenSegment]]:
+        return self._opened[0]
+
+    @cached_property
+    def _opened(self) -> tuple[list[tuple[BitMap, OpenSegment]], AnalyzerSettings]:
+        """The segments that are used, each with what it covers, and how text becomes tokens."""
+        found: list[tuple[BitMap, OpenSegment]] = []
+        settings: AnalyzerSettings | None = None
+        moved = any(index.name == _REUSE for index in self.snapshot.indices)
+        for index in text_indices(self.snapshot, self.column):
+            try:
+                opened = self._open(index)
+            except (LancekitError, OSError) as error:
+                warn(
+                    f"Segment {index.uuid} of the index {index.name!r} is not used, all rows are "
+                    f"looked at: {error}"
+                )
+                continue
+            settings = settings or opened.settings
+            if opened.settings == settings and not moved and index.fragment_ids:
+                found.append((index.fragment_ids, opened))
+        return found, settings or AnalyzerSettings()
+
+    def _open(self, index: IndexMetadata) -> OpenSegment:
+        if (index.index_version or 0) > INVERTED.newest:
+            raise UnsupportedFeatureError(
+                f"It is of version {index.index_version}; up to {INVERTED.newest} is known."
+            )
+        opened = open_segment(Segment(index, INVERTED, self.snapshot.base_store(index.base_id)))
+        analyzer(opened.settings)
+        return opened
+
+    @cached_property
+    def _places(self) -> list[Places]:
+        return [
+            Places([source for source in self.sources if source.fragment.id in covered])
+            for covered, _ in self._segments
+        ]
+
+    # ---- what no index knows
+
+    @cached_property
+    def _uncovered(self) -> tuple[FragmentSource, ...]:
+        if self.indexed_only and self._segments:
+            return ()
+        covered = BitMap().union(*(covered for covered, _ in self._segments))
+        return tuple(source for source in self.sources if source.fragment.id not in covered)
+
+    @cached_property
+    def _fresh(self) -> FreshPartition:
+        made = map(self.analyzer.tokens, self.texts)
+        return FreshPartition(self._blocks(), {token.text for tokens in made for token in tokens})
+
+    def _blocks(self) -> Iterator[tuple[npt.NDArray[np.int64], TokenTable]]:
+        schema = self._uncovered[0].schema
+        outputs = (
+            Output(column_field(schema, self.column), path=self.column),
+            Output(column_field(schema, "_rowoffset")),
+        )
+        request = ScanRequest(outputs=outputs, predicate=self.predicate, block_bytes=_BLOCK_BYTES)
+        for table in Scan(sources=self._uncovered, request=request).tables():
+            texts, positions = table.columns
+            yield positions.to_numpy().astype(np.int64), self.analyzer.table(_texts(texts))
+
+
+def _located(
+    found: Matches, row_ids: npt.NDArray[np.uint64], places: Places, most: int | None
+) -> Scored:
+    """Return the rows of documents; of many that are found at least the ``most`` best."""
+    if most is not None and len(found.docs) > _MARGIN * most:
+        best = best_places(found.scores, _MARGIN * most)
+        rows = _live(Matches(found.docs[best], found.scores[best]), row_ids, places)
+        if len(rows.positions) >= most:
+            return rows
+    return _live(found, row_ids, places)
+
+
+def _live(found: Matches, row_ids: npt.NDArray[np.uint64], places: Places) -> Scored:
+    positions = places.positions(row_ids[found.docs])
+    here = positions >= 0
+    return Scored.of(positions[here], found.scores[here])
+
+
+def _texts(column: pa.ChunkedArray) -> Iterator[str | None]:
+    """Return the text of each row; those of a list follow each other."""
+    for chunk in column.chunks:
+        for value in chunk.to_pylist():
+            yield " ".join(filter(None, value)) if isinstance(value, list) else value

@@ -1,0 +1,181 @@
+"""The search itself: the best rows are found by what is asked, then they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.fulltext.column import TextColumn
+from lancekit.scan.fulltext.queries import (
+    BooleanQuery,
+    BoostQuery,
+    FullTextOperator,
+    FullTextQuery,
+    MatchQuery,
+    MultiMatchQuery,
+    Occur,
+    PhraseQuery,
+)
+from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, required
+from lancekit.scan.outputs import Output, column_names
+from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["SCORE", "FullTextSearch", "leaves"]
+
+#: how well a row answers
+SCORE = pa.field("_score", pa.float32())
+
+
+def leaves(query: FullTextQuery) -> list[MatchQuery | PhraseQuery]:
+    """Return the queries of single columns that a query is made of.
+
+    Examples
+    --------
+    >>> [leaf.column for leaf in leaves(MultiMatchQuery("snow", ["title", "text"]))]
+    ['title', 'text']
+    """
+    if isinstance(query, MatchQuery | PhraseQuery):
+        return [query]
+    return [leaf for part in query.parts() for leaf in leaves(part)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FullTextSearch:
+    """Which rows are wanted: those that answer to a query, the best first.
+
+    Attributes
+    ----------
+    query
+        What is asked.
+    snapshot
+        The version, whose indices are searched.
+    prefilter
+        Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
+    indexed_only
+        Whether rows that no index covers are passed over.
+    """
+
+    query: FullTextQuery
+    snapshot: Snapshot
+    prefilter: bool = False
+    indexed_only: bool = False
+
+    @property
+    def made(self) -> tuple[pa.Field, ...]:
+        """The columns that the search makes."""
+        return (SCORE,)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns that rows are asked for which no index covers."""
+        return tuple(dict.fromkeys(leaf.column for leaf in leaves(self.query)))
+
+    def columns(self, asked: Any, stored: list[str], *, scored: bool) -> list[str] | dict[str, str]:
+        """Return the columns of the result: those asked for, and the score.
+
+        Parameters
+        ----------
+        asked
+            Names, SQL expressions by names, or ``None`` for all that is ``stored``.
+        scored
+            Whether the score comes along if nobody asks for it.
+        """
+        mine = {SCORE.name: SCORE.name} if scored else {}
+        if isinstance(asked, dict):
+            return {**asked, **{name: own for name, own in mine.items() if name not in asked}}
+        names = list(stored) if asked is None else column_names(asked)
+        return [*names, *(name for name in mine if name not in names)]
+
+    def told(self, rows: int) -> str:
+        """Say what is done."""
+        return (
+            f"full-text search over {rows:,} rows in {', '.join(self.reads)}: what an index "
+            "covers is looked up, other text is read; of the other columns the rows found are read"
+        )
+
+    def blocks(self, scan: Scan) -> Generator[pa.Table]:
+        """Yield what the scan asks for of the rows that answer, the best first."""
+        if not scan.sources:
+            return
+        late = None if self.prefilter else scan.request.predicate
+        most = None if scan.limit is None else scan.limit + scan.offset
+        found = self._find(scan, most or None)
+        best = found.best(most)
+        wanted = pa.table({POSITION: best.positions, SCORE.name: best.scores})
+        yield from chosen_rows(scan, wanted, late)
+
+    def _find(self, scan: Scan, most: int | None) -> Scored:
+        early = scan.request.predicate if self.prefilter else None
+        texts: dict[str, list[str]] = {}
+        for leaf in leaves(self.query):
+            texts.setdefault(leaf.column, []).append(leaf.query)
+        columns = {
+            name: TextColumn(
+                self.snapshot, name, scan.sources, tuple(mine), early, self.indexed_only
+            )
+            for name, mine in texts.items()
+        }
+        whole = early is not None or self.query.parts()
+        found = _answer(self.query, columns, None if whole else most)
+        return found if early is None else found.where(_fulfilling(scan)[found.positions])
+
+
+def _fulfilling(scan: Scan) -> npt.NDArray[np.bool_]:
+    """Return of all rows of the dataset which fulfil the filter of a scan."""
+    position = Output(column_field(scan.sources[0].schema, "_rowoffset"))
+    request = ScanRequest(outputs=(position,), predicate=scan.request.predicate)
+    out = np.zeros(max(source.first_row + source.num_rows for source in scan.sources), bool)
+    for table in Scan(sources=scan.sources, request=request).tables():
+        out[table.column(0).to_numpy()] = True
+    return out
+
+
+def _answer(
+    query: FullTextQuery, columns: Mapping[str, TextColumn], most: int | None = None
+) -> Scored:
+    """Return the rows that answer to a query; of one column's at least the ``most`` best."""
+    if isinstance(query, MatchQuery):
+        all_of = query.operator is FullTextOperator.AND
+        found = columns[query.column].match(query.query, all_of=all_of, most=most)
+        return Scored(found.positions, found.scores * np.float32(query.boost))
+    if isinstance(query, PhraseQuery):
+        return columns[query.column].phrase(query.query, query.slop, most)
+    return _ANSWERS[type(query)](query, columns)
+
+
+def _best_column(query: MultiMatchQuery, columns: Mapping[str, TextColumn]) -> Scored:
+    return best_of([_answer(part, columns) for part in query.parts()])
+
+
+def _boosted(query: BoostQuery, columns: Mapping[str, TextColumn]) -> Scored:
+    positive, negative = (_answer(part, columns) for part in query.parts())
+    return lessened(positive, negative, query.negative_boost)
+
+
+def _combined(query: BooleanQuery, columns: Mapping[str, TextColumn]) -> Scored:
+    must, may, never = (
+        [_answer(part, columns) for part in query.of(occur)]
+        for occur in (Occur.MUST, Occur.SHOULD, Occur.MUST_NOT)
+    )
+    found = added(may)
+    if must:
+        whole = required(must)
+        found = added([whole, found.where(found.among(whole))])
+    for part in never:
+        found = found.where(~found.among(part))
+    return found
+
+
+_ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]], Scored]] = {
+    MultiMatchQuery: _best_column,
+    BoostQuery: _boosted,
+    BooleanQuery: _combined,
+}
