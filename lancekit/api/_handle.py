@@ -125,7 +125,7 @@ class Handle:
         }
 
     def list_indices(self) -> list[dict[str, Any]]:
-        """Describe the segments of the version's indices, which other libraries made.
+        """Describe the segments of the version's indices.
 
         Returns
         -------

@@ -14,6 +14,11 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.create import IndexRequest, create_index, drop_index
+from lancekit.operations.index.describe import (
+    IndexDescription,
+    describe_indices,
+    index_statistics,
+)
 
 __all__ = ["Indices"]
 
@@ -99,6 +104,24 @@ class Indices(Handle):
             uuid=_uuid(index_uuid),
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
+
+    def describe_indices(self) -> list[IndexDescription]:
+        """Describe the version's indices, by their names; no file is read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://describe-example")
+        >>> ds.create_scalar_index("x", "BITMAP")
+        >>> found = ds.describe_indices()[0]
+        >>> found.name, found.index_type, found.field_names, found.num_rows_indexed
+        ('x_idx', 'Bitmap', ('x',), 2)
+        """
+        return describe_indices(self._snapshot)
+
+    def index_statistics(self, index_name: str) -> dict[str, Any]:
+        """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
+        return index_statistics(self._snapshot, index_name)
 
     def drop_index(self, name: str) -> None:
         """Drop an index; the handle moves.  Its files stay, for older versions.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.operations.index.describe import index_statistics
 from lancekit.operations.maintenance.inventory import (
     DataStatistics,
     data_statistics,
@@ -31,6 +34,25 @@ class LanceStats(PartOfPylance):
             "num_fragments": len(fragments),
             "num_small_files": int((physical < least).sum()),
         }
+
+    def index_stats(self, index_name: str) -> dict[str, Any]:
+        """Tell which rows an index covers and, if it is a scalar one, what is in its files.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://index-stats-example")
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> found = ds.stats.index_stats("x_idx")
+        >>> found["num_indexed_rows"], found["segments"]
+        (2, [{'min': '1', 'max': '2', 'num_pages': 1}])
+        """
+        return index_statistics(self._snapshot, index_name)
 
     def data_stats(self) -> DataStatistics:
         """Return how many bytes of data files each field has; reads the end of every file."""

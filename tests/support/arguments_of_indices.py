@@ -28,10 +28,23 @@ def _indexed(**arguments: Any) -> Any:
     return ds.version, _told(ds)
 
 
-def _dropped(**arguments: Any) -> Any:
+def _with_two() -> lk.LanceDataset:
     ds = fresh()
     ds.create_scalar_index("id", "BTREE", name="one")
     ds.create_scalar_index("id", "BTREE", name="two")
+    return ds
+
+
+def _statistics(**arguments: Any) -> Any:
+    return _with_two().index_statistics(**arguments)
+
+
+def _stats(**arguments: Any) -> Any:
+    return _with_two().stats.index_stats(**arguments)
+
+
+def _dropped(**arguments: Any) -> Any:
+    ds = _with_two()
     ds.drop_index(**arguments)
     return _told(ds)
 
@@ -71,6 +84,16 @@ INDICES = {
             "retrain": Value(True),
             "kwargs": Keywords("nonsense", 1),
         },
+    ),
+    "LanceDataset.index_statistics": Method(
+        _statistics,
+        {"index_name": Value("two")},
+        {"index_name": "one"},
+    ),
+    "LanceStats.index_stats": Method(
+        _stats,
+        {"index_name": Value("two")},
+        {"index_name": "one"},
     ),
     "LanceDataset.drop_index": Method(_dropped, {"name": Value("two")}, {"name": "one"}),
 }

@@ -67,6 +67,11 @@ DIFFERENCES: dict[str, str] = {
         "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
+    "LanceDataset.describe_indices": (
+        "a segment that waits for a remap (`defer_index_remap`) names the fragments of before; no "
+        "`details`"
+    ),
+    "LanceStats.index_stats": "of vector and full-text indices only what the manifest says",
     "DatasetOptimizer.optimize_indices": (
         "an unknown name is an error; vector and full-text indices stay as they are; `retrain` "
         "makes scalar indices anew, too"

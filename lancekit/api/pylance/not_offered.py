@@ -81,6 +81,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "normalize_transform": "add_columns() does it",
     },
     "LanceDataset": {
+        "prewarm_index": "what an index's files hold is remembered when it is first asked",
         **dict.fromkeys(
             [
                 "centroids",
@@ -88,15 +89,12 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "create_index",
                 "create_index_uncommitted",
                 "get_ivf_model",
-                "index_statistics",
                 "merge_existing_index_segments",
                 "merge_index_metadata",
-                "prewarm_index",
                 "remap_row_addrs",
             ],
             _INDEX,
         ),
-        "describe_indices": "list_indices() tells names, types, columns and fragments",
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [
@@ -134,7 +132,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "row_addr_prefilter": "use a filter on _rowaddr",
         "substrait_aggregate": _PLAN,
     },
-    "LanceStats": {"index_stats": _INDEX},
     "LanceFragment": {
         "open_session": _SESSION,
         "partition_expression": _NEVER,

@@ -1,0 +1,64 @@
+"""What is told of indices, beside what pylance tells of the same."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import lance
+import pytest
+
+import lancekit as lk
+from lancekit.errors import IndexNotFoundError
+from lancekit.index.kinds import KINDS
+from lancekit.indices import IndexConfig, IndexDescription, IndexSegmentDescription
+from tests.support.indexed_columns import rows
+
+COLUMN = {"LABEL_LIST": "labels", "NGRAM": "text", "BLOOMFILTER": "int8"}
+
+
+@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
+@pytest.mark.parametrize("name", KINDS)
+def test_as_pylance_tells(name: str, theirs: bool, tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(), str(path), max_rows_per_file=10)
+    column = COLUMN.get(name, "int32")
+    (lance.dataset(str(path)) if theirs else ds).create_scalar_index(column, name)
+    ds = lk.dataset(str(path))
+    ds.delete("row < 5")
+    ds.insert(rows())
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    ds.insert(rows())
+    (ours,), (other,) = ds.describe_indices(), lance.dataset(str(path)).describe_indices()
+    for one in fields(IndexDescription):
+        if one.name != "segments":
+            found = getattr(other, one.name)
+            assert getattr(ours, one.name) == (tuple(found) if isinstance(found, list) else found)
+    for mine, segment in zip(ours.segments, other.segments, strict=True):
+        for one in fields(IndexSegmentDescription):
+            found = getattr(segment, one.name)
+            found = list(found) if one.name in ("fragment_ids", "covering_fields") else found
+            value = getattr(mine, one.name)
+            assert (list(value) if isinstance(found, list) else value) == found
+    stats = lance.dataset(str(path)).stats.index_stats(ours.name)
+    assert ds.stats.index_stats(ours.name) == ds.index_statistics(ours.name) == stats
+
+
+def test_parameters_are_told(tmp_path: Path) -> None:
+    ds = lk.write_dataset(rows(), str(tmp_path / "d.lance"))
+    parameters = {"number_of_items": 100, "probability": 0.01}
+    ds.create_scalar_index("int32", IndexConfig("bloomfilter", parameters))
+    (found,) = ds.stats.index_stats("int32_idx")["segments"]
+    assert {name: found[name] for name in parameters} == parameters
+
+
+def test_indices_of_other_kinds(tmp_path: Path) -> None:
+    path = tmp_path / "d.lance"
+    lk.write_dataset(rows(), str(path))
+    lance.dataset(str(path)).create_scalar_index("text", "INVERTED")
+    ds = lk.dataset(str(path))
+    assert ds.describe_indices()[0].index_type == "Inverted"
+    assert ds.stats.index_stats("text_idx")["segments"] == [{}]
+    with pytest.raises(IndexNotFoundError, match="'mine'") as caught:
+        ds.stats.index_stats("mine")
+    assert isinstance(caught.value, KeyError)
