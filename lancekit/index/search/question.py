@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +13,11 @@ import pyarrow as pa
 
 from lancekit.index.search.reach import Reach
 
-__all__ = ["Question"]
+__all__ = ["Flags", "Holds", "Question"]
+
+Flags: TypeAlias = npt.NDArray[np.bool_]
+#: which of some values something is true for
+Holds: TypeAlias = Callable[[pa.Array], Flags]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -31,12 +36,19 @@ class Question:
     reach
         Where the values lie of which it may hold, ``None`` if they may lie anywhere.  Nulls lie
         nowhere: `holds` is to be asked.
+    runs
+        Texts that are somewhere in each value of which it holds.
+    items
+        Of lists: conditions of lists of one item.  It holds of a list if each of these does of one
+        of its items; if there are none, it asks for something else.
     """
 
     column: str
     type: pa.DataType
-    holds: Callable[[pa.Array], npt.NDArray[np.bool_]]
+    holds: Holds
     reach: Reach | None = None
+    runs: tuple[str, ...] = ()
+    items: tuple[Holds, ...] = ()
 
     def of_null(self) -> bool:
         """Return whether it holds of a null."""

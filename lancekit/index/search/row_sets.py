@@ -17,7 +17,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap, to_offsets
 
-__all__ = ["Rows", "joined", "read_rows", "rows_of", "union"]
+__all__ = ["Rows", "common", "joined", "read_rows", "rows_of", "union"]
 
 #: lower halves of ids or addresses, by their upper halves; an address' are fragment and offset
 Rows: TypeAlias = Mapping[int, BitMap]
@@ -73,6 +73,11 @@ def union(sets: Iterable[Rows]) -> Rows:
         upper: parts[0] if len(parts) == 1 else BitMap.union(*parts)
         for upper, parts in by_upper.items()
     }
+
+
+def common(one: Rows, other: Rows) -> Rows:
+    """Return the rows that are in both sets."""
+    return {upper: one[upper] & other[upper] for upper in one.keys() & other.keys()}
 
 
 def joined(rows: Rows) -> Numbers:

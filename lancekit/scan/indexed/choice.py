@@ -14,8 +14,17 @@ from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import find_field
-from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, ZONE_MAP, IndexKind, kind_of
-from lancekit.index.search import bitmap, bloom, btree, zonemap
+from lancekit.index.kinds import (
+    BITMAP,
+    BLOOM_FILTER,
+    BTREE,
+    LABEL_LIST,
+    NGRAM,
+    ZONE_MAP,
+    IndexKind,
+    kind_of,
+)
+from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.search.segment import Segment
@@ -42,6 +51,8 @@ _SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
     BITMAP.name: bitmap.search,
     ZONE_MAP.name: zonemap.search,
     BLOOM_FILTER.name: bloom.search,
+    LABEL_LIST.name: label_list.search,
+    NGRAM.name: ngram.search,
 }
 
 #: what was said of segments that are not used, each once

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from lancekit.index.search.order import INFINITIES, float_ranks
@@ -71,6 +72,11 @@ def _reach(text: str) -> Any:
         ("st.x = 3", ((3, 3),)),
         ("n = 1.5", ((150, 150),)),
         ("n > 2", ((200, None),)),
+        ("s LIKE 'ab%'", ((b"ab", b"ac"),)),
+        ("s LIKE 'ab'", ((b"ab", b"ab"),)),
+        ("s LIKE '%ab'", None),
+        ("starts_with(s, 'ab')", ((b"ab", b"ac"),)),
+        ("NOT starts_with(s, 'ab')", None),
         ("NOT (i < 3.5)", ((3, None),)),
         ("NOT (i < 1e300)", None),
         ("NOT (u < -3.5)", None),
@@ -135,6 +141,19 @@ def test_long_lists_and_chains_are_points() -> None:
 
 
 def test_an_expression_of_arrow_asks_for_nothing() -> None:
-    import pyarrow.compute as pc
+    condition = pc.field("i") == 3
+    assert questions_of(Predicate.parse(condition, SCHEMA)) is None
 
-    assert questions_of(Predicate.parse(pc.field("i") == 3, SCHEMA)) is None
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("contains(s, 'abc')", ("abc",)),
+        ("s LIKE 'ab_c%d'", ("ab", "c", "d")),
+        (r"s LIKE '%a\%b%'", ("a%b",)),
+        ("ends_with(s, 'abc')", ("abc",)),
+        ("NOT contains(s, 'abc')", ()),
+    ],
+)
+def test_what_texts_have_somewhere(text: str, runs: tuple[str, ...]) -> None:
+    assert _one(text).runs == runs
