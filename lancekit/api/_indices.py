@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import IndexConfig, kind_named
-from lancekit.api.pylance.arguments import check_flag, refuse, refuse_more
+from lancekit.api.pylance.arguments import (
+    check_count,
+    check_flag,
+    check_hints,
+    refuse,
+    refuse_more,
+)
+from lancekit.api.vectors import centroids_of
 from lancekit.checked import checked_methods
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.index.distances import ALIASES
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.create import IndexRequest, create_index, drop_index
@@ -19,6 +28,7 @@ from lancekit.operations.index.describe import (
     describe_indices,
     index_statistics,
 )
+from lancekit.operations.index.vectors import VectorIndexRequest, create_vector_index
 
 __all__ = ["Indices"]
 
@@ -88,11 +98,7 @@ class Indices(Handle):
         )
         refuse_more("create_scalar_index", kwargs)
         if fragment_ids is not None:
-            raise InvalidArgumentError(
-                "create_scalar_index takes no fragment_ids: an index is of all rows.",
-                hint="Use create_index_uncommitted for some fragments at a time.",
-                argument="fragment_ids",
-            )
+            raise _no_fragments("create_scalar_index")
         kind, parameters = kind_named(index_type)
         request = IndexRequest(
             column=_one_column(column),
@@ -123,6 +129,139 @@ class Indices(Handle):
         """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
         return index_statistics(self._snapshot, index_name)
 
+    def create_index(
+        self,
+        column: str | Sequence[str],
+        index_type: str,
+        name: str | None = None,
+        metric: str = "L2",
+        replace: bool = False,
+        num_partitions: int | None = None,
+        ivf_centroids: Any = None,
+        pq_codebook: Any = None,
+        num_sub_vectors: int | None = None,
+        accelerator: Any = None,
+        index_cache_size: int | None = None,
+        shuffle_partition_batches: int | None = None,
+        shuffle_partition_concurrency: int | None = None,
+        ivf_centroids_file: str | None = None,
+        precomputed_partition_dataset: str | None = None,
+        storage_options: dict[str, str] | None = None,
+        filter_nan: bool = True,
+        train: bool = True,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        *,
+        target_partition_size: int | None = None,
+        streaming_sample_rate: int | None = None,
+        streaming_coreset_rate: int | None = None,
+        streaming_refine_passes: int | None = None,
+        skip_transpose: bool = False,
+        progress_callback: Any = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Make an index of a column of vectors, which searches use; the handle moves.
+
+        Parameters
+        ----------
+        column
+            A name, or the path of a field of structs: fixed-size lists of floats.
+        index_type
+            ``"IVF_FLAT"``: vectors as they are, in partitions of those near to each other.
+        name
+            Of the index, by default the column's with ``_idx``.
+        metric
+            ``"l2"`` (or ``"euclidean"``), ``"cosine"`` or ``"dot"``.
+        replace
+            Whether it may take the place of an index of the same name on the column.
+        num_partitions
+            By default one for some 4,096 rows.
+        ivf_centroids
+            The middles of the partitions, shape (partitions, dimensions), instead of those that
+            k-means finds in a sample.
+        target_partition_size
+            Rows of a partition, about, instead of ``num_partitions``.
+        train
+            ``False`` makes an index that covers no rows; it needs ``ivf_centroids``.
+        index_uuid
+            The folder of its files.
+        index_cache_size, storage_options, filter_nan, skip_transpose
+            They change nothing.
+        shuffle_partition_batches, shuffle_partition_concurrency
+            They change nothing.
+        streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
+            They change nothing.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        InvalidTypeError
+            It holds no vectors of floats.
+        NotOfferedError
+            A kind of index that lancekit does not make.
+        IndexExistsError
+            The name is taken.
+
+        Examples
+        --------
+        >>> import lancekit as lk, numpy as np, pyarrow as pa
+        >>> values = pa.array(np.arange(64, dtype="float32"))
+        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
+        >>> ds = lk.write_dataset(rows, "memory://vector-index-example")
+        >>> ds = ds.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2)
+        >>> ds.to_table(nearest={"column": "v", "q": [1, 1, 1, 1], "k": 1})["v"].to_pylist()
+        [[60.0, 61.0, 62.0, 63.0]]
+        """
+        refuse(
+            "create_index",
+            pq_codebook=pq_codebook,
+            num_sub_vectors=num_sub_vectors,
+            ivf_centroids_file=ivf_centroids_file,
+            precomputed_partition_dataset=precomputed_partition_dataset,
+            progress_callback=progress_callback,
+            accelerator=accelerator,
+        )
+        refuse_more("create_index", kwargs)
+        check_hints(
+            index_cache_size=index_cache_size,
+            shuffle_partition_batches=shuffle_partition_batches,
+            shuffle_partition_concurrency=shuffle_partition_concurrency,
+            storage_options=storage_options,
+            filter_nan=filter_nan,
+            streaming_sample_rate=streaming_sample_rate,
+            streaming_coreset_rate=streaming_coreset_rate,
+            streaming_refine_passes=streaming_refine_passes,
+            skip_transpose=skip_transpose,
+        )
+        if fragment_ids is not None:
+            raise _no_fragments("create_index")
+        if index_type.upper() != "IVF_FLAT":
+            raise NotOfferedError(
+                f"Indices of type {shown(index_type)} are not made.",
+                hint="Make an IVF_FLAT index of vectors; of other columns create_scalar_index.",
+                argument="index_type",
+            )
+        by = ALIASES.get(metric.lower(), metric.lower())
+        check_choice("metric", by, ("l2", "cosine", "dot"))
+        request = VectorIndexRequest(
+            column=_one_column(column),
+            name=name,
+            metric=by,
+            replace=check_flag("replace", replace),
+            partitions=None
+            if num_partitions is None
+            else check_count("num_partitions", num_partitions, least=1),
+            partition_rows=None
+            if target_partition_size is None
+            else check_count("target_partition_size", target_partition_size, least=1),
+            centroids=None if ivf_centroids is None else centroids_of(ivf_centroids),
+            train=check_flag("train", train),
+            uuid=_uuid(index_uuid),
+        )
+        self._move(lambda snapshot: (create_vector_index(snapshot, request, RetryPolicy()), None))
+        return self
+
     def drop_index(self, name: str) -> None:
         """Drop an index; the handle moves.  Its files stay, for older versions.
 
@@ -141,6 +280,14 @@ class Indices(Handle):
         False
         """
         self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))
+
+
+def _no_fragments(method: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"{method} takes no fragment_ids: an index is of all rows.",
+        hint="Use create_index_uncommitted for some fragments at a time.",
+        argument="fragment_ids",
+    )
 
 
 def _one_column(column: str | Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.legible import shown
 
-__all__ = ["vec_to_table"]
+__all__ = ["centroids_of", "vec_to_table"]
 
 
 @checked
@@ -82,3 +82,31 @@ def _column(vectors: Sequence[Any], ndim: int | None, *, check: bool) -> pa.Arra
     if size < 1 or len(values) % size:
         raise InvalidArgumentError(f"{len(values)} values do not fill vectors of {size}.")
     return pa.FixedSizeListArray.from_arrays(pa.array(values.astype(np.float32)), size)
+
+
+def centroids_of(given: Any) -> np.ndarray[Any, Any]:
+    """Return the middles of partitions, shape (partitions, dimensions), of what holds them.
+
+    Raises
+    ------
+    InvalidTypeError
+        It holds no numbers in rows.
+    """
+    found = given.storage if isinstance(given, pa.ExtensionArray) else given
+    try:
+        if isinstance(found, pa.FixedSizeListArray):
+            found = found.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1)
+        numbers = np.asarray(found)
+    except (ValueError, TypeError, pa.ArrowException) as error:
+        raise _no_centroids(given) from error
+    if numbers.ndim != 2 or numbers.dtype.kind not in "iuf" or not numbers.size:
+        raise _no_centroids(given)
+    return numbers if numbers.dtype.kind == "f" else numbers.astype(np.float32)
+
+
+def _no_centroids(given: Any) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"ivf_centroids are {type_name(given)} without rows of numbers.",
+        hint="Pass an array of two dimensions: a row for each partition.",
+        argument="ivf_centroids",
+    )

@@ -24,6 +24,7 @@ __all__ = [
     "index_from_pb",
     "index_to_pb",
     "parse_index_section",
+    "vector_details",
     "zone_map_details",
 ]
 
@@ -39,6 +40,13 @@ def zone_map_details(rows_per_zone: int) -> bytes:
     """Return the parameters of a zone map that has the set of its null rows."""
     return pb.ZoneMapIndexDetails(
         rows_per_zone=rows_per_zone, use_seeds=False, has_null_bitmap=True
+    ).SerializeToString()
+
+
+def vector_details(metric: str) -> bytes:
+    """Return the parameters of an index that holds vectors as they are."""
+    return pb.VectorIndexDetails(
+        metric_type=metric.upper(), flat=pb.VectorIndexDetails.Flat()
     ).SerializeToString()
 
 

@@ -72,6 +72,10 @@ DIFFERENCES: dict[str, str] = {
         "`details`"
     ),
     "LanceStats.index_stats": "of vector and full-text indices only what the manifest says",
+    "LanceDataset.create_index": (
+        "`IVF_FLAT` alone, of vectors of floats; what is for other types is refused, and tuning of "
+        "the work changes nothing"
+    ),
     "DatasetOptimizer.optimize_indices": (
         "an unknown name is an error; vector and full-text indices stay as they are; `retrain` "
         "makes scalar indices anew, too"

@@ -30,6 +30,11 @@ T = TypeVar("T")
 REFUSED: Mapping[str, str] = {
     "index_segments": "lancekit does not search indices",
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
+    "accelerator": "vectors are put into partitions on the processor",
+    "pq_codebook": "indices with codes are not made",
+    "num_sub_vectors": "indices with codes are not made",
+    "ivf_centroids_file": "pass the centroids themselves, ivf_centroids",
+    "precomputed_partition_dataset": "rows are put into partitions here",
     "format_version": "it is for full-text indices",
     "document_granularity": "it is for full-text indices",
     "row_addr_allowlist": "use a filter on _rowaddr instead",
@@ -117,6 +122,15 @@ def _check_columns(name: str, value: Any) -> None:
         check_names(name, value)
 
 
+def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
+    """Return a mapping; ``InvalidTypeError`` if it is anything else."""
+    if not isinstance(value, Mapping):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
+        )
+    return value
+
+
 #: arguments of pylance that change no result here (sizes, read-ahead, use of indices), and what
 #: they may be
 _HINTS: Mapping[str, Callable[[str, Any], object]] = {
@@ -132,15 +146,22 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
             "max_rows_per_group",
             "metadata_cache_size",
             "metadata_cache_size_bytes",
+            "shuffle_partition_batches",
+            "shuffle_partition_concurrency",
+            "streaming_coreset_rate",
+            "streaming_refine_passes",
+            "streaming_sample_rate",
         ],
         check_count,
     ),
     **dict.fromkeys(
         [
             "enable_stable_row_ids",
+            "filter_nan",
             "ignore_deletions",
             "preserve_order",
             "scan_in_order",
+            "skip_transpose",
             "use_index",
             "use_scalar_index",
             "use_stats",
@@ -149,6 +170,7 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
         check_flag,
     ),
     "late_materialization": _check_columns,
+    "storage_options": check_mapping,
 }
 
 
@@ -157,15 +179,6 @@ def check_hints(**given: Any) -> None:
     for name, value in given.items():
         if value is not None:
             _HINTS[name](name, value)
-
-
-def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
-    """Return a mapping; ``InvalidTypeError`` if it is anything else."""
-    if not isinstance(value, Mapping):
-        raise InvalidTypeError(
-            f"{name} is {shown(value)}.", hint="Pass a dictionary.", argument=name
-        )
-    return value
 
 
 def check_list(name: str, value: Any, of: str) -> list[Any]:

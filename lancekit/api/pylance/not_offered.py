@@ -86,7 +86,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             [
                 "centroids",
                 "commit_existing_index_segments",
-                "create_index",
                 "create_index_uncommitted",
                 "get_ivf_model",
                 "merge_existing_index_segments",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 import pyarrow as pa
@@ -11,6 +11,7 @@ import pyarrow as pa
 from lancekit.file import FileWriter
 from lancekit.format.index import IndexFile
 from lancekit.format.names import INDICES
+from lancekit.format.schema import LanceSchema
 from lancekit.storage import Store
 
 __all__ = ["NewFile", "delete_segment", "segment_folder", "write_files"]
@@ -51,7 +52,7 @@ def _written(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[Ind
     for file in files:
         sink = store.create(f"{segment_folder(uuid)}/{file.name}")
         try:
-            writer = FileWriter(sink, file.schema, version=_VERSION)
+            writer = FileWriter(sink, _with_hidden_names(file.schema), version=_VERSION)
             numbers = {
                 key: str(writer.add_global_buffer(data)) for key, data in file.buffers.items()
             }
@@ -62,6 +63,14 @@ def _written(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[Ind
             sink.abort()
             raise
         yield IndexFile(file.name, summary.size_bytes)
+
+
+def _with_hidden_names(schema: pa.Schema) -> LanceSchema:
+    """Return a schema whose columns may be called as no column of a dataset is, such as _rowid."""
+    numbered = [field.with_name(str(number)) for number, field in enumerate(schema)]
+    found = LanceSchema.from_arrow(pa.schema(numbered, schema.metadata))
+    named = zip(found.fields, schema.names, strict=True)
+    return replace(found, fields=tuple(replace(field, name=name) for field, name in named))
 
 
 def delete_segment(store: Store, uuid: UUID) -> None:

@@ -27,7 +27,14 @@ from lancekit.operations.index.segments import (
 )
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["IndexRequest", "commit_segments", "create_index", "drop_index", "segments_of"]
+__all__ = [
+    "IndexRequest",
+    "check_replaced",
+    "commit_segments",
+    "create_index",
+    "drop_index",
+    "segments_of",
+]
 
 #: what the table format calls its own entries
 _OWN = "__lance"
@@ -103,7 +110,7 @@ def _index_name(snapshot: Snapshot, column: IndexedField, request: IndexRequest)
             index=name,
         )
     if name in taken:
-        _check_replaced(taken[name], column, request)
+        check_replaced(taken[name], column, replace=request.replace)
     return name
 
 
@@ -115,24 +122,25 @@ def _default_name(
     while name in taken:
         mine = taken[name].fields == (column.field.id,)
         if mine and kind_of(taken[name]) is request.kind:
-            _check_replaced(taken[name], column, request)
+            check_replaced(taken[name], column, replace=request.replace)
             return name
         number += 1
         name = f"{base}_{number}"
     return name
 
 
-def _check_replaced(index: IndexMetadata, column: IndexedField, request: IndexRequest) -> None:
+def check_replaced(index: IndexMetadata, column: IndexedField, *, replace: bool) -> None:
+    """Raise ``IndexExistsError`` if an index of a name is another's, or is not to be replaced."""
     if index.fields != (column.field.id,):
         raise IndexExistsError(
             f"There is an index {index.name!r} on another column.",
             hint="Give this one another name, or drop the other first.",
             index=index.name,
         )
-    if not request.replace:
+    if not replace:
         raise IndexExistsError(
             f"There is an index {index.name!r} already, and replace=False.",
-            hint="Leave replace out to make it anew, or give this one another name.",
+            hint="Pass replace=True to make it anew, or give this one another name.",
             index=index.name,
         )
 

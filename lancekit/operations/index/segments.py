@@ -45,6 +45,7 @@ __all__ = [
     "column_of",
     "details_of",
     "indexed_field",
+    "now",
     "read_column",
     "removed_unless_committed",
     "write_segment",
@@ -168,7 +169,6 @@ def write_segment(
     """
     uuid = uuid or uuids.uuid4()
     files = write_files(snapshot.store, uuid, content.files())
-    now = datetime.now(UTC)
     return IndexMetadata(
         uuid=uuid,
         name=name,
@@ -176,7 +176,7 @@ def write_segment(
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
         fragment_ids=BitMap(fragment_ids),
         index_version=kind.written,
-        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        created_at=now(),
         files=files,
         index_details=details_of(kind, content),
     )
@@ -186,6 +186,12 @@ def details_of(kind: IndexKind, content: Content) -> IndexDetails:
     """Return the kind, and the parameters that the manifest repeats: those of zone maps."""
     value = zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
     return IndexDetails(kind.type_url, value)
+
+
+def now() -> datetime:
+    """Return the time as a manifest has it: whole milliseconds."""
+    time = datetime.now(UTC)
+    return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
 @contextmanager

@@ -1,0 +1,137 @@
+"""Indices of vectors that lancekit makes, searched by pylance: the same rows at as many probes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    ColumnNotFoundError,
+    IndexExistsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotOfferedError,
+)
+
+SIZE = 8
+
+
+def column(values: Any) -> pa.Array:
+    values = np.asarray(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), values.shape[1])
+
+
+def drawn(count: int, kind: str = "float32", seed: int = 0) -> np.ndarray[Any, Any]:
+    return np.random.default_rng([seed, count]).standard_normal((count, SIZE)).astype(kind)
+
+
+def found(ds: Any, q: Any, probes: int, **scan: Any) -> set[int]:
+    nearest = {"column": "v", "q": q, "k": 10, "nprobes": probes}
+    return set(ds.to_table(["n"], nearest=nearest, **scan)["n"].to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "metric", "stable"),
+    [
+        ("float32", "l2", False),
+        ("float32", "cosine", True),
+        ("float32", "dot", False),
+        ("float16", "cosine", False),
+        ("float64", "l2", True),
+    ],
+)
+def test_pylance_finds_the_same(tmp_path: Path, kind: str, metric: str, stable: bool) -> None:
+    uri = str(tmp_path / "t")
+    values = drawn(600, kind)
+    values[3, 1] = np.nan
+    vectors = column(values)
+    vectors = pa.concat_arrays([vectors.slice(0, 5), pa.nulls(1, vectors.type), vectors.slice(6)])
+    ds = lk.write_dataset(
+        {"n": range(600), "v": vectors}, uri, max_rows_per_file=250, enable_stable_row_ids=stable
+    )
+    ds.delete("n % 9 = 1")
+    assert ds.create_index("v", "IVF_FLAT", metric=metric, num_partitions=5) is ds
+    lk.write_dataset({"n": range(600, 640), "v": column(drawn(40, kind))}, uri, mode="append")
+    theirs = lance.dataset(uri)
+    nearest = {"column": "v", "q": values[0], "k": 1}
+    assert "ANNSubIndex" in theirs.scanner(nearest=nearest).explain_plan()
+    for step in ("as it is", "with the new rows"):
+        ours, theirs = lk.dataset(uri), lance.dataset(uri)
+        for q in drawn(3, kind, seed=1):
+            for probes in (1, 2, 5):
+                mine = found(ours, q, probes)
+                assert mine == found(theirs, q, probes), step
+            exact = {"column": "v", "q": q, "k": 10, "metric": metric, "use_index": False}
+            assert mine == set(theirs.to_table(["n"], nearest=exact)["n"].to_pylist())
+        theirs.optimize.optimize_indices()
+
+
+def test_older_releases_find_the_same(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri)
+    ds.create_index("v", "IVF_FLAT", num_partitions=3)
+    program = """
+nearest = {"column": "v", "q": arguments["q"], "k": 10, "nprobes": 2}
+result = lance.dataset(arguments["uri"]).to_table(columns=["n"], nearest=nearest)["n"].to_pylist()
+"""
+    q = drawn(1, seed=2)[0].tolist()
+    assert set(pylance4(program, uri=uri, q=q)) == found(ds, q, 2)
+
+
+def test_centroids_that_are_given(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"n": range(4), "v": column([[0, 0], [1, 0], [9, 9], [8, 9]])}, tmp_path)
+    with pytest.raises(InvalidTypeError, match="of which no index of vectors"):
+        ds.create_index("v", "IVF_FLAT")  # whole numbers
+    rows = {"n": range(4), "v": column(np.array([[0, 0], [1, 0], [9, 9], [8, 9]], "f4"))}
+    ds = lk.write_dataset(rows, tmp_path, mode="overwrite")
+    for middles in (np.array([[0, 0], [9, 9]]), column(np.array([[0, 0], [9, 9]], "f4"))):
+        ds.create_index("v", "IVF_FLAT", ivf_centroids=middles, replace=True)
+        nearest = {"column": "v", "q": [7.0, 7.0], "k": 4, "nprobes": 1}
+        assert ds.to_table(["n"], nearest=nearest)["n"].to_pylist() == [3, 2]
+    with pytest.raises(InvalidArgumentError, match=r"shape \(1, 3\)"):
+        ds.create_index("v", "IVF_FLAT", ivf_centroids=[[1.0, 2, 3]], name="other")
+    with pytest.raises(InvalidTypeError, match="without rows of numbers"):
+        ds.create_index("v", "IVF_FLAT", ivf_centroids=[1, 2])
+
+
+@pytest.mark.parametrize("partitions", [1, 7, 50])
+def test_few_rows_or_none(tmp_path: Path, partitions: int) -> None:
+    uri = str(tmp_path / "t")
+    for count in (0, 1, 7):
+        rows = {"n": range(count), "v": column(drawn(count))}
+        ds = lk.write_dataset(rows, uri, mode="overwrite")
+        ds.create_index("v", "IVF_FLAT", num_partitions=partitions)
+        q = [0.5] * SIZE
+        assert found(ds, q, 50) == found(lance.dataset(uri), q, 50) == {*range(count)}
+
+
+def test_what_cannot_be(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"n": range(20), "v": column(drawn(20))}, tmp_path)
+    ds.create_index("v", "IVF_FLAT")
+    with pytest.raises(IndexExistsError, match="replace=False"):
+        ds.create_index("v", "ivf_flat")
+    with pytest.raises(ColumnNotFoundError):
+        ds.create_index("w", "IVF_FLAT")
+    with pytest.raises(InvalidTypeError, match="'n' is of type int64"):
+        ds.create_index("n", "IVF_FLAT")
+    with pytest.raises(NotOfferedError, match="'IVF_PQ' are not made"):
+        ds.create_index("v", "IVF_PQ")
+    with pytest.raises(InvalidArgumentError, match="metric is 'hamming'"):
+        ds.create_index("v", "IVF_FLAT", metric="hamming", replace=True)
+    with pytest.raises(InvalidArgumentError, match="num_partitions is 0"):
+        ds.create_index("v", "IVF_FLAT", num_partitions=0, replace=True)
+    with pytest.raises(InvalidArgumentError, match="fragment_ids"):
+        ds.create_index("v", "IVF_FLAT", fragment_ids=[0], replace=True)
+    version = ds.version
+    ds.create_index("v", "IVF_FLAT", replace=True, target_partition_size=5, train=True)
+    assert ds.version == version + 1
+    assert len(ds._snapshot.indices) == 1
+    ds.drop_index("v_idx")
+    assert not ds.has_index
