@@ -237,7 +237,7 @@ def _make_scan(
         columns = search.columns(columns, schema.names, scored=scored)
     choice = None
     if sources is None:
-        if indexed and search is None and not with_deleted:
+        if indexed and not late and not with_deleted:
             choice = row_choice(snapshot, predicate, indexed_only=indexed_only)
         sources = sources_for(fragment_sources(snapshot, schema), None if late else predicate)
     else:

@@ -24,7 +24,7 @@ Scores = npt.NDArray[np.float32]
 _K1, _B = np.float32(1.2), np.float32(0.75)
 _ONE, _HALF = np.float32(1), np.float32(0.5)
 #: scores are added up for all documents at once if one in so many has one
-_DENSE = 128
+_DENSE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Statistics:
         """Count, over partitions that are scored together."""
         return cls(
             sum(len(partition.lengths) for partition in partitions),
-            sum(int(partition.lengths.sum(dtype=np.int64)) for partition in partitions),
+            sum(partition.num_tokens for partition in partitions),
             {
                 token: sum(partition.frequency(token) for partition in partitions)
                 for token in set(tokens)
@@ -133,16 +133,17 @@ def _sum(parts: Sequence[Matches], documents: int) -> Matches:
     found = sum(len(part.docs) for part in parts)
     if found * _DENSE >= documents:
         total = np.zeros(documents, np.float32)
-        for part in parts:
+        total[parts[0].docs] = parts[0].scores
+        for part in parts[1:]:
             total[part.docs] += part.scores
         docs = np.flatnonzero(total > 0).astype(np.uint32)
         return Matches(docs, total[docs])
-    docs = np.sort(np.concatenate([part.docs for part in parts]))
-    docs = docs[np.append(True, docs[1:] != docs[:-1])]
-    total = np.zeros(len(docs), np.float32)
-    for part in parts:
-        total[np.searchsorted(docs, part.docs)] += part.scores
-    return Matches(docs, total)
+    docs = np.concatenate([part.docs for part in parts])
+    order = np.argsort(docs, kind="stable")  # merges what is in order already
+    docs = docs[order]
+    firsts = np.flatnonzero(np.append(True, docs[1:] != docs[:-1]))
+    scores = np.concatenate([part.scores for part in parts])[order]
+    return Matches(docs[firsts], np.add.reduceat(scores, firsts))
 
 
 def _held(some: Numbers, ascending: Numbers) -> npt.NDArray[np.bool_]:

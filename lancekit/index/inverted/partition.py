@@ -34,6 +34,10 @@ class Partition(Protocol):
     def lengths(self) -> Numbers:
         """How many tokens each document has."""
 
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens all documents have."""
+
     def tokens(self) -> Iterable[str]:
         """All tokens."""
 
@@ -78,6 +82,11 @@ class StoredPartition:
     def lengths(self) -> Numbers:
         """How many tokens each document has."""
         return self._documents("_num_tokens")
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens all documents have."""
+        return self.documents_file.remembered("tokens", lambda: _sum(self.lengths), lambda _: 0)
 
     def tokens(self) -> Iterable[str]:
         """Return all tokens."""
@@ -203,6 +212,10 @@ def _bytes_of(values: Any, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]
     return whole[bounds[0] : bounds[-1]], bounds[1:] - bounds[0]
 
 
+def _sum(numbers: Numbers) -> int:
+    return int(numbers.sum(dtype=np.int64))
+
+
 class FreshPartition:
     """Rows that no index covers, with those of their tokens that are asked for.
 
@@ -224,6 +237,7 @@ class FreshPartition:
         self.rows: Places = _all([part[0] for part in kept], np.int64)
         self.lengths: Numbers = _all([part[1] for part in kept], np.uint32)
         texts = [part[2] + start for part, start in zip(kept, starts, strict=False)]
+        self.num_tokens = _sum(self.lengths)
         self._texts: Places = _all(texts, np.int64)
         self._codes: npt.NDArray[np.int32] = _all([part[3] for part in kept], np.int32)
         self._positions: npt.NDArray[np.int32] = _all([part[4] for part in kept], np.int32)

@@ -66,13 +66,18 @@ def best_places(scores: Scores, most: int) -> npt.NDArray[np.intp]:
     >>> best_places(np.array([1, 3, 2, 3, 2], np.float32), 3).tolist()
     [1, 2, 3, 4]
     """
-    likely = np.arange(len(scores))
-    for part in (scores[: len(scores) // _PART], scores):  # a part tells most that are not
-        if len(part) > most:
-            asked = part if part is not scores else scores[likely]
-            least = np.partition(asked, len(asked) - most)[len(asked) - most]
-            likely = np.flatnonzero(scores >= least)
+    part = scores[: len(scores) // _PART]
+    enough = len(part) > most  # then it tells of most that they are not among them
+    likely = np.flatnonzero(scores >= _least(part, most)) if enough else np.arange(len(scores))
+    if len(likely) > most:
+        asked = scores[likely]
+        likely = likely[asked >= _least(asked, most)]
     return likely
+
+
+def _least(scores: Scores, most: int) -> np.float32:
+    least: np.float32 = np.partition(scores, len(scores) - most)[len(scores) - most]
+    return least
 
 
 def nothing() -> Scored:
