@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import diffs, histories, nearest
+from benchmarks import diffs, histories, indices, nearest
 from benchmarks.commits import commit_measurements
 from benchmarks.files import lines, measure_case
 from benchmarks.operations import Tables, chosen, measurements
@@ -63,6 +63,12 @@ def test_changes_are_measured(tmp_path: Path) -> None:
 def test_searches_are_measured(tmp_path: Path) -> None:
     found = {each.name: each for each in nearest.measure(200, tmp_path, runs=1)}
     assert found.keys() == nearest.CASES.keys()
+    assert min(min(each.ours, each.theirs) for each in found.values()) > 0
+
+
+def test_indices_are_measured(tmp_path: Path) -> None:
+    found = {each.name: each for each in indices.measure(2_000, tmp_path, runs=1)}
+    assert found.keys() == {f"build {case}" for case in indices.BUILT} | indices.ASKED.keys()
     assert min(min(each.ours, each.theirs) for each in found.values()) > 0
 
 
