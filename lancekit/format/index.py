@@ -17,6 +17,7 @@ from lancekit.format.pb import table_pb2 as pb
 from lancekit.format.unknown_fields import parse
 
 __all__ = [
+    "FRAGMENT_REUSE",
     "IndexDetails",
     "IndexFile",
     "IndexMetadata",
@@ -27,6 +28,10 @@ __all__ = [
     "vector_details",
     "zone_map_details",
 ]
+
+
+#: the system index that maps addresses from before a compaction to those after it
+FRAGMENT_REUSE = "__lance_frag_reuse"
 
 
 class IndexDetails(NamedTuple):

@@ -14,7 +14,7 @@ from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata
 from lancekit.format.operations import RewriteGroup, RewrittenIndex
 from lancekit.format.schema import LanceSchema
 
@@ -29,9 +29,6 @@ __all__ = [
     "rewritten_fields",
     "swapped",
 ]
-
-#: the system index that maps addresses from before a compaction to those after it
-FRAGMENT_REUSE = "__lance_frag_reuse"
 
 Indices = tuple[IndexMetadata, ...]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,8 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap
-from lancekit.format.index import IndexMetadata
+from lancekit.format.fragment_reuse import parse_fragment_reuse
+from lancekit.format.index import FRAGMENT_REUSE, IndexDetails, IndexMetadata
 from lancekit.format.paths import find_field
 from lancekit.index.kinds import (
     BITMAP,
@@ -26,6 +27,7 @@ from lancekit.index.kinds import (
 )
 from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
 from lancekit.index.search.question import Question
+from lancekit.index.search.reuse import Reuse
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.search.segment import Segment
 from lancekit.legible import warn
@@ -63,13 +65,15 @@ _told: set[tuple[object, str]] = set()
 class RowChoice:
     """Asks the indices of a version which rows a filter wants.
 
-    `segments` are those that may know, by the column that they are of.  With `indexed_only`
+    `segments` are those that may know, by the column that they are of; `reuse` tells where rows
+    went that compactions moved without telling the indices.  With `indexed_only`
     what no index covers is not looked at, and indices are asked even where it does not pay.
     """
 
     snapshot: Snapshot
     predicate: Predicate
     segments: Mapping[str, tuple[Segment, ...]]
+    reuse: Reuse | None = None
     indexed_only: bool = False
 
     @cached_property
@@ -122,7 +126,10 @@ class RowChoice:
         return found if found.covered else None
 
     def _search(self, segment: Segment, question: Question) -> Found | None:
-        covered = self._live & (segment.index.fragment_ids or BitMap())
+        covered = segment.index.fragment_ids or BitMap()
+        if self.reuse is not None:
+            covered = self.reuse.covered(covered)
+        covered &= self._live
         if not covered:
             return None
         search = _SEARCHES[segment.kind.name]
@@ -133,6 +140,8 @@ class RowChoice:
             stable = self.snapshot.manifest.has_stable_row_ids
             if not segment.kind.has_addresses(segment.index.index_version, stable):
                 rows = dict(self._of_ids(rows, covered))
+            elif self.reuse is not None:
+                rows = self.reuse.rows(rows)
             rows = {id_: found for id_, found in rows.items() if found and id_ in covered}
             self._check(rows)
         except (LancekitError, OSError) as error:
@@ -178,8 +187,6 @@ def row_choice(
     """
     if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
         return None
-    if any(index.name == "__lance_frag_reuse" for index in snapshot.indices):
-        return None
     schema = snapshot.manifest.schema
     segments: dict[str, tuple[Segment, ...]] = {}
     for column in sorted(predicate.columns):
@@ -189,9 +196,26 @@ def row_choice(
                 segments[column] = usable
     if not segments:
         return None
+    reuse = None
+    for index in snapshot.indices:
+        if index.name == FRAGMENT_REUSE:
+            try:
+                reuse = _reuse(index.name, index.index_details)
+            except LancekitError as error:
+                _tell(index, f"cannot be read, without which no other can: {error}")
+                return None
     return RowChoice(
-        snapshot=snapshot, predicate=predicate, segments=segments, indexed_only=indexed_only
+        snapshot=snapshot,
+        predicate=predicate,
+        segments=segments,
+        reuse=reuse,
+        indexed_only=indexed_only,
     )
+
+
+@lru_cache(maxsize=8)
+def _reuse(name: str, details: IndexDetails | None) -> Reuse:
+    return Reuse(parse_fragment_reuse(name, details))
 
 
 def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:

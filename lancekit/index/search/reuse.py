@@ -1,0 +1,99 @@
+"""Addresses from before compactions that left indices as they were, as those from after them.
+
+See docs/format/indices.md, 15.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from pyroaring import BitMap
+
+from lancekit.errors import CorruptFileError
+from lancekit.format import row_address
+from lancekit.format.fragment_reuse import ReuseGroup
+from lancekit.index.row_sets import SetForm, decoded_set
+from lancekit.index.search.row_sets import Rows, joined, rows_of, union
+
+__all__ = ["Reuse"]
+
+Addresses = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One group of fragments that were put together."""
+
+    group: ReuseGroup
+
+    @cached_property
+    def _ways(self) -> tuple[Addresses, Addresses]:
+        """The old addresses of rows that are still there, ascending, and their new ones."""
+        old = decoded_set(self.group.survivors, SetForm.PLAIN)
+        new = [
+            row_address.addresses(id_, np.arange(n, dtype=np.uint64)) for id_, n in self.group.new
+        ]
+        targets = np.concatenate([*new, np.empty(0, np.uint64)])
+        if len(targets) != len(old):
+            raise CorruptFileError(
+                f"{len(old)} rows of fragments {self.group.old} became {len(targets)}."
+            )
+        # rows follow each other as the fragments are listed, which need not ascend
+        parts = {
+            id_: np.flatnonzero(row_address.fragment_ids(old) == id_) for id_ in self.group.old
+        }
+        order = np.concatenate([*parts.values(), np.empty(0, np.int64)])
+        if len(order) != len(old):
+            raise CorruptFileError(f"Rows of fragments {self.group.old} are said to be elsewhere.")
+        found = np.empty(len(old), np.uint64)
+        found[order] = targets
+        return old, found
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return what is covered by what covers some fragments: nothing of a part of a group."""
+        old = BitMap(self.group.old)
+        if not old & fragments:
+            return fragments
+        return fragments - old | BitMap(id_ for id_, _ in self.group.new if old <= fragments)
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return where rows are now; those that were left out are in no fragment."""
+        moved = {id_: rows[id_] for id_ in self.group.old if id_ in rows}
+        if not moved:
+            return rows
+        kept = {id_: found for id_, found in rows.items() if id_ not in moved}
+        addresses = joined(moved)
+        old, new = self._ways
+        places = np.searchsorted(old, addresses)
+        inside = places < len(old)
+        inside[inside] = old[places[inside]] == addresses[inside]
+        return union([kept, rows_of(new[places[inside]])])
+
+
+class Reuse:
+    """What became of fragments and rows in compactions, in their order."""
+
+    def __init__(self, groups: Iterable[ReuseGroup]) -> None:
+        self._steps = [_Step(group) for group in groups]
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return the fragments that an index covers which was made of some fragments."""
+        for step in self._steps:
+            fragments = step.covered(fragments)
+        return fragments
+
+    def rows(self, rows: Rows) -> Rows:
+        """Return where the rows are now that an index names.
+
+        Raises
+        ------
+        CorruptFileError
+            It is not said of all of them.
+        """
+        for step in self._steps:
+            rows = step.rows(rows)
+        return rows
