@@ -8,10 +8,12 @@ from uuid import UUID
 
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import IndexConfig, kind_named
+from lancekit.api.lance_operation import Index
 from lancekit.api.pylance.arguments import (
     check_count,
     check_flag,
     check_hints,
+    check_items,
     refuse,
     refuse_more,
 )
@@ -22,6 +24,7 @@ from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.index.distances import ALIASES
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
 from lancekit.operations.index.create import IndexRequest, create_index, drop_index
 from lancekit.operations.index.describe import (
     IndexDescription,
@@ -110,6 +113,88 @@ class Indices(Handle):
             uuid=_uuid(index_uuid),
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
+
+    def create_index_uncommitted(
+        self,
+        column: str | Sequence[str],
+        index_type: str | IndexConfig,
+        name: str | None = None,
+        *,
+        fragment_ids: list[int] | None = None,
+        index_uuid: str | None = None,
+        **kwargs: Any,
+    ) -> Index:
+        """Index some fragments; `commit_existing_index_segments` makes it part of the dataset.
+
+        So an index can be made in parts, by several processes.
+
+        Parameters
+        ----------
+        fragment_ids
+            The fragments, which have to be named.
+
+        Returns
+        -------
+        Index
+            What the manifest will say of the segment.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": range(4)}, "memory://parts-example", max_rows_per_file=2)
+        >>> parts = [ds.create_index_uncommitted("x", "BTREE", fragment_ids=[i]) for i in (0, 1)]
+        >>> ds.commit_existing_index_segments("x_idx", "x", parts)
+        LanceDataset('memory://parts-example', main:2)
+        >>> len(ds.list_indices())
+        2
+        """
+        refuse_more("create_index_uncommitted", kwargs)
+        if fragment_ids is None:
+            raise InvalidArgumentError(
+                "create_index_uncommitted needs fragment_ids.",
+                hint="Use create_scalar_index for an index of all rows.",
+                argument="fragment_ids",
+            )
+        kind, parameters = kind_named(index_type)
+        return make_part(
+            self._snapshot,
+            _one_column(column),
+            kind,
+            fragment_ids,
+            name=name,
+            parameters=parameters,
+            uuid=_uuid(index_uuid),
+        )
+
+    def merge_existing_index_segments(self, segments: list[Index]) -> Index:
+        """Put segments together that are not committed yet, which makes searches quicker.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are not of one column and kind, or share a fragment.
+        """
+        of = "what create_index_uncommitted gave"
+        return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
+
+    def commit_existing_index_segments(
+        self, index_name: str, column: str, segments: list[Index]
+    ) -> Self:
+        """Commit an index of segments that `create_index_uncommitted` made; the handle moves.
+
+        It takes the place of an index of the same name on the column.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are not of this column and of one kind, share a fragment, or have no files.
+        CommitConflictError
+            Fragments that they cover were rewritten since.
+        """
+        of = "what create_index_uncommitted gave"
+        parts = check_items("segments", segments, Index, of)
+        self._move(lambda snapshot: (commit_parts(snapshot, index_name, column, parts), None))
+        return self
 
     def describe_indices(self) -> list[IndexDescription]:
         """Describe the version's indices, by their names; no file is read.

@@ -35,12 +35,29 @@ def _with_two() -> lk.LanceDataset:
     return ds
 
 
+def _part(**arguments: Any) -> Any:
+    made = fresh().create_index_uncommitted(**arguments)
+    return made.name, made.type_url, str(made.uuid) == UUID
+
+
+def _merged(**arguments: Any) -> Any:
+    ds = fresh()
+    part = ds.create_index_uncommitted("id", "BTREE", fragment_ids=[0])
+    return ds.merge_existing_index_segments(**{"segments": [part], **arguments}).name
+
+
+def _committed(**arguments: Any) -> Any:
+    ds = fresh()
+    part = ds.create_index_uncommitted("id", "BTREE", fragment_ids=[0])
+    return _told(ds.commit_existing_index_segments(**{"segments": [part], **arguments}))
+
+
 def _statistics(**arguments: Any) -> Any:
-    return _with_two().index_statistics(**arguments)
+    return {**_with_two().index_statistics(**arguments), "updated_at_timestamp_ms": None}
 
 
 def _stats(**arguments: Any) -> Any:
-    return _with_two().stats.index_stats(**arguments)
+    return {**_with_two().stats.index_stats(**arguments), "updated_at_timestamp_ms": None}
 
 
 def _dropped(**arguments: Any) -> Any:
@@ -84,6 +101,28 @@ INDICES = {
             "retrain": Value(True),
             "kwargs": Keywords("nonsense", 1),
         },
+    ),
+    "LanceDataset.create_index_uncommitted": Method(
+        _part,
+        {
+            "column": Refused("nothing"),
+            "index_type": Value("BITMAP"),
+            "name": Value("mine"),
+            "fragment_ids": Refused([77], "no fragment 77"),
+            "index_uuid": Value(UUID),
+            "kwargs": Keywords("nonsense", 1),
+        },
+        {"column": "id", "index_type": "BTREE", "fragment_ids": [0]},
+    ),
+    "LanceDataset.merge_existing_index_segments": Method(_merged, {"segments": Refused([1])}),
+    "LanceDataset.commit_existing_index_segments": Method(
+        _committed,
+        {
+            "index_name": Value("mine"),
+            "column": Refused("nothing"),
+            "segments": Refused([1]),
+        },
+        {"index_name": "one", "column": "id"},
     ),
     "LanceDataset.index_statistics": Method(
         _statistics,

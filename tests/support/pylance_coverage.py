@@ -67,6 +67,10 @@ DIFFERENCES: dict[str, str] = {
         "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
+    "LanceDataset.create_index_uncommitted": "scalar indices alone, and what is for them",
+    "LanceDataset.commit_existing_index_segments": (
+        "moves the handle and returns it; segments are what `create_index_uncommitted` gave"
+    ),
     "LanceDataset.describe_indices": (
         "a segment that waits for a remap (`defer_index_remap`) names the fragments of before; no "
         "`details`"
@@ -159,6 +163,7 @@ OTHER_SIGNATURE = frozenset(
         "Compaction.plan",
         "LanceDataset.add_columns",
         "LanceDataset.commit",
+        "LanceDataset.create_index_uncommitted",
         "LanceDataset.create_scalar_index",
         "DatasetOptimizer.compact_files",
         "DatasetOptimizer.optimize_indices",

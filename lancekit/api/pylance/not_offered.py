@@ -85,10 +85,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             [
                 "centroids",
-                "commit_existing_index_segments",
-                "create_index_uncommitted",
                 "get_ivf_model",
-                "merge_existing_index_segments",
                 "merge_index_metadata",
                 "remap_row_addrs",
             ],

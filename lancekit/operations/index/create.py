@@ -33,6 +33,7 @@ __all__ = [
     "commit_segments",
     "create_index",
     "drop_index",
+    "put_segments",
     "segments_of",
 ]
 
@@ -146,13 +147,23 @@ def check_replaced(index: IndexMetadata, column: IndexedField, *, replace: bool)
 
 
 def commit_segments(snapshot: Snapshot, name: str, segments: Sequence[IndexMetadata]) -> Snapshot:
-    """Commit an index of new segments, which take the place of those it has."""
-    old = tuple(index for index in snapshot.indices if index.name == name)
-    operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
+    """Commit an index of new segments; if they do not land, their files are removed."""
     with removed_unless_committed(snapshot, [segment.uuid for segment in segments]):
-        return commit(
-            snapshot, Pending(operation=operation, uuid=str(uuids.uuid4()), doing="create_index")
-        )
+        return put_segments(snapshot, name, segments, snapshot.indices)
+
+
+def put_segments(
+    snapshot: Snapshot,
+    name: str,
+    segments: Sequence[IndexMetadata],
+    there: Sequence[IndexMetadata],
+) -> Snapshot:
+    """Commit segments in the place of those of their name that are there."""
+    old = tuple(index for index in there if index.name == name)
+    operation = CreateIndex(new_indices=tuple(segments), removed_indices=old)
+    return commit(
+        snapshot, Pending(operation=operation, uuid=str(uuids.uuid4()), doing="create_index")
+    )
 
 
 def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
