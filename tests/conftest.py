@@ -54,32 +54,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(
                 f"{item.nodeid} takes `whole`: mark it with pytest.mark.torture"
             )
-        if group := _group_of(item):
-            item.add_marker(pytest.mark.xdist_group(group))
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> int:
-    """Return when a test's turn comes: groups begin early, but for the archive that Java maps.
+    """Return when a test's turn comes: what takes long begins early.
 
-    What makes it begins first, and lets every Java that starts after it start quicker; the tests of
-    the first room, which start none, are done meanwhile.
+    The first test makes an archive of classes that every Java maps which starts after it; the tests
+    of the first room, which start none, are done meanwhile.
     """
     if item.name == "test_it_is_made_once_and_mapped_by_java":
         return 0
     group = _group_of(item)
     if group == "processes":
         return 1
-    if group is None:
-        return 2 if "tests/api" in item.path.as_posix() else 4
-    return 3
+    if group in {"spark", "notebooks"}:
+        return 3
+    return 2 if "tests/api" in item.path.as_posix() else 4
 
 
-def _group_of(item: pytest.Item) -> str | None:
-    """Return which tests one worker runs together, if any.
+def _group_of(item: pytest.Item) -> str:
+    """Return which tests one worker runs together: those of a file, which share its fixtures.
 
     A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
     others the notebooks, each once, and the tests that start processes with sessions of their own.
+    A server for S3 costs seconds, too.
     """
     marks = {mark.name for mark in item.iter_markers()}
     if "spark" in getattr(item, "fixturenames", ()):
@@ -90,7 +90,9 @@ def _group_of(item: pytest.Item) -> str | None:
         return "notebooks"
     if "classic" in marks and marks & {"spark", "over_connect"}:
         return "processes"
-    return "spark" if "spark" in marks else None
+    if "spark" in marks:
+        return "spark"
+    return "s3" if "s3" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
 
 
 def pytest_collection_finish() -> None:

@@ -127,7 +127,6 @@ def test_the_saved_outputs_are_those_of_a_run(run, name):
         assert shape(now["text/plain"]) == shape(then["text/plain"]), source
 
 
-@pytest.mark.xdist_group("notebooks")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_saved_notebook_is_fit_to_be_read(name):
     path = NOTEBOOKS / f"{name}.ipynb"

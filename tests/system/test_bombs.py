@@ -16,9 +16,6 @@ from tests.file.columns import VERSIONS
 from tests.support.bombs import BOMBS, READS, file_of, plant
 from tests.system.test_malformed import run
 
-# a fixture that takes a while is made once, not once for each worker
-pytestmark = pytest.mark.xdist_group("bombs")
-
 #: the largest of the files: that of 3 GiB in a frame of Zstd
 MOST_BYTES = 110_000
 
