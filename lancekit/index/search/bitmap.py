@@ -5,13 +5,17 @@ See docs/format/indices.md, 8.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lancekit.errors import CorruptFileError
+from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import owned
 from lancekit.index.search.question import Question
-from lancekit.index.search.row_sets import Rows, read_rows, union
+from lancekit.index.search.row_sets import Rows, common, read_rows, union
 from lancekit.index.search.segment import IndexFileReader, Segment
 
 __all__ = ["keys_of", "rows_at", "search"]
@@ -24,10 +28,28 @@ _MOST_KEYS = 1 << 14
 
 def search(segment: Segment, question: Question, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds, as `btree.search` does."""
-    held = np.flatnonzero(question.holds(keys_of(segment)))
+    keys = segment.remembered(FILE, "values", _values, lambda keys: keys.nbytes)
+    held = np.flatnonzero(question.holds(keys))
     if not always and len(held) > _MOST_KEYS:
         return None
     return union(rows_at(segment.file(FILE), held))
+
+
+def _values(file: IndexFileReader) -> pa.Array:
+    """Return the values, of which no row has two.
+
+    Raises
+    ------
+    CorruptFileError
+        Rows have two NaNs: when 4.0.0 puts segments together, it gives the rows of one to both.
+    """
+    values = owned(file.read("keys"))
+    if pa.types.is_float32(values.type) or pa.types.is_float64(values.type):
+        nans = np.flatnonzero(flags_of(pc.is_nan(values).fill_null(False)))
+        found = rows_at(file, nans) if len(nans) > 1 else []
+        if any(any(common(*pair).values()) for pair in pairwise(found)):
+            raise CorruptFileError(f"{file.where} has rows that have two values.")
+    return values
 
 
 def keys_of(segment: Segment) -> pa.Array:

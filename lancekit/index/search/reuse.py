@@ -71,7 +71,8 @@ class _Step:
         places = np.searchsorted(old, addresses)
         inside = places < len(old)
         inside[inside] = old[places[inside]] == addresses[inside]
-        return union([kept, rows_of(new[places[inside]])])
+        none = {id_: BitMap() for id_, _ in self.group.new}  # known of, if no row is
+        return union([kept, none, rows_of(new[places[inside]])])
 
 
 class Reuse:

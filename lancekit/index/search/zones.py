@@ -34,14 +34,14 @@ class Zones:
     lengths: npt.NDArray[np.int64]
 
     def rows(self, wanted: Flags) -> Rows:
-        """Return the rows of some zones."""
-        found: dict[int, BitMap] = {}
+        """Return the rows of some zones; none of fragments that have no other zones."""
+        found = {id_: BitMap() for id_ in np.unique(self.fragments).tolist()}
         chosen = np.flatnonzero(wanted)
         for id_, start, length in zip(
             *(values[chosen].tolist() for values in (self.fragments, self.starts, self.lengths)),
             strict=True,
         ):
-            found.setdefault(id_, BitMap()).add_range(start, start + length)
+            found[id_].add_range(start, start + length)
         return found
 
 
