@@ -93,6 +93,14 @@ def summary(folder: Path) -> str:
             f"{len(year.constraints.list())} constraints; "
             f"branch {', '.join(year.branches.names())} merged",
         ),
+        (
+            "indices",
+            ", ".join(
+                f"{one.name} ({one.index_type})"
+                for name in ("trips.lance", "airports.lance", "weather.lance")
+                for one in lk.dataset(folder / name).describe_indices()
+            ),
+        ),
         ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]
     width = max(len(label) for label, _ in lines)
