@@ -23,8 +23,8 @@ class ScanStatistics:
     """What one run of a scan read.
 
     `iops` counts the ranges of bytes that were asked for, `requests` the calls that they were
-    asked in: ranges near each other go together.  No index is searched, so what is counted of
-    indices is 0.  `all_times` is in nanoseconds.
+    asked in: ranges near each other go together.  What is read of indices is not counted,
+    which is why that is 0.  `all_times` is in nanoseconds.
     """
 
     iops: int = 0

@@ -92,6 +92,7 @@ def explain_scan(
     stops = scan.limit is not None and request.predicate is None and not order_by
     wanted = (scan.limit or 0) if stops else whole
     notes = [
+        scan.choice.told() if scan.choice is not None else "",
         f"the filter is looked at first: of {', '.join(asked)} all rows are read, of the other "
         "columns the blocks that have rows left"
         if asked

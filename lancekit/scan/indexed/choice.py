@@ -76,6 +76,19 @@ class RowChoice:
     reuse: Reuse | None = None
     indexed_only: bool = False
 
+    def told(self) -> str:
+        """Say which indices are asked for what; nothing is read for it."""
+        by_name = {
+            segment.index.name: f"{segment.index.name} ({segment.kind.label}) of {column}"
+            for column, segments in self.segments.items()
+            for segment in segments
+        }
+        others = "left out" if self.indexed_only else "looked at"
+        return (
+            f"{' and '.join(by_name.values())} may tell which rows the filter wants; "
+            f"what is in no index is {others}"
+        )
+
     @cached_property
     def found(self) -> Found:
         """What the indices tell; nothing is covered if they tell nothing."""
@@ -138,7 +151,8 @@ class RowChoice:
             if rows is None:
                 return None
             stable = self.snapshot.manifest.has_stable_row_ids
-            if not segment.kind.has_addresses(segment.index.index_version, stable):
+            by_address = segment.kind.has_addresses(segment.index.index_version, stable)
+            if not by_address:
                 rows = dict(self._of_ids(rows, covered))
             elif self.reuse is not None:
                 rows = self.reuse.rows(rows)
@@ -150,7 +164,8 @@ class RowChoice:
         except (LancekitError, OSError) as error:
             _tell(segment.index, f"cannot be read: {error}")
             return None
-        exact = covered if segment.kind.exact else BitMap()
+        # 4.0.0 keeps the old values of updated rows when it puts segments together
+        exact = covered if segment.kind.exact and by_address else BitMap()
         return Found(rows=rows, covered=covered, exact=exact)
 
     def _check(self, rows: Rows) -> None:

@@ -162,7 +162,7 @@ class NearestSearch:
         sources = tuple(one for one in scan.sources if one.fragment.id in fragments)
         outputs = (Output(column_field(scan.sources[0].schema, "_rowid")),)
         request = replace(scan.request, outputs=outputs)
-        found = Scan(sources=sources, request=request).to_table()
+        found = Scan(sources=sources, request=request, choice=scan.choice).to_table()
         return np.sort(found.column(0).to_numpy())
 
     def _vectors(self, scan: Scan) -> Iterator[pa.Table]:
@@ -175,4 +175,4 @@ class NearestSearch:
             batch_rows=scan.request.batch_rows,
             block_bytes=_BLOCK_BYTES,
         )
-        return Scan(sources=scan.sources, request=request).tables()
+        return Scan(sources=scan.sources, request=request, choice=scan.choice).tables()

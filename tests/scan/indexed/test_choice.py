@@ -290,6 +290,26 @@ def test_an_index_is_not_asked_if_no_column_of_it_is_named(tmp_path: Path) -> No
     assert ds.scanner(filter="x = 3", use_scalar_index=False)._scan.choice is None
 
 
+def test_an_explanation_names_the_indices_that_are_asked(tmp_path: Path) -> None:
+    ds = _indexed(tmp_path / "d")
+    told = (
+        "x_idx (BTree) of x may tell which rows the filter wants; what is in no index is looked at"
+    )
+    assert told in ds.scanner(filter="x = 3").explain().notes
+    assert not any("x_idx" in note for note in ds.scanner(filter="y = 3").explain().notes)
+
+
+def test_a_search_after_the_filter_asks_indices(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.arange(40), pa.float32()), 2)
+    table = pa.table({"x": range(20), "v": vectors})
+    lance.write_dataset(table, tmp_path / "d").create_scalar_index("x", "BTREE")
+    ds = lk.dataset(tmp_path / "d")
+    nearest = {"column": "v", "q": [0.0, 0.0], "k": 2}
+    scanner = ds.scanner(filter="x IN (7, 4, 9)", prefilter=True, nearest=nearest)
+    assert scanner._scan.choice is not None
+    assert scanner.to_table()["x"].to_pylist() == [4, 7]
+
+
 def test_or_needs_both_sides(tmp_path: Path) -> None:
     ds = _indexed(tmp_path / "d")
     assert _covered(ds, "x = 3 AND y = 3") == [0]
