@@ -24,7 +24,6 @@ __all__ = [
     "ordered_words",
     "plain_numbers",
     "stored",
-    "values_of",
     "whole",
 ]
 
@@ -117,20 +116,6 @@ def plain_numbers(values: pa.Array) -> npt.NDArray[Any]:
 def _number(kind: pa.DataType) -> str:
     family = "f" if types.is_floating(kind) else "u" if types.is_unsigned_integer(kind) else "i"
     return f"<{family}{byte_width(kind)}"
-
-
-def values_of(words: Words, kind: pa.DataType) -> npt.NDArray[Any]:
-    """Return the numbers that `ordered_words` made words of."""
-    if types.is_boolean(kind) or types.is_unsigned_integer(kind):
-        return words.astype("<u1" if types.is_boolean(kind) else _number(kind))
-    sign = np.uint64(1 << _SIGN)
-    if types.is_floating(kind):
-        words = np.where(words >= sign, words ^ sign, ~words)
-        signed = words.view(np.int64).astype(f"<i{byte_width(kind)}")
-    else:
-        signed = (words ^ sign).view(np.int64).astype(_number(kind))
-    numbers: npt.NDArray[Any] = signed.view(_number(kind))
-    return numbers
 
 
 def stored(numbers: npt.NDArray[Any], kind: pa.DataType, nulls: Flags) -> pa.Array:

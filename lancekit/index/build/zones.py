@@ -11,16 +11,16 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from lancekit.file.kernels.arrow_buffers import null_flags
-from lancekit.format import row_address
+from lancekit.file.kernels.arrow_buffers import byte_width, null_flags
 from lancekit.index.build.bloom import filter_bytes, filter_of, hashed
 from lancekit.index.build.column import IndexedColumn, Mask, RowMap
 from lancekit.index.build.files import NewFile
-from lancekit.index.build.sorting import ordered_words, plain_numbers, stored, values_of
+from lancekit.index.build.sorting import plain_numbers, stored
 from lancekit.index.build.word_order import Places, Words, stable_order
 from lancekit.index.row_sets import encoded_set
 
@@ -28,7 +28,7 @@ __all__ = ["BLOOM_ITEMS", "BLOOM_PROBABILITY", "ZONE_ROWS", "BloomZones", "ZoneM
 
 ZONE_ROWS = 8192
 BLOOM_ITEMS, BLOOM_PROBABILITY = 8192, 0.00057
-_MOST = np.uint64((1 << 64) - 1)
+Numbers = npt.NDArray[Any]
 
 
 def _required(name: str, kind: pa.DataType) -> pa.Field:
@@ -157,7 +157,8 @@ _FILTERS = pa.schema(
 
 def _zones(addresses: Words, zone_rows: int) -> tuple[Places, list[pa.Array]]:
     """Return which rows begin a zone, and of each its fragment, first offset and length."""
-    fragments = row_address.fragment_ids(addresses)
+    halves = addresses.view(np.uint32).reshape(-1, 2)  # the offset, then the fragment
+    fragments, offsets = halves[:, 1], halves[:, 0]
     begins = np.flatnonzero(np.concatenate([[True], fragments[1:] != fragments[:-1]]))
     begins = begins[: len(addresses)]
     sizes = np.diff(begins, append=len(addresses))
@@ -165,9 +166,8 @@ def _zones(addresses: Words, zone_rows: int) -> tuple[Places, list[pa.Array]]:
     within = np.arange(int(number.sum())) - np.repeat(np.cumsum(number) - number, number)
     starts = np.repeat(begins, number) + within * zone_rows
     lasts = np.append(starts[1:], len(addresses))[: len(starts)] - 1
-    offsets = row_address.offsets(addresses)
-    lengths = offsets[lasts] - offsets[starts] + np.uint64(1)
-    return starts, [pa.array(each) for each in (fragments[starts], offsets[starts], lengths)]
+    found = (fragments[starts], offsets[starts], offsets[lasts] - offsets[starts] + np.uint32(1))
+    return starts, [pa.array(each.astype(np.uint64)) for each in found]
 
 
 def _bounds(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array, Mask | None]:
@@ -176,36 +176,59 @@ def _bounds(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array, Mask 
     A zone with such a value has no greatest but that: whoever asks for a range looks into it.
     """
     kind, flags = values.type, null_flags(values)
-    words = ordered_words(values)
     if types.is_fixed_size_binary(kind):  # releases of the reference do not know their order
         nothing = pa.nulls(len(starts), kind)
         return nothing, nothing, None
-    if words is None:
+    if types.is_decimal(kind) or (byte_width(kind) is None and not types.is_boolean(kind)):
         least, greatest = _bounds_by_arrow(values, starts)
         return least, greatest, None
     if not len(starts):
         return pa.array([], kind), pa.array([], kind), None
-    out = np.zeros(len(values), bool) if flags is None else flags
-    nans = None
+    numbers = plain_numbers(values)
     if types.is_floating(kind):
-        nans = np.isnan(plain_numbers(values)) & ~out
-        out = out | nans
-    low = values_of(np.minimum.reduceat(np.where(out, _MOST, words), starts), kind)
-    high = values_of(np.maximum.reduceat(np.where(out, np.uint64(0), words), starts), kind)
-    empty = np.logical_and.reduceat(out, starts)
-    if nans is not None:
-        # both zeros are equal to who asks
-        low = np.where(low == 0, -abs(low), low)
-        high = np.where(high == 0, abs(high), high)
+        return _bounds_of_floats(kind, numbers, flags, starts)
+    range_ = np.iinfo(numbers.dtype)
+    low = np.minimum.reduceat(_filled(numbers, flags, range_.max), starts)
+    high = np.maximum.reduceat(_filled(numbers, flags, range_.min), starts)
+    empty = _all(flags, starts)
+    return stored(low, kind, empty), stored(high, kind, empty), None
+
+
+def _filled(numbers: Numbers, flags: Mask | None, value: float) -> Numbers:
+    """Return numbers of which some are another one."""
+    return numbers if flags is None else np.where(flags, numbers.dtype.type(value), numbers)
+
+
+def _all(flags: Mask | None, starts: Places) -> Mask:
+    """Return of which zones all flags are set."""
+    if flags is None:
+        return np.zeros(len(starts), bool)
+    found: Mask = np.logical_and.reduceat(flags, starts)
+    return found
+
+
+def _bounds_of_floats(
+    kind: pa.DataType, numbers: Numbers, flags: Mask | None, starts: Places
+) -> tuple[pa.Array, pa.Array, Mask | None]:
+    nans: Mask = np.isnan(numbers) if flags is None else np.isnan(numbers) & ~flags
+    some = bool(nans.any())
+    out = (nans if flags is None else nans | flags) if some else flags
+    low = np.minimum.reduceat(_filled(numbers, out, np.inf), starts)
+    high = np.maximum.reduceat(_filled(numbers, out, -np.inf), starts)
+    # both zeros are equal to who asks
+    low = np.where(low == 0, -abs(low), low)
+    high = np.where(high == 0, abs(high), high)
+    empty = _all(out, starts)
+    if some:
         with_nan = np.logical_or.reduceat(nans, starts)
         high[with_nan] = np.nan
         # one with a sign comes before all numbers, and the reference looks at this bound alone
-        negative = np.logical_or.reduceat(nans & np.signbit(plain_numbers(values)), starts)
+        negative = np.logical_or.reduceat(nans & np.signbit(numbers), starts)
         low[negative] = -np.inf
         low[with_nan & empty] = np.nan
         low[negative & empty] = -np.nan
         empty &= ~with_nan
-    return stored(low, kind, empty), stored(high, kind, empty), nans
+    return stored(low, kind, empty), stored(high, kind, empty), nans if some else None
 
 
 def _bounds_by_arrow(values: pa.Array, starts: Places) -> tuple[pa.Array, pa.Array]:
