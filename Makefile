@@ -82,11 +82,12 @@ setup: $(VENV)/.ready $(PYLANCE4)/.ready ## Set up only, compiled kernels too
 	@$(RUN)/python -c "import lancekit as lk; lk.warm_up(spark=False)"
 
 # $(call environment,folder,requirements)
+# Of ten thousands of modules few are ever loaded: each is compiled when it is, not all of them here.
 define environment
 	@test -x $(1)/bin/pip || { \
 		python=$$(.ci/find-python) && "$$python" -m venv $(1) || { rm -rf $(1); exit 1; }; }
 	@echo "Setting up $(1) (some minutes the first time)"
-	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check $(2)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile $(2)
 	@touch $@
 endef
 
