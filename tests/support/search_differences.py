@@ -80,6 +80,18 @@ def _numbers(ds: Any, words: str) -> list[int]:
     return found
 
 
+def _two_lists(library: ModuleType, uri: str) -> Any:
+    library.write_dataset(pa.table({"x": [1, 3, None]}), uri)
+    found = library.dataset(uri).to_table(filter="x NOT IN (1, 2) OR x NOT IN (3, 4)")
+    return found["x"].to_pylist()
+
+
+def _not_false(library: ModuleType, uri: str) -> Any:
+    ds = library.write_dataset(pa.table({"b": [True, False, None]}), uri)
+    ds.create_scalar_index("b", "BITMAP")
+    return library.dataset(uri).to_table(filter="NOT (b IS FALSE)")["b"].to_pylist()
+
+
 OF_SEARCHES = (
     Difference(
         "`full_text_query` in a column that has no full-text index",
@@ -134,5 +146,23 @@ OF_SEARCHES = (
         _not_bytes,
         REFUSED,
         [0.0],
+    ),
+    Difference(
+        "a filter `x NOT IN (...) OR x NOT IN (...)`, of lists with no value in common",
+        "the rows that have a value: of nulls it is not known",
+        "all rows",
+        "so SQL has it, and so both answer each of the two",
+        _two_lists,
+        [1, 3],
+        [1, 3, None],
+    ),
+    Difference(
+        "a filter `NOT (b IS FALSE)` of booleans that have an index",
+        "the rows of before: nulls, too",
+        "without the nulls",
+        "an index is there to make things faster, and changes no result",
+        _not_false,
+        [True, None],
+        [True],
     ),
 )
