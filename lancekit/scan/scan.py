@@ -73,6 +73,10 @@ _FILTER_BYTES = 8 << 20
 _LIMITED_BLOCK_BYTES = 4 << 20
 
 
+#: fragments of fewer rows are small; of so many of them rows are read by themselves
+_SMALL_ROWS, _FEW_SMALL = 1 << 15, 4
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """What to read of each fragment, and how much of it to hold at a time."""
@@ -238,6 +242,10 @@ def computed(
     return pa.table(columns, schema=pa.schema([output.field for output in outputs]))
 
 
+def _is_small(source: FragmentSource) -> bool:
+    return source.fragment.physical_rows < _SMALL_ROWS
+
+
 def _filter_rows(schema: LanceSchema, request: ScanRequest) -> int:
     """Return of how many rows of a fragment a filter is asked at a time; 0 if there is none."""
     if request.predicate is None:
@@ -345,16 +353,23 @@ class Scan:
         return sum(table.num_rows for table in self.tables())
 
     def _whole(self) -> Iterator[_AnyJob]:
-        """Of some fragments rows are chosen; the others are read as wholes."""
+        """Of some fragments rows are chosen; the others are read as wholes.
+
+        So are small ones, if they are many: together they take less than one by one.
+        """
+        if self.choice is None:
+            yield from self._unchosen(self.sources)
+            return
+        chosen = [(source, self.choice.rows_of(source)) for source in self.sources]
+        small = sum(bool(rows and rows[0]) and _is_small(source) for source, rows in chosen)
         whole: list[FragmentSource] = []
-        for source in self.sources:
-            chosen = None if self.choice is None else self.choice.rows_of(source)
-            if chosen is None:
+        for source, rows in chosen:
+            if rows is None or (rows[0] and small > _FEW_SMALL and _is_small(source)):
                 whole.append(source)
-            elif chosen[0]:
+            elif rows[0]:
                 yield from self._unchosen(whole)
                 whole = []
-                yield _Chosen(source, *chosen)
+                yield _Chosen(source, *rows)
         yield from self._unchosen(whole)
 
     def _unchosen(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:

@@ -366,6 +366,17 @@ def test_many_rows_are_read_as_a_scan_reads_them(tmp_path: Path) -> None:
         assert ours.count_rows(text) == int(text.rpartition(" ")[2])
 
 
+def test_small_fragments_are_read_together_if_many_have_rows(tmp_path: Path) -> None:
+    table = pa.table({"x": range(80), "y": range(80)})
+    ds = lance.write_dataset(table, tmp_path / "d", max_rows_per_file=10)
+    ds.create_scalar_index("x", "BTREE")
+    ours = lk.dataset(tmp_path / "d")
+    for text, found, jobs in (("x IN (3, 77)", [3, 77], 2), ("x % 8 = 0 AND x < 99", None, 1)):
+        scan = ours.scanner(filter=text)._scan
+        assert len(list(scan._whole())) == jobs
+        assert ours.to_table(filter=text)["y"].to_pylist() == (found or list(range(0, 80, 8)))
+
+
 def test_an_index_of_a_part_of_a_struct_is_asked_by_the_path(tmp_path: Path) -> None:
     structs = [None if n % 5 == 0 else {"a": None if n % 7 == 0 else n % 3} for n in range(50)]
     ds = lance.write_dataset(pa.table({"s": structs, "key": range(50)}), tmp_path / "d")
