@@ -205,19 +205,23 @@ def test_versions_that_are_gone(follow, tmp_path):
 
 def test_a_table_copied_by_source_and_sink(spark, tmp_path):
     ds = lk.write_dataset(table(1, 2), tmp_path / "d", enable_stable_row_ids=True)
+
+    def run():
+        query = (
+            spark.readStream.format("lance")
+            .load(ds.uri)
+            .writeStream.foreachBatch(
+                lk.stream_sink(tmp_path / "copy", query="copy", mode="merge", on="id")
+            )
+            .option("checkpointLocation", str(tmp_path / "c"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        assert query.awaitTermination(60)
+
+    run()
     ds.update({"v": "'new'"}, where="id = 2")
     ds.insert(table(3))
-    query = (
-        spark.readStream.format("lance")
-        .option("maxVersionsPerBatch", "1")
-        .load(ds.uri)
-        .writeStream.foreachBatch(
-            lk.stream_sink(tmp_path / "copy", query="copy", mode="merge", on="id")
-        )
-        .option("checkpointLocation", str(tmp_path / "c"))
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
+    run()
     rows = lk.dataset(tmp_path / "copy").to_table().sort_by("id").to_pylist()
     assert rows == ds.to_table().sort_by("id").to_pylist()
