@@ -11,6 +11,8 @@ from typing import Any
 import lance
 import pyarrow as pa
 
+import lancekit as lk
+
 NAN = math.nan
 _WORDS = ["b", "a", None, "c", "a", "", "zz", "b", None, "é", "Abc", "abcd"]
 _FLOATS = [1.0, NAN, -NAN, None, 0.0, -0.0, -5.5, math.inf, -math.inf, 2.0, 3.0, None]
@@ -88,6 +90,20 @@ def unlike(path: Path | str, columns: list[str]) -> list[tuple[str, Any, Any]]:
     for text in (text for column in columns for text in filters_on(column)):
         by_index = ds.to_table(["row"], filter=text)["row"].to_pylist()
         by_scan = ds.to_table(["row"], filter=text, use_scalar_index=False)["row"].to_pylist()
+        if by_index != by_scan:
+            found.append((text, by_index, by_scan))
+    return found
+
+
+def unlike_here(path: Path | str, columns: list[str]) -> list[tuple[str, Any, Any]]:
+    """Return the filters that lancekit answers otherwise with an index than without one."""
+    ds = lk.dataset(str(path))
+    found = []
+    for text in (text for column in columns for text in filters_on(column)):
+        by_index, by_scan = (
+            ds.to_table(["row"], filter=text, use_scalar_index=use)["row"].to_pylist()
+            for use in (True, False)
+        )
         if by_index != by_scan:
             found.append((text, by_index, by_scan))
     return found

@@ -19,7 +19,7 @@ from lancekit.errors import (
 )
 from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
-from tests.support.indexed_columns import COLUMNS, answered_by_index, rows, unlike
+from tests.support.indexed_columns import COLUMNS, answered_by_index, rows, unlike, unlike_here
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 
@@ -45,10 +45,11 @@ def test_pylance_answers_as_without(name: str, version: str, stable: bool, tmp_p
         for column in made:
             ds.create_scalar_index(column, name)
         assert len(ds.list_indices()) == len(made)
-        assert unlike(path, made) == []
         ds.delete("int32 = 4")  # what is deleted later is still in the index
         ds.insert(table.slice(0, 5))
         assert unlike(path, made) == []
+        if version == "2.1":  # files of indices are the same for all
+            assert unlike_here(path, made) == []
     known = {info.name: info.index_type for info in lance.dataset(str(path)).describe_indices()}
     assert known == {f"{column}_idx": KINDS[name].label for column in made}
     column = {"LABEL_LIST": "labels", "NGRAM": "text"}.get(name, "int32")

@@ -12,7 +12,7 @@ import lancekit as lk
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError, NotOfferedError
 from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
-from tests.support.indexed_columns import answered_by_index, rows, unlike
+from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 # zone maps of pylance miss rows of values that are no number
@@ -57,6 +57,7 @@ def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path) -> None
         else:
             ds.optimize.optimize_indices(num_indices_to_merge=seed)
         assert unlike(path, columns) == [], seed
+        assert unlike_here(path, columns) == [], seed
         covered = {id_ for part in _covered(ds, f"{columns[0]}_idx") for id_ in part}
         assert covered >= set(ds.fragment_ids())
     assert answered_by_index(path, columns[0]) > 0

@@ -10,7 +10,7 @@ import pytest
 import lancekit as lk
 from lancekit.index.kinds import KINDS
 from lancekit.optimize import Compaction
-from tests.support.indexed_columns import answered_by_index, rows, unlike
+from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 COLUMN = {"LABEL_LIST": ["labels"], "NGRAM": ["text"]}
@@ -48,6 +48,7 @@ def test_compaction_keeps_indices(name: str, theirs: bool, stable: bool, tmp_pat
         assert len(live - set(index["fragment_ids"])) <= 1
     assert unlike(path, columns) == []
     assert answered_by_index(path, columns[0]) > 0
+    assert unlike_here(path, columns) == []
     ds.delete("row IN (2, 31)")
     ds.optimize.optimize_indices()
     ds.optimize.compact_files()
