@@ -22,6 +22,8 @@ from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, NotOfferedError
 from lancekit.index.distances import ALIASES
+from lancekit.index.inverted.settings import checked_settings
+from lancekit.index.kinds import INVERTED
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
@@ -31,6 +33,7 @@ from lancekit.operations.index.describe import (
     describe_indices,
     index_statistics,
 )
+from lancekit.operations.index.full_text import TextIndexRequest, create_text_index
 from lancekit.operations.index.vectors import VectorIndexRequest, create_vector_index
 
 __all__ = ["Indices"]
@@ -62,8 +65,9 @@ class Indices(Handle):
         column
             A name, or the path of a field of structs.
         index_type
-            ``"BTREE"``, ``"BITMAP"``, ``"LABEL_LIST"``, ``"NGRAM"``, ``"ZONEMAP"`` or
-            ``"BLOOMFILTER"``, or an `lancekit.indices.IndexConfig` with parameters.
+            ``"BTREE"``, ``"BITMAP"``, ``"LABEL_LIST"``, ``"NGRAM"``, ``"ZONEMAP"``,
+            ``"BLOOMFILTER"`` or ``"INVERTED"`` (also ``"FTS"``), or an
+            `lancekit.indices.IndexConfig` with parameters.
         name
             Of the index, by default the column's with ``_idx``.
         replace
@@ -73,6 +77,9 @@ class Indices(Handle):
             ``ds.optimize.optimize_indices()``.
         index_uuid
             The folder of its files.
+        kwargs
+            Of ``"INVERTED"``: ``with_position=True`` for phrases, and how text becomes words, as
+            ``docs/search.md`` has it.
 
         Raises
         ------
@@ -99,10 +106,23 @@ class Indices(Handle):
             format_version=format_version,
             document_granularity=document_granularity,
         )
-        refuse_more("create_scalar_index", kwargs)
         if fragment_ids is not None:
             raise _no_fragments("create_scalar_index")
         kind, parameters = kind_named(index_type)
+        if kind is INVERTED:
+            given = {**parameters, **kwargs}
+            text = TextIndexRequest(
+                column=_one_column(column),
+                name=name,
+                with_position=check_flag("with_position", given.pop("with_position", False)),
+                settings=checked_settings(given),
+                replace=check_flag("replace", replace),
+                train=check_flag("train", train),
+                uuid=_uuid(index_uuid),
+            )
+            self._move(lambda snapshot: (create_text_index(snapshot, text, RetryPolicy()), None))
+            return
+        refuse_more("create_scalar_index", kwargs)
         request = IndexRequest(
             column=_one_column(column),
             kind=kind,

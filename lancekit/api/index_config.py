@@ -8,10 +8,12 @@ from typing import Any
 
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidTypeError, NotOfferedError
-from lancekit.index.kinds import KINDS, IndexKind
+from lancekit.index.kinds import INVERTED, KINDS, IndexKind
 from lancekit.legible import shown
 
 __all__ = ["IndexConfig", "kind_named"]
+
+_CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": INVERTED}
 
 
 @checked_methods
@@ -54,11 +56,11 @@ def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, A
             f"index_type is {shown(index_type)}.", hint="Pass a name, or an IndexConfig."
         )
     name = index_type if isinstance(index_type, str) else index_type.index_type
-    kind = KINDS.get(name.upper())
+    kind = _CREATED.get(name.upper())
     if kind is None:
         raise NotOfferedError(
             f"Indices of type {shown(name)} are not offered.",
-            hint="There are " + ", ".join(KINDS) + ".",
+            hint="There are " + ", ".join(_CREATED) + ".",
             argument="index_type",
         )
     return kind, {} if isinstance(index_type, str) else index_type.parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,13 @@ def vector_details(metric: str) -> bytes:
     """Return the parameters of an index that holds vectors as they are."""
     return pb.VectorIndexDetails(
         metric_type=metric.upper(), flat=pb.VectorIndexDetails.Flat()
+    ).SerializeToString()
+
+
+def text_details(*, language: str, **settings: Any) -> bytes:
+    """Return the parameters of a full-text index, by the names of their message."""
+    return pb.InvertedIndexDetails(
+        language=json.dumps(language), min_ngram_length=3, max_ngram_length=3, **settings
     ).SerializeToString()
 
 

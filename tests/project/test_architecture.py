@@ -57,7 +57,8 @@ FLOORS = """
     scan/expressions
     scan/expressions/kernels
     index/ivf
-    index/build  index/inverted
+    index/build
+    index/inverted
     index/search
     index
     versions

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lancekit.index.inverted.partition import Partition
 from lancekit.index.inverted.postings import Postings
 
-__all__ = ["Matches", "Statistics", "all_tokens", "any_token"]
+__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "weights"]
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]
@@ -59,6 +59,12 @@ class Statistics:
         absent = np.float32(self.documents) - there
         told: np.float32 = np.log((absent + _HALF) / (there + _HALF) + _ONE)
         return told
+
+    def shares(self, counts: Numbers, lengths: Numbers) -> Scores:
+        """Return how much of a token's weight documents get that have it so often."""
+        often = counts.astype(np.float32)
+        norms = _K1 * (_ONE - _B + _B * lengths.astype(np.float32) / self.mean_length)
+        return np.divide(often, often + norms, dtype=np.float32)
 
     @property
     def mean_length(self) -> np.float32:
@@ -107,22 +113,23 @@ def all_tokens(partition: Partition, tokens: Sequence[str], statistics: Statisti
     return Matches(docs, total)
 
 
-def _weight(token: str, times: int, statistics: Statistics) -> np.float32:
-    weight: np.float32 = statistics.rarity(token) * (_K1 + _ONE) * np.float32(times)
-    return weight
+def weights(rarities: Scores, times: int) -> Scores:
+    """Return what tokens add to a score at most, by their rarities."""
+    found: Scores = rarities * (_K1 + _ONE) * np.float32(times)
+    return found
+
+
+def _weight(token: str, times: int, statistics: Statistics) -> Scores:
+    return weights(np.array(statistics.rarity(token)), times)
 
 
 def _shares(partition: Partition, token: str, statistics: Statistics) -> Scores:
     """Return of each document with a token how much of the token's weight it gets."""
-    mean = statistics.mean_length
-
-    def shares(found: Postings) -> Scores:
-        lengths = partition.lengths[found.docs].astype(np.float32)
-        counts = found.counts.astype(np.float32)
-        norms = _K1 * (_ONE - _B + _B * lengths / mean)
-        return np.divide(counts, counts + norms, dtype=np.float32)
-
-    return partition.remembered(token, f"shares of {mean}", shares)
+    return partition.remembered(
+        token,
+        f"shares of {statistics.mean_length}",
+        lambda found: statistics.shares(found.counts, partition.lengths[found.docs]),
+    )
 
 
 def _sum(parts: Sequence[Matches], documents: int) -> Matches:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PACKED", "packed_bytes", "unpacked", "varints"]
+__all__ = ["PACKED", "packed", "packed_bytes", "unpacked", "varint_bytes", "varints"]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
@@ -79,3 +79,51 @@ def varints(data: Bytes) -> Numbers:
         raise ValueError("a number of more than 32 bits")
     parts = (data & 0x7F).astype(np.uint64) << (7 * places).astype(np.uint64)
     return np.add.reduceat(parts, starts).astype(np.uint32)
+
+
+def packed(numbers: Numbers) -> list[bytes]:
+    """Return blocks of numbers, shape (blocks, 128), each as its width and what `unpacked` reads.
+
+    Examples
+    --------
+    >>> block = np.arange(128, dtype=np.uint32).reshape(1, 128)
+    >>> data = np.frombuffer(packed(block)[0], np.uint8)
+    >>> int(data[0]), bool((unpacked(data, np.array([1]), data[:1]) == block).all())
+    (7, True)
+    """
+    widths = np.ceil(np.log2(numbers.max(axis=1, initial=0).astype(np.float64) + 1)).astype(int)
+    out = [b""] * len(numbers)
+    for width in np.unique(widths).tolist():
+        mine = np.flatnonzero(widths == width)
+        words = _packed(numbers[mine].reshape(len(mine), PACKED // _LANES, _LANES), width)
+        for place, block in zip(mine.tolist(), words, strict=True):
+            out[place] = bytes([width]) + block.astype("<u4").tobytes()
+    return out
+
+
+def _packed(numbers: Numbers, width: int) -> Numbers:
+    words = np.zeros((len(numbers), width, _LANES), np.uint32)
+    for place in range(numbers.shape[1] if width else 0):
+        word, bit = divmod(place * width, _WORD)
+        words[:, word] |= numbers[:, place] << np.uint32(bit)
+        if bit + width > _WORD:
+            words[:, word + 1] |= numbers[:, place] >> np.uint32(_WORD - bit)
+    return words
+
+
+def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
+    """Return numbers as `varints` reads them, and where each ends.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in varint_bytes(np.array([5, 129], np.uint32))]
+    [[5, 129, 1], [1, 3]]
+    """
+    sizes = np.ones(len(numbers), np.int64)
+    for bits in range(7, _WORD, 7):
+        sizes += numbers >= 1 << bits
+    ends = np.cumsum(sizes)
+    places = np.arange(int(sizes.sum())) - np.repeat(ends - sizes, sizes)
+    data = (np.repeat(numbers.astype(np.uint64), sizes) >> (7 * places).astype(np.uint64)) & 0x7F
+    data[places < np.repeat(sizes, sizes) - 1] |= 0x80
+    return data.astype(np.uint8), ends

@@ -6,13 +6,15 @@ See docs/format/indices.md, 14.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.checked import is_flag, is_whole
+from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
 from lancekit.legible import shown
 
-__all__ = ["AnalyzerSettings", "parse_settings"]
+__all__ = ["AnalyzerSettings", "checked_settings", "parse_settings"]
 
 _TOKENIZERS = ("simple", "whitespace", "raw")
 
@@ -73,3 +75,49 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
             hint=f"Known are {', '.join(_TOKENIZERS)}; search this index with pylance.",
         )
     return settings
+
+
+def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
+    """Return settings that a user asks for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such setting, or it cannot have this value.
+    """
+    for name, value in given.items():
+        test, what = _CHECKS.get(name, (None, ""))
+        if test is None:
+            raise InvalidArgumentError(
+                f"An index of type INVERTED has no parameter {shown(name)}.",
+                hint=f"Its parameters: {', '.join(_CHECKS)}, with_position.",
+                argument=name,
+            )
+        if not test(value):
+            raise InvalidArgumentError(
+                f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name
+            )
+    words = given.get("custom_stop_words")
+    return AnalyzerSettings(
+        **{**given, "custom_stop_words": None if words is None else tuple(words)}
+    )
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
+
+
+_FLAG = (is_flag, "True or False")
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "base_tokenizer": (lambda value: value in _TOKENIZERS, f"one of {', '.join(_TOKENIZERS)}"),
+    "language": (lambda value: isinstance(value, str), "the name of a language"),
+    "max_token_length": (
+        lambda value: value is None or (is_whole(value) and 0 < value < 1 << 32),
+        "a number of bytes, or None",
+    ),
+    "lower_case": _FLAG,
+    "stem": _FLAG,
+    "remove_stop_words": _FLAG,
+    "custom_stop_words": (lambda value: value is None or _is_words(value), "a list of words"),
+    "ascii_folding": _FLAG,
+}

@@ -1,0 +1,184 @@
+"""Full-text indices that lancekit makes: pylance searches and extends them as its own."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import lance
+import lance.query
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+import lancekit.query
+from lancekit.errors import (
+    IndexExistsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    UnsupportedFeatureError,
+)
+from lancekit.file import LanceFileReader
+from lancekit.indices import IndexConfig
+
+WORDS = [f"w{number}" for number in range(30)] + ["snow", "late"]
+WEIGHTS = [100 / (number + 1) for number in range(30)] + [6, 4]
+
+SEARCH = """
+from lance.query import PhraseQuery
+ds = lance.dataset(arguments["uri"])
+result = []
+for query in ("late snow", "w0 w9", PhraseQuery("w0 w1", "t")):
+    found = ds.to_table(["id"], full_text_query=query)
+    result.append(dict(zip(map(str, found["id"].to_pylist()), found["_score"].to_pylist())))
+"""
+
+
+def rows(first: int, number: int) -> pa.Table:
+    """One word is in all texts, which makes whole blocks and a rest; one is often in a text."""
+    source = random.Random(first)
+    texts = [
+        " ".join(["every1", *source.choices(WORDS, WEIGHTS, k=source.randint(0, 20))])
+        for _ in range(number - 3)
+    ]
+    return pa.table({"id": range(first, first + number), "t": [*texts, None, "", "often " * 300]})
+
+
+QUERIES: list[Callable[[ModuleType], Any]] = [
+    lambda q: "late snow",
+    lambda q: "every1 w3",
+    lambda q: "often",
+    lambda q: q.MatchQuery("w0 w1 w2", "t", operator=q.FullTextOperator.AND),
+    lambda q: q.PhraseQuery("w0 w1", "t"),
+    lambda q: q.PhraseQuery("every1 w0 w1", "t"),
+    lambda q: q.PhraseQuery("often often", "t"),
+]
+
+
+def found(ds: Any, query: Any, **scan: Any) -> dict[int, float]:
+    table = ds.to_table(["id"], full_text_query=query, **scan)
+    return dict(zip(table["id"].to_pylist(), table["_score"].to_pylist(), strict=True))
+
+
+def same_in_pylance(mine: str, theirs: str) -> None:
+    for query in QUERIES:
+        ours, reference = lance.dataset(mine), lance.dataset(theirs)
+        wanted = found(reference, query(lance.query))
+        assert wanted
+        assert found(ours, query(lance.query)) == pytest.approx(wanted, rel=1e-5)
+        best = sorted(found(ours, query(lance.query), limit=5).values())
+        assert best == pytest.approx(sorted(wanted.values())[-5:], rel=1e-5)
+        assert found(lk.dataset(mine), query(lancekit.query)) == pytest.approx(wanted, rel=1e-5)
+
+
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
+def test_pylance_searches_and_extends_it(tmp_path: Path, stable: bool) -> None:
+    places = [str(tmp_path / "mine.lance"), str(tmp_path / "theirs.lance")]
+    for place in places:
+        ds = lance.write_dataset(
+            rows(0, 400), place, max_rows_per_file=150, enable_stable_row_ids=stable
+        )
+        ds.delete("id % 9 = 4")
+    lk.dataset(places[0]).create_scalar_index("t", "INVERTED", with_position=True)
+    lance.dataset(places[1]).create_scalar_index("t", "INVERTED", with_position=True)
+    same_in_pylance(*places)
+    for place in places:
+        ds = lance.dataset(place)
+        ds.insert(rows(400, 60))
+    same_in_pylance(*places)
+    for place in places:
+        lance.dataset(place).optimize.optimize_indices()
+        lance.dataset(place).optimize.compact_files()
+    same_in_pylance(*places)
+
+
+def test_files_say_what_pylance_says(tmp_path: Path) -> None:
+    posted = []
+    for library in (lk, lance):
+        place = tmp_path / library.__name__
+        ds = lance.write_dataset(rows(0, 400), str(place))
+        ds = library.dataset(str(place))
+        ds.create_scalar_index("t", "FTS", with_position=True)
+        (path,) = place.glob("_indices/*/part_0_invert.lance")
+        posted.append(LanceFileReader(str(path)).read_all().to_table())
+    mine, theirs = posted
+    for name in ("_length", "_compressed_position", "_position_block_offset"):
+        assert mine[name].to_pylist() == theirs[name].to_pylist()
+    np.testing.assert_allclose(mine["_max_score"], theirs["_max_score"], rtol=1e-5)
+    for ours, others in zip(
+        mine["_posting"].to_pylist(), theirs["_posting"].to_pylist(), strict=True
+    ):
+        assert [block[4:] for block in ours] == [block[4:] for block in others]
+        best, wanted = ([np.frombuffer(b[:4], "<f4")[0] for b in part] for part in (ours, others))
+        np.testing.assert_allclose(best, wanted, rtol=1e-5)
+
+
+def test_4_0_0_searches_it(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
+    place = str(tmp_path / "d.lance")
+    lance.write_dataset(rows(0, 300), place)
+    ds = lk.dataset(place)
+    ds.create_scalar_index("t", "INVERTED", with_position=True)
+    queries = ("late snow", "w0 w9", lancekit.query.PhraseQuery("w0 w1", "t"))
+    for query, theirs in zip(queries, pylance4(SEARCH, uri=place), strict=True):
+        assert {int(row): score for row, score in theirs.items()} == pytest.approx(
+            found(ds, query), rel=1e-5
+        )
+
+
+def test_settings(tmp_path: Path) -> None:
+    texts = ["Late snow-fall", "LATE Rain", "the café"]
+    place = str(tmp_path / "d.lance")
+    ds = lk.write_dataset(pa.table({"id": range(3), "t": texts}), place)
+    settings = {"base_tokenizer": "whitespace", "lower_case": False, "stem": False}
+    ds.create_scalar_index("t", IndexConfig("inverted", {**settings, "ascii_folding": False}))
+    for each in (ds, lance.dataset(place)):
+        assert set(found(each, "Late")) == {0}
+        assert set(found(each, "LATE snow-fall")) == {0, 1}
+        assert set(found(each, "cafe the")) == set()
+    ds.create_scalar_index("t", "INVERTED", custom_stop_words=["late"], max_token_length=None)
+    for each in (ds, lance.dataset(place)):
+        assert set(found(each, "late cafe")) == {2}
+    assert ds.index_columns == {"t_idx": ("t",)}
+
+
+def test_lists_no_rows_and_names(tmp_path: Path) -> None:
+    place = str(tmp_path / "d.lance")
+    texts = [["late snow", None, "rain"], None, [], ["snow"]]
+    ds = lk.write_dataset(pa.table({"id": range(4), "t": texts}), place)
+    ds.create_scalar_index("id", "BTREE", name="t_idx")
+    ds.create_scalar_index("t", "INVERTED", train=False)
+    assert found(lance.dataset(place), "snow").keys() == {0, 3}
+    ds.create_scalar_index("t", "INVERTED", with_position=True)
+    assert found(lance.dataset(place), "snow") == pytest.approx(found(ds, "snow"), rel=1e-5)
+    assert found(ds, '"snow rain"').keys() == {0}
+    assert ds.index_columns == {"t_idx": ("id",), "t_idx_2": ("t",)}
+    with pytest.raises(IndexExistsError, match="replace=False"):
+        ds.create_scalar_index("t", "INVERTED", replace=False)
+    with pytest.raises(IndexExistsError, match="on another column"):
+        ds.create_scalar_index("t", "INVERTED", name="t_idx")
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "error", "text"),
+    [
+        ("id", {}, InvalidTypeError, "no INVERTED index"),
+        ("t", {"stemm": True}, InvalidArgumentError, "no parameter 'stemm'"),
+        ("t", {"stem": "yes"}, InvalidArgumentError, "stem is 'yes'"),
+        ("t", {"with_position": "yes"}, InvalidArgumentError, "with_position is 'yes'"),
+        ("t", {"base_tokenizer": "icu"}, InvalidArgumentError, "base_tokenizer is 'icu'"),
+        ("t", {"max_token_length": 0}, InvalidArgumentError, "max_token_length is 0"),
+        ("t", {"custom_stop_words": "a"}, InvalidArgumentError, "custom_stop_words is 'a'"),
+        ("t", {"language": "Klingon"}, UnsupportedFeatureError, "'Klingon' are not known"),
+    ],
+)
+def test_what_cannot_be_made(
+    tmp_path: Path, column: str, given: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    ds = lk.write_dataset(rows(0, 5), tmp_path / "d.lance")
+    with pytest.raises(error, match=text):
+        ds.create_scalar_index(column, "INVERTED", **given)
+    assert ds.version == 1
