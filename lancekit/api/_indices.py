@@ -163,9 +163,7 @@ class Indices(Handle):
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"x": range(4)}, "memory://parts-example", max_rows_per_file=2)
         >>> parts = [ds.create_index_uncommitted("x", "BTREE", fragment_ids=[i]) for i in (0, 1)]
-        >>> ds.commit_existing_index_segments("x_idx", "x", parts)
-        LanceDataset('memory://parts-example', main:2)
-        >>> len(ds.list_indices())
+        >>> len(ds.commit_existing_index_segments("x_idx", "x", parts).list_indices())
         2
         """
         refuse_more("create_index_uncommitted", kwargs)

@@ -94,7 +94,7 @@ def trigrams(texts: pa.Array) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.in
     Examples
     --------
     >>> trigrams(pa.array(["Hello", "?"]))[0].tolist()
-    [25219, 20969, 31080]
+    [25219, 21371, 30957]
     """
     plain = _one_byte_each(texts.cast(pa.large_string()))
     _, ends, data = plain.buffers()
