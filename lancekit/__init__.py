@@ -21,6 +21,7 @@ if _TYPE_CHECKING:
         fragment,
         optimize,
         progress,
+        query,
         schema,
         spark,
         udf,
@@ -172,7 +173,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are found as attributes there too, and Spark's room
 _MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
-_MODULES |= {"udf", "vector"}
+_MODULES |= {"query", "udf", "vector"}
 
 _connect()
 # Importing a module puts it into its package under its name.  The module `lancekit.dataset` is
