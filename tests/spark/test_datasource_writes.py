@@ -136,7 +136,7 @@ def test_what_does_not_fit_is_said_before_and_removed_after(spark, tmp_path):
         ({"version": "1"}, "'version' is not one of a write"),
         ({"filter": "id > 1"}, "'filter' is not one of a write"),
         ({"branch": "nope"}, "BranchNotFoundError"),
-        ({"data_storage_version": "9"}, "data_storage_version='9' is not offered"),
+        ({"data_storage_version": "9"}, "data_storage_version is '9'"),
         ({"max_rows_per_file": "-1"}, "max_rows_per_file='-1' is not a whole number"),
     ],
     ids=str,

@@ -44,6 +44,10 @@ def _fragment(ds: Dataset) -> lk.LanceFragment:
     return ds.get_fragments()[0]
 
 
+def _part_of_an_index(ds: Dataset) -> Any:
+    return ds.create_index_uncommitted("k", "BTREE", fragment_ids=[_fragment(ds).fragment_id])
+
+
 def _shown(thing: Any) -> list[str]:
     html = getattr(thing, "_repr_html_", None)
     return [repr(thing), str(thing), html() if html else ""]
@@ -159,6 +163,20 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.create_branch": lambda ds, _: ds.create_branch("new", 1).insert(ROWS),
     "LanceDataset.deep_clone": lambda ds, folder: ds.deep_clone(folder / "deep", 1),
     "LanceDataset.deepen": lambda ds, _: _shown(ds.deepen()),
+    "LanceDataset.commit_existing_index_segments": lambda ds, _: ds.commit_existing_index_segments(
+        "k_idx", "k", [_part_of_an_index(ds)]
+    ),
+    "LanceDataset.create_index": lambda ds, _: ds.create_index("k", "IVF_FLAT"),
+    "LanceDataset.create_index_uncommitted": lambda ds, _: _part_of_an_index(ds),
+    "LanceDataset.create_scalar_index": lambda ds, _: ds.create_scalar_index("k", "BTREE"),
+    "LanceDataset.describe_indices": lambda ds, _: ds.describe_indices(),
+    "LanceDataset.drop_index": lambda ds, _: ds.drop_index("k_idx"),
+    "LanceDataset.index_statistics": lambda ds, _: [
+        ds.index_statistics(one.name) for one in ds.describe_indices()
+    ],
+    "LanceDataset.merge_existing_index_segments": lambda ds, _: ds.merge_existing_index_segments(
+        [_part_of_an_index(ds)]
+    ),
     "LanceDataset.delete": lambda ds, _: ds.delete("k = 1"),
     "LanceDataset.delete_config_keys": lambda ds, _: ds.delete_config_keys(["x"]),
     "LanceDataset.drop": lambda ds, _: lk.LanceDataset.drop(ds.uri),
