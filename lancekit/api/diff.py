@@ -29,7 +29,7 @@ from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.three_way import By
 from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
-from lancekit.scan.scan import default_batch_rows
+from lancekit.scan.fragment_rows import default_batch_rows
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -22,13 +22,14 @@ from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources, sources_for
 from lancekit.scan.fulltext.search import FullTextSearch
 from lancekit.scan.indexed.choice import row_choice
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows
+from lancekit.scan.scan import Scan
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
 from lancekit.versions.snapshot import Snapshot
 

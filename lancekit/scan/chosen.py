@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from lancekit.file.kernels.bits import flags_of
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import block_rows, computed
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.outputs import Output
-from lancekit.scan.scan import Scan, block_rows, computed
+from lancekit.scan.scan import Scan
 from lancekit.scan.take import rows_at
 
 __all__ = ["POSITION", "chosen_rows"]

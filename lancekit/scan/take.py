@@ -16,13 +16,13 @@ from lancekit.format.paths import parse_path, pruned, top_of
 from lancekit.format.schema import LanceField, LanceSchema
 from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS
+from lancekit.scan.fragment_rows import project
 from lancekit.scan.fragments.joint_reader import open_together, together
 from lancekit.scan.fragments.reader import rows_without_columns
 from lancekit.scan.fragments.rebatch import no_rows, taken
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.split_fields import as_stored
 from lancekit.scan.outputs import Output, column_names, plan_columns
-from lancekit.scan.scan import project
 
 __all__ = ["parse_positions", "rows_at", "take_rows"]
 

@@ -22,9 +22,9 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.streamed_values import Arriving
 from lancekit.pipeline.columns.write import ColumnsTask, write_columns
 from lancekit.pipeline.rows.write import delete_fragments
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys
 from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch

@@ -14,7 +14,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.format import logical_types
 from lancekit.operations.maintenance import compact_categories
-from lancekit.scan.scan import scan_fragment
+from lancekit.scan.fragment_rows import scan_fragment
 from tests.file.columns import VERSIONS
 from tests.file.lance_io import write_ours
 

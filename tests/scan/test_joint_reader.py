@@ -16,10 +16,11 @@ import lancekit as lk
 from lancekit.errors import CorruptFileError
 from lancekit.file.concatenated import join_files
 from lancekit.file.reader import FileReader
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.joint_reader import JointReader, together
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.storage import open_store
 
 HIDDEN = ("_rowid", "_rowaddr", "_rowoffset")

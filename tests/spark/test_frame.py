@@ -18,9 +18,9 @@ from lancekit.errors import (
     StorageError,
     UnsupportedTypeError,
 )
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest
 from lancekit.spark.frames import scan as frame_module
 from lancekit.spark.frames.scan import cut_pieces, read_piece, scan_ranges, whole_ranges
 from tests.spark.test_types import ROWS

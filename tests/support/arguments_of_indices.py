@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 import lancekit as lk
 from lancekit.indices import IndexConfig
-from tests.support.argument_checks import Keywords, Method, Refused, Value, fresh
+from tests.support.argument_checks import Hint, Keywords, Method, Refused, Value, fresh, place
 
 __all__ = ["INDICES"]
 
@@ -26,6 +29,16 @@ def _indexed(**arguments: Any) -> Any:
     ds.create_scalar_index("id", "BTREE")
     ds.create_scalar_index(**arguments)
     return ds.version, _told(ds)
+
+
+def _of_vectors(**arguments: Any) -> Any:
+    numbers = np.random.default_rng(0).standard_normal((60, 4)).astype(np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers.ravel()), 4)
+    ds = lk.write_dataset({"id": range(60), "v": column}, place())
+    ds.create_scalar_index("id", "BTREE", name="taken")
+    ds.create_index(**arguments)
+    nearest = {"column": "v", "q": [0.1, 0.2, 0.3, 0.4], "k": 20, "nprobes": 1}
+    return ds.version, _told(ds), ds.to_table(["id"], nearest=nearest).to_pydict()
 
 
 def _with_two() -> lk.LanceDataset:
@@ -92,6 +105,39 @@ INDICES = {
             "kwargs": Keywords("nonsense", 1),
         },
         {"column": "id", "index_type": "BTREE"},
+    ),
+    "LanceDataset.create_index": Method(
+        _of_vectors,
+        {
+            "column": Refused("nothing"),
+            "index_type": Refused("IVF_PQ", "IVF_PQ"),
+            "name": Value("mine"),
+            "metric": Value("cosine"),
+            "replace": Refused("perhaps"),
+            "num_partitions": Value(2),
+            "ivf_centroids": Value(np.eye(4)),
+            "pq_codebook": Refused(np.eye(4)),
+            "num_sub_vectors": Refused(2),
+            "accelerator": Refused("cuda"),
+            "index_cache_size": Hint(1, "x"),
+            "shuffle_partition_batches": Hint(1, "x"),
+            "shuffle_partition_concurrency": Hint(1, "x"),
+            "ivf_centroids_file": Refused("file"),
+            "precomputed_partition_dataset": Refused("file"),
+            "storage_options": Hint({}, 1),
+            "filter_nan": Hint(True, "x"),
+            "train": Value(False, {"ivf_centroids": np.eye(4)}),
+            "fragment_ids": Refused([0]),
+            "index_uuid": Value(UUID),
+            "target_partition_size": Value(10),
+            "streaming_sample_rate": Hint(1, "x"),
+            "streaming_coreset_rate": Hint(1, "x"),
+            "streaming_refine_passes": Hint(1, "x"),
+            "skip_transpose": Hint(False, "x"),
+            "progress_callback": Refused(print),
+            "kwargs": Keywords("num_bits", 8),
+        },
+        {"column": "v", "index_type": "IVF_FLAT"},
     ),
     "DatasetOptimizer.optimize_indices": Method(
         _optimized,

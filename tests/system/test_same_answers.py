@@ -27,8 +27,8 @@ from lancekit.errors import (
     UnsupportedTypeError,
 )
 from lancekit.format.schema import LanceSchema
+from lancekit.scan.fragment_rows import ScanRequest, block_rows
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, block_rows
 
 ROWS = pa.table({"a": [1, 2, 3], "b": ["x", "y", "z"]})
 

@@ -35,10 +35,10 @@ from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.source import Source, cast_all, open_source
 from lancekit.scan.expressions.inspect import column_alone
 from lancekit.scan.expressions.predicate import Expr, compile_expression
+from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.scan import BATCH_ROWS
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [

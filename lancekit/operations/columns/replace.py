@@ -34,8 +34,8 @@ from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.source import cast_all
 from lancekit.scan.expressions.assignment import compile_assignment
+from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.scan import BATCH_ROWS
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Replacement", "plan_replacement", "replace_columns"]

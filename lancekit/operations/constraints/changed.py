@@ -14,10 +14,10 @@ from lancekit.format.paths import find_field
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.diff.values import differing
 from lancekit.scan.expressions.condition import Condition
+from lancekit.scan.fragment_rows import selected_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.scan import selected_rows
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Changed", "Patched", "changed_fragments", "field_ids", "only_moved"]

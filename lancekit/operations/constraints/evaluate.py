@@ -13,11 +13,12 @@ from lancekit.operations.constraints.changed import Changed
 from lancekit.scan.expressions.aggregate import Tally
 from lancekit.scan.expressions.condition import Condition, parse_condition
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, rows_without_columns
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Outcome", "condition_of", "evaluate", "holds", "try_changed"]

@@ -32,9 +32,10 @@ from lancekit.index.build.sorting import whole
 from lancekit.index.build.zones import ZoneMap
 from lancekit.index.kinds import IndexKind
 from lancekit.options import options
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from lancekit.file.columns.categories import Categories
 from lancekit.format.fragment import Fragment
+from lancekit.scan.fragment_rows import ScanRequest, scan_fragment
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, scan_fragment
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Apart", "kept_apart"]

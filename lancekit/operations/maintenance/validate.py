@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from lancekit.errors import CorruptFileError
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import choose_runner
+from lancekit.scan.fragment_rows import ScanRequest, scan_fragment
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, scan_fragment
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["validate_fragment", "validate_version"]

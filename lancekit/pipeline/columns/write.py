@@ -24,10 +24,10 @@ from lancekit.pipeline.engine.inputs import as_reader
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.rows.write import data_file, delete_fragments
 from lancekit.scan.expressions.predicate import Expr
+from lancekit.scan.fragment_rows import ScanRequest, row_bytes, scan_fragment
 from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, row_bytes, scan_fragment
 from lancekit.storage import Store
 
 __all__ = [

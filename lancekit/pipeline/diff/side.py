@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from lancekit.format import row_address
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import selected_rows
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.rebatch import taken
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.scan import selected_rows
 
 __all__ = ["Addresses", "Side"]
 

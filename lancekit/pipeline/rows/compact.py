@@ -16,10 +16,11 @@ from lancekit.format.fragment import Fragment
 from lancekit.format.row_ids_encode import encode_row_ids, encode_row_versions
 from lancekit.pipeline.rows.copied_columns import LARGE_PAGE, columns_to_copy
 from lancekit.pipeline.rows.write import WriteTask, write_fragments, write_with_pages
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 
 __all__ = ["CompactTask", "Numbers", "compact_rows", "cut"]
 

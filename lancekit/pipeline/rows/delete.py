@@ -10,11 +10,11 @@ from pyroaring import BitMap
 from lancekit.errors import FormatError
 from lancekit.format.deletions import to_bitmap
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, block_rows, read_together, select_rows
 from lancekit.scan.fragments.joint_reader import JointReader
 from lancekit.scan.fragments.reader import FragmentReader, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, block_rows, read_together, select_rows
 
 __all__ = ["DeletedRows", "FindDeletedTask", "find_rows", "find_rows_together", "mark_tasks"]
 

@@ -16,11 +16,11 @@ from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.scan.expressions.assignment import Assignment
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
+from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest, block_rows, project, select_rows
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
 

@@ -24,12 +24,13 @@ from lancekit.index.kinds import INVERTED
 from lancekit.index.search.segment import Segment
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.places import Places
 from lancekit.scan.fulltext.scored import Scored, added, best_places
 from lancekit.scan.outputs import Output
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["TextColumn", "text_indices"]

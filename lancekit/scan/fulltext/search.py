@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fulltext.column import TextColumn
 from lancekit.scan.fulltext.queries import (
@@ -25,7 +26,7 @@ from lancekit.scan.fulltext.queries import (
 )
 from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, required
 from lancekit.scan.outputs import Output, column_names
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["SCORE", "FullTextSearch", "leaves"]

@@ -12,12 +12,13 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.nearest.best import Best
 from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
 from lancekit.scan.outputs import Output, column_names
-from lancekit.scan.scan import Scan, ScanRequest
+from lancekit.scan.scan import Scan
 from lancekit.scan.take import rows_at
 
 __all__ = ["DISTANCE", "QUERY_INDEX", "NearestSearch"]

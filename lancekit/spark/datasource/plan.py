@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources, sources_for
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest, default_batch_rows
+from lancekit.scan.scan import Scan
 from lancekit.spark.datasource.options import SourceOptions
 from lancekit.versions.snapshot import Snapshot
 

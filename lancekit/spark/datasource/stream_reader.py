@@ -36,9 +36,9 @@ from lancekit.errors import (
 from lancekit.format import transaction as ops
 from lancekit.format.row_ids import read_row_versions
 from lancekit.machine import processors
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.scan import ScanRequest
 from lancekit.spark.datasource.options import LATEST, SourceOptions
 from lancekit.spark.datasource.plan import plan_scan
 from lancekit.spark.frames.scan import (

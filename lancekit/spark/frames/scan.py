@@ -11,11 +11,12 @@ import pyarrow as pa
 
 from lancekit.errors import PredicateError
 from lancekit.format.extensions import text_batch, text_schema
+from lancekit.scan.fragment_rows import ScanRequest, read_block, row_bytes
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import Scan, ScanRequest, read_block, row_bytes
+from lancekit.scan.scan import Scan
 from lancekit.spark.frames.runner import TASKS_PER_CORE
 from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.jobs.client import client_of

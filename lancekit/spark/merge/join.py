@@ -13,9 +13,9 @@ from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.keys.probe import key_values
 from lancekit.pipeline.keys.repeated import repeated_in_source
 from lancekit.pipeline.keys.source_keys import key_schema
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest
 from lancekit.spark.frames.key_bytes import key_wire, pack_keys, unpack_keys
 from lancekit.spark.frames.scan import fragment_frame
 from lancekit.spark.frames.types import from_spark_batch, to_spark_batch, wire_schema

@@ -25,9 +25,9 @@ from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
 from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.strategy import CLOSURE_BYTES, MatchPlan
+from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.outputs import plan_columns
-from lancekit.scan.scan import ScanRequest
 from lancekit.spark.frames.scan import cut_pieces, whole_ranges
 from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
