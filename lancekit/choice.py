@@ -34,8 +34,7 @@ def check_choice(
     >>> check_choice("by", "row", ("cell", "row"))
     >>> check_choice("by", "table", ("cell", "row"))
     Traceback (most recent call last):
-    lancekit.errors.InvalidArgumentError: by is 'table'.
-    Hint: Choose 'cell' or 'row'.
+    lancekit.errors.InvalidArgumentError: by is 'table'. Choose 'cell' or 'row'.
     """
     known = tuple(choices)
     if isinstance(value, str) and value in known:

@@ -7,6 +7,7 @@ containers of 65,536 rows, each a list of its rows or a bit for each.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -21,7 +22,15 @@ from lancekit.format import row_address
 from lancekit.format.arrow_parts import viewed
 from lancekit.format.deletions import to_offsets
 
-__all__ = ["RowSets", "SetForm", "decoded_set", "decoded_sets", "encoded_set", "encoded_sets"]
+__all__ = [
+    "RowSets",
+    "SetForm",
+    "bitmaps",
+    "decoded_set",
+    "decoded_sets",
+    "encoded_set",
+    "encoded_sets",
+]
 
 Words = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
@@ -190,21 +199,29 @@ def _slow(blobs: list[bytes], form: SetForm) -> RowSets:
 
 
 def _one(data: bytes, form: SetForm) -> Words:
+    found = [np.empty(0, np.uint64)]
+    for upper, bitmap in bitmaps(data, form):
+        found.append(row_address.addresses(upper, to_offsets(bitmap).astype(np.uint64)))
+    return np.concatenate(found)
+
+
+def bitmaps(data: bytes, form: SetForm = SetForm.SIZED) -> Iterator[tuple[int, BitMap]]:
+    """Yield the bitmaps of one set, each with the upper half of its rows; errors as above."""
     try:
         (number,) = form.head.unpack_from(data)
-        at, found = form.head.size, [np.empty(0, np.uint64)]
+        at = form.head.size
         for _ in range(number):
-            id_, *size = form.part.unpack_from(data, at)
+            upper, *size = form.part.unpack_from(data, at)
             at += form.part.size
             if size == [0]:
                 raise _damaged()  # all rows of a fragment are meant, which nobody writes
-            bitmap = BitMap.deserialize(data[at:])
-            offsets = to_offsets(bitmap).astype(np.uint64)
+            if size and at + size[0] > len(data):
+                raise _damaged()
+            bitmap = BitMap.deserialize(data[at : at + size[0]] if size else data[at:])
             at += size[0] if size else len(bitmap.serialize())
-            found.append(row_address.addresses(id_, offsets))
+            yield upper, bitmap
     except (struct.error, ValueError) as error:
         raise _damaged() from error
-    return np.concatenate(found)
 
 
 def _damaged() -> CorruptFileError:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyroaring import BitMap64
+from pyroaring import BitMap, BitMap64
 
 from lancekit.errors import CorruptFileError
 from lancekit.index.row_sets import (
     RowSets,
     SetForm,
+    bitmaps,
     decoded_set,
     decoded_sets,
     encoded_set,
@@ -74,3 +77,26 @@ def test_damaged_sets_are_errors() -> None:
             for cut in (0, 3, 7, 11, 15, len(stored) - 1):
                 with pytest.raises(CorruptFileError):
                     decoded_sets(pa.array([stored[:cut]], pa.binary()), form)
+
+
+def _stored(*parts: tuple[int, bytes]) -> bytes:
+    return struct.pack("<I", len(parts)) + b"".join(
+        struct.pack("<II", upper, len(bits)) + bits for upper, bits in parts
+    )
+
+
+def test_rows_are_read_by_their_fragments() -> None:
+    data = _stored((0, BitMap([3, 9]).serialize()), (7, BitMap(range(5000)).serialize()))
+    found = dict(bitmaps(data))
+    assert found == {0: BitMap([3, 9]), 7: BitMap(range(5000))}
+    assert dict(bitmaps(_stored())) == {}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x01\x00\x00\x00", _stored((0, BitMap([3]).serialize()))[:-1], _stored((1, b""))],
+    ids=["empty", "no part", "cut", "all rows"],
+)
+def test_what_is_no_set_is_refused(data: bytes) -> None:
+    with pytest.raises(CorruptFileError, match="A set of rows"):
+        list(bitmaps(data))

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.file import FileReader
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.bitmap import Labels, ValueRows
 from lancekit.index.build.btree import PAGE_ROWS, SortedRows
@@ -31,6 +30,7 @@ from lancekit.index.build.zones import (
 )
 from lancekit.index.kinds import BTREE, IndexKind
 from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
+from lancekit.index.segment import IndexFileReader, open_index_file
 from lancekit.storage import Store
 
 __all__ = ["OpenSegment"]
@@ -43,7 +43,7 @@ class OpenSegment:
     `column` is the type of the indexed column.
     """
 
-    files: Mapping[str, FileReader]
+    files: Mapping[str, IndexFileReader]
     column: pa.DataType
 
     @classmethod
@@ -68,37 +68,23 @@ class OpenSegment:
                 f"Index {index.name!r} is of version {index.index_version}; {kind.name} indices "
                 f"are known up to version {kind.newest}."
             )
-        folder = segment_folder(index.uuid)
         try:
-            files = {name: FileReader.open(store.open(f"{folder}/{name}")) for name in kind.files}
+            files = {name: open_index_file(store, index, name) for name in kind.files}
         except FileNotFoundError as error:
             raise CorruptFileError(
-                f"Files of index {index.name!r} are missing in {store.uri}/{folder}.",
+                f"Files of index {index.name!r} are missing in "
+                f"{store.uri}/{segment_folder(index.uuid)}.",
                 hint="Make the index again.",
             ) from error
         return cls(files, column)
 
     def table(self, name: str) -> pa.Table:
         """Read one of the files."""
-        reader = self.files[name]
-        return reader.read(reader.columns)
+        return self.files[name].table()
 
     def metadata(self, name: str) -> Mapping[str, str]:
         """Return the metadata of one of the files."""
-        return self.files[name].lance_schema.metadata
-
-    def buffer(self, name: str, key: str) -> bytes | None:
-        """Return the bytes whose number the metadata tell under a key."""
-        number = self.metadata(name).get(key)
-        if number is None:
-            return None
-        container = self.files[name].container
-        try:
-            place = container.global_table[int(number)]
-        except (ValueError, IndexError) as error:
-            raise CorruptFileError(f"An index has no buffer {number!r} for {key}.") from error
-        data: bytes = container.source.read(*place).to_pybytes()
-        return data
+        return self.files[name].metadata
 
     def rows(self, name: str, key: str) -> Words:
         """Return a set of rows whose number the metadata tell.
@@ -108,10 +94,10 @@ class OpenSegment:
         UnsupportedFeatureError
             They tell none.
         """
-        data = self.buffer(name, key)
-        if data is None:
+        number = self.metadata(name).get(key)
+        if number is None:
             raise UnsupportedFeatureError(f"An index of an old release does not have {key}.")
-        return decoded_set(data)
+        return decoded_set(self.files[name].buffer(number))
 
 
 def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:

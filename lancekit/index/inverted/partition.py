@@ -15,7 +15,7 @@ from lancekit.index.inverted.analyzer import TokenTable
 from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.postings import Postings, decode_positions, decode_postings
 from lancekit.index.inverted.token_set import TokenSet
-from lancekit.index.search.segment import IndexFileReader
+from lancekit.index.segment import IndexFileReader
 
 __all__ = ["FreshPartition", "Partition", "StoredPartition"]
 

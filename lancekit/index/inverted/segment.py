@@ -14,7 +14,7 @@ from lancekit.index.inverted.partition import StoredPartition
 from lancekit.index.inverted.postings import TAILS
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.token_set import open_tokens
-from lancekit.index.search.segment import Segment
+from lancekit.index.segment import Segment
 from lancekit.legible import shown
 
 __all__ = ["NEWEST", "OpenSegment", "open_segment"]

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.index.inverted.fst import Fst
-from lancekit.index.search.segment import IndexFileReader
+from lancekit.index.segment import IndexFileReader
 
 __all__ = ["TokenSet", "open_tokens"]
 

@@ -15,7 +15,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.format.partitions import Partitions, parse_partitions
 from lancekit.index.distances import Distances, distances
 from lancekit.index.ivf.codes import Codes, codes_of, unit
-from lancekit.index.search.segment import IndexFileReader, held_bytes
+from lancekit.index.segment import IndexFileReader, held_bytes
 
 __all__ = ["FILES", "NEWEST", "Neighbours", "VectorSegment"]
 

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 from lancekit.errors import CorruptFileError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import owned
+from lancekit.index.row_sets import bitmaps
 from lancekit.index.search.question import Question
-from lancekit.index.search.row_sets import Rows, common, read_rows, union
-from lancekit.index.search.segment import IndexFileReader, Segment
+from lancekit.index.search.row_sets import Rows, common, union
+from lancekit.index.segment import IndexFileReader, Segment
 
 __all__ = ["keys_of", "rows_at", "search"]
 
@@ -66,4 +67,4 @@ def rows_at(file: IndexFileReader, places: np.ndarray) -> list[Rows]:
     stored = file.read("bitmaps", places.astype(np.int64))
     if not pa.types.is_binary(stored.type) and not pa.types.is_large_binary(stored.type):
         raise CorruptFileError(f"{file.where} has rows that are no bytes.")
-    return [read_rows(data or b"", file.where) for data in stored.to_pylist()]
+    return [dict(bitmaps(data or b"")) for data in stored.to_pylist()]

@@ -21,8 +21,8 @@ from lancekit.index.search.order import float_ranks
 from lancekit.index.search.question import Question
 from lancekit.index.search.reach import Reach
 from lancekit.index.search.row_sets import Rows
-from lancekit.index.search.segment import IndexFileReader, Segment, held_bytes
 from lancekit.index.search.zones import Flags, Zones, read_zones, wanted_rows
+from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
 __all__ = ["search"]
 

@@ -18,7 +18,7 @@ from lancekit.file.kernels.memory import numbers_of, owned
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, rows_of
-from lancekit.index.search.segment import IndexFileReader, Segment, held_bytes
+from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
 __all__ = ["search"]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from lancekit.index.search.bitmap import FILE, keys_of, rows_at
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, common, union
-from lancekit.index.search.segment import Segment
+from lancekit.index.segment import Segment
 
 __all__ = ["search"]
 

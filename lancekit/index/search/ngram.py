@@ -17,7 +17,7 @@ from lancekit.file.kernels.memory import numbers_of
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, common, rows_of
-from lancekit.index.search.segment import IndexFileReader, Segment
+from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.index.trigrams import trigrams
 
 __all__ = ["search"]

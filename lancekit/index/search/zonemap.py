@@ -14,8 +14,8 @@ from lancekit.file.kernels.bits import flags_of
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows
-from lancekit.index.search.segment import IndexFileReader, Segment, held_bytes
 from lancekit.index.search.zones import Flags, Zones, numbers, read_zones, wanted_rows
+from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
 __all__ = ["search"]
 

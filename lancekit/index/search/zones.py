@@ -14,8 +14,9 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError
 from lancekit.file.kernels.memory import numbers_of
-from lancekit.index.search.row_sets import Rows, read_rows, union
-from lancekit.index.search.segment import IndexFileReader
+from lancekit.index.row_sets import bitmaps
+from lancekit.index.search.row_sets import Rows, union
+from lancekit.index.segment import IndexFileReader
 
 __all__ = ["Zones", "numbers", "read_zones", "wanted_rows"]
 
@@ -92,4 +93,4 @@ def wanted_rows(
     number = file.metadata.get("null_bitmap")
     if number is None:
         return zones.rows(wanted | with_nulls())
-    return union([zones.rows(wanted), read_rows(file.buffer(number), file.where)])
+    return union([zones.rows(wanted), dict(bitmaps(file.buffer(number)))])

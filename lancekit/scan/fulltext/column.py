@@ -21,7 +21,7 @@ from lancekit.index.inverted.phrase import with_phrase
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.kinds import INVERTED
-from lancekit.index.search.segment import Segment
+from lancekit.index.segment import Segment
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest

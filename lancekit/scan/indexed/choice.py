@@ -29,7 +29,7 @@ from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonem
 from lancekit.index.search.question import Question
 from lancekit.index.search.reuse import Reuse
 from lancekit.index.search.row_sets import Rows, joined
-from lancekit.index.search.segment import Segment
+from lancekit.index.segment import Segment
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.reader import FragmentReader

@@ -17,7 +17,7 @@ from lancekit.format import row_address
 from lancekit.format.index import IndexMetadata
 from lancekit.index.distances import Distances
 from lancekit.index.ivf.segment import FILES, NEWEST, VectorSegment
-from lancekit.index.search.segment import open_index_file
+from lancekit.index.segment import open_index_file
 from lancekit.legible import warn
 from lancekit.scan.fragments.source import FragmentSources, fragment_sources
 from lancekit.scan.row_lookup import placed

@@ -20,7 +20,7 @@ from lancekit.index.inverted.partition import FreshPartition, Partition
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.kinds import INVERTED
-from lancekit.index.search.segment import Segment
+from lancekit.index.segment import Segment
 
 BUILD = """
 ds = lance.dataset(arguments["uri"])

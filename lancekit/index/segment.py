@@ -61,6 +61,10 @@ class IndexFileReader:
         found = self._reader.read([self._column(name)], rows).column(0)
         return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
 
+    def table(self) -> pa.Table:
+        """Read all of it."""
+        return self._reader.read(self._reader.columns)
+
     def buffer(self, number: str) -> bytes:
         """Return one of the file's global buffers, by its number in decimals.
 
