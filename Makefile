@@ -29,7 +29,7 @@ check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quic
 	@$(RUN)/python -m pytest -q -n 2 --dist loadgroup -m $(QUICK) \
 		tests/api tests/format tests/pipeline tests/project tests/scan tests/storage tests/test_*.py
 
-test: $(VENV)/.ready $(PYLANCE4)/.ready ## Lint, check types, run all tests
+test: ## Lint, check types, run all tests
 	@$(MAKE) --no-print-directory --jobs=2 lint tests
 
 tests: $(VENV)/.ready $(PYLANCE4)/.ready
