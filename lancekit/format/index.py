@@ -23,6 +23,7 @@ __all__ = [
     "IndexFile",
     "IndexMetadata",
     "encode_index_section",
+    "fragment_reuse_of",
     "index_from_pb",
     "index_to_pb",
     "parse_index_section",
@@ -201,6 +202,11 @@ def parse_index_section(data: bytes, where: str) -> tuple[IndexMetadata, ...]:
     """Decode the index section of a manifest."""
     section = parse(pb.IndexSection, data, f"index section of {where}")
     return tuple(map(index_from_pb, section.indices))
+
+
+def fragment_reuse_of(indices: Iterable[IndexMetadata]) -> IndexMetadata | None:
+    """Return the entry by which rows are found that a compaction moved, if there is one."""
+    return next((index for index in indices if index.name == FRAGMENT_REUSE), None)
 
 
 def encode_index_section(indices: Iterable[IndexMetadata]) -> bytes:

@@ -5,7 +5,7 @@ See docs/format/indices.md, 2.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,8 +22,10 @@ __all__ = [
     "KINDS",
     "LABEL_LIST",
     "NGRAM",
+    "VECTORS",
     "ZONE_MAP",
     "IndexKind",
+    "first_of",
     "kind_of",
 ]
 
@@ -74,11 +76,20 @@ class IndexKind:
         """The type of its details, as they are written."""
         return f"/{self.details}"
 
+    def describes(self, index: IndexMetadata) -> bool:
+        """Return whether a segment is of this kind."""
+        return _end(index.type_url) == _end(self.details)
+
     def has_addresses(self, index_version: int | None, stable_row_ids: bool) -> bool:
         """Return whether a segment of this kind names rows by their addresses, not by their ids."""
         if self.zones or not stable_row_ids:
             return True
         return self.addresses_from is not None and (index_version or 0) >= self.addresses_from
+
+
+def _end(details: str) -> str:
+    """Return the name of a message without its package, which releases spell in several ways."""
+    return details.rpartition("/")[2].rpartition(".")[2].casefold()
 
 
 _TEXT = (types.is_string, types.is_large_string)
@@ -107,6 +118,10 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _is_searched(kind: Any) -> bool:
     return _is_text(kind.value_type if _is_list(kind) else kind)
+
+
+def _is_of_vectors(kind: pa.DataType) -> bool:
+    return types.is_fixed_size_list(kind) and types.is_floating(kind.value_type)
 
 
 _KEYS = {"bitmap_page_lookup.lance": ("keys", "bitmaps")}
@@ -187,12 +202,22 @@ INVERTED = IndexKind(
     ),
     fits=_is_searched,
 )
+#: of vectors, which it has as they are; other types of such indices have the same details
+VECTORS = IndexKind(
+    name="IVF_FLAT",
+    label="IVF_FLAT",
+    details="lance.index.pb.VectorIndexDetails",
+    written=1,
+    newest=2,
+    files={"index.idx": (), "auxiliary.idx": ("_rowid", "flat")},
+    fits=_is_of_vectors,
+)
 
-#: all kinds, by their names
+#: all kinds that answer filters, by their names
 KINDS: Mapping[str, IndexKind] = {
     kind.name: kind for kind in (BTREE, BITMAP, LABEL_LIST, NGRAM, ZONE_MAP, BLOOM_FILTER)
 }
-_BY_DETAILS = {kind.details.rpartition(".")[2].casefold(): kind for kind in KINDS.values()}
+_BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
 
 
 def kind_of(index: IndexMetadata) -> IndexKind | None:
@@ -206,4 +231,12 @@ def kind_of(index: IndexMetadata) -> IndexKind | None:
     >>> kind_of(IndexMetadata(uuid4(), "x_idx", index_details=details)).name
     'BTREE'
     """
-    return _BY_DETAILS.get(index.type_url.rpartition("/")[2].rpartition(".")[2].casefold())
+    return _BY_DETAILS.get(_end(index.type_url))
+
+
+def first_of(
+    kind: IndexKind, indices: Iterable[IndexMetadata], field_id: int
+) -> tuple[IndexMetadata, ...]:
+    """Return the segments of the first index of a kind that a column has; there may be none."""
+    found = [index for index in indices if index.fields == (field_id,) and kind.describes(index)]
+    return tuple(index for index in found if index.name == found[0].name)

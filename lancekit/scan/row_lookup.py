@@ -17,7 +17,7 @@ from lancekit.scan.fragments.reader import FragmentReader, Offsets
 from lancekit.scan.fragments.source import FragmentSource, FragmentSources
 from lancekit.scan.take import parse_positions
 
-__all__ = ["blob_places", "placed", "row_addresses", "row_positions"]
+__all__ = ["blob_places", "row_addresses", "row_positions"]
 
 Numbers = npt.NDArray[np.uint64]
 
@@ -82,16 +82,6 @@ def row_positions(sources: FragmentSources, ids: Any) -> Offsets:
         _check_addresses(sources, asked[found.missing])
     positions = found.positions[inverse]
     return positions[positions >= 0]
-
-
-def placed(sources: FragmentSources, ids: Numbers) -> tuple[Numbers, Offsets]:
-    """Return addresses and positions of rows by their ids, in the order given.
-
-    The position is -1 where there is no such row, or none any more.
-    """
-    asked, inverse = np.unique(ids, return_inverse=True)
-    found = _find(sources, asked, stable=sources.stable_row_ids)
-    return found.addresses[inverse], found.positions[inverse]
 
 
 def _find(sources: FragmentSources, asked: Numbers, *, stable: bool) -> _Found:

@@ -14,12 +14,11 @@ from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment, FragmentList
-from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata
+from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit.format.operations import RewriteGroup, RewrittenIndex
 from lancekit.format.schema import LanceSchema
 
 __all__ = [
-    "FRAGMENT_REUSE",
     "extended",
     "follows_row_ids",
     "live_fields",
@@ -98,8 +97,7 @@ def pruned(
         return found
     # With a fragment-reuse index a segment covers a fragment under the ids of those that it was
     # made of.  Which these are need not be known: taking all ids of old out is safe.
-    reused = any(index.name == FRAGMENT_REUSE for index in found)
-    keep = BitMap(live.ids.tolist()) if reused else None
+    keep = None if fragment_reuse_of(found) is None else BitMap(live.ids.tolist())
 
     def prune(index: IndexMetadata) -> IndexMetadata:
         fields = _depends_on(index, schema)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE
 from lancekit.commit.rules.effects import field_names
 from lancekit.commit.rules.verdict import (
     COMPATIBLE,
@@ -18,7 +17,7 @@ from lancekit.commit.rules.verdict import (
     retry,
 )
 from lancekit.format import operations as ops
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit.format.memwal import MEM_WAL
 
 __all__ = ["index_of_rewritten_columns", "index_of_rewritten_rows", "index_over_new_schema"]
@@ -82,7 +81,7 @@ def index_of_rewritten_rows(
     The index that maps rows from before a compaction to those after it is always to be made again:
     the rewrite may have added to it, which its transaction does not say.
     """
-    if any(index.name == FRAGMENT_REUSE for index in mine.new_indices):
+    if fragment_reuse_of(mine.new_indices) is not None:
         return retry(
             f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
             "was rewritten",
@@ -100,7 +99,7 @@ def rewrite_of_indexed_rows(
     The index that maps rows from before a compaction to those after it stands alone in its
     transaction, and does not matter.
     """
-    if any(index.name == FRAGMENT_REUSE for index in theirs.new_indices):
+    if fragment_reuse_of(theirs.new_indices) is not None:
         if len(theirs.new_indices) == len(theirs.removed_indices) == 1:
             return COMPATIBLE
         return excluded(

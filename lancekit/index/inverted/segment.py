@@ -17,10 +17,7 @@ from lancekit.index.inverted.token_set import open_tokens
 from lancekit.index.segment import Segment
 from lancekit.legible import shown
 
-__all__ = ["NEWEST", "OpenSegment", "open_segment"]
-
-#: the newest version of an index that is known
-NEWEST = 2
+__all__ = ["OpenSegment", "open_segment"]
 
 _METADATA = "metadata.lance"
 #: what older releases mean where they do not say

@@ -17,13 +17,7 @@ from lancekit.index.distances import Distances, distances
 from lancekit.index.ivf.codes import Codes, codes_of, unit
 from lancekit.index.segment import IndexFileReader, held_bytes
 
-__all__ = ["FILES", "NEWEST", "Neighbours", "VectorSegment"]
-
-#: the partitions with what leads to them, and what stands for the vectors
-FILES = ("index.idx", "auxiliary.idx")
-
-#: the newest version of such an index that is read
-NEWEST = 2
+__all__ = ["Neighbours", "VectorSegment"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import names
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata
 from lancekit.format.memwal import MEM_WAL
 from lancekit.versions.snapshot import Snapshot
 

@@ -6,11 +6,10 @@ import uuid as uuids
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import FormatError, NotOfferedError
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.operations import CreateIndex
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
@@ -114,7 +113,7 @@ def _optimized(
     fresh = [id_ for id_ in live if id_ not in covered]
     unknown = any(index.fragment_ids is None for index in segments)
     # addresses in an index may be those of before a compaction
-    reused = bool(fresh) and any(index.name == FRAGMENT_REUSE for index in snapshot.indices)
+    reused = bool(fresh) and fragment_reuse_of(snapshot.indices) is not None
     if request.retrain or unknown or reused:
         content = _anew(snapshot, column, kind, segments, live)
         new = write_segment(snapshot, column, kind, newest.name, content, live)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lancekit.commit.manifest.indices import FRAGMENT_REUSE, follows_row_ids
+from lancekit.commit.manifest.indices import follows_row_ids
 from lancekit.format import row_address
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.operations import RewriteGroup, RewrittenIndex
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content, IndexedColumn, RowMap
@@ -34,7 +34,7 @@ def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
     kind = kind_of(index)
     known = kind is not None and (index.index_version or 0) <= kind.newest
     # addresses in it may be those of before an earlier compaction
-    reused = any(other.name == FRAGMENT_REUSE for other in snapshot.indices)
+    reused = fragment_reuse_of(snapshot.indices) is not None
     return index.fragment_ids is None or not known or reused
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.index.inverted.analyzer import Analyzer, Token, TokenTable, analyzer
 from lancekit.index.inverted.bm25 import Matches, Statistics, all_tokens, any_token
@@ -20,16 +20,16 @@ from lancekit.index.inverted.partition import FreshPartition, Partition
 from lancekit.index.inverted.phrase import with_phrase
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.kinds import INVERTED
+from lancekit.index.kinds import INVERTED, first_of
 from lancekit.index.segment import Segment
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.fulltext.places import Places
 from lancekit.scan.fulltext.scored import Scored, added, best_places
 from lancekit.scan.outputs import Output
+from lancekit.scan.places import Places
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -41,23 +41,11 @@ _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
 _BLOCK_BYTES = 16 << 20
 #: of how many documents one may be gone while the best are looked for among few
 _MARGIN = 4
-_REUSE = "__lance_frag_reuse"
 
 
 def text_indices(snapshot: Snapshot, column: str) -> tuple[IndexMetadata, ...]:
     """Return the segments of the first full-text index of a column; there may be none."""
-    wanted = (find_field(snapshot.manifest.schema, column)[-1].id,)
-    kind = _end(INVERTED.details)
-    found = [
-        index
-        for index in snapshot.indices
-        if index.fields == wanted and _end(index.type_url) == kind
-    ]
-    return tuple(index for index in found if index.name == found[0].name)
-
-
-def _end(name: str) -> str:
-    return name.rpartition(".")[2].casefold()
+    return first_of(INVERTED, snapshot.indices, find_field(snapshot.manifest.schema, column)[-1].id)
 
 
 @dataclass(frozen=True)
@@ -155,7 +143,7 @@ class TextColumn:
         """The segments that are used, each with what it covers, and how text becomes tokens."""
         found: list[tuple[BitMap, OpenSegment]] = []
         settings: AnalyzerSettings | None = None
-        moved = any(index.name == _REUSE for index in self.snapshot.indices)
+        moved = fragment_reuse_of(self.snapshot.indices) is not None
         for index in text_indices(self.snapshot, self.column):
             try:
                 opened = self._open(index)

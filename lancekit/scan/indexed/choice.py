@@ -13,7 +13,7 @@ from pyroaring import BitMap
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment_reuse import parse_fragment_reuse
-from lancekit.format.index import FRAGMENT_REUSE, IndexDetails, IndexMetadata
+from lancekit.format.index import IndexDetails, fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.index.kinds import (
     BITMAP,
@@ -30,11 +30,11 @@ from lancekit.index.search.question import Question
 from lancekit.index.search.reuse import Reuse
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
-from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.indexed.found import Found
+from lancekit.scan.indexed.unused import tell_unused
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -56,9 +56,6 @@ _SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
     LABEL_LIST.name: label_list.search,
     NGRAM.name: ngram.search,
 }
-
-#: what was said of segments that are not used, each once
-_told: set[tuple[object, str]] = set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +159,7 @@ class RowChoice:
             rows = {id_: found for id_, found in rows.items() if found and id_ in covered}
             self._check(rows)
         except (LancekitError, OSError) as error:
-            _tell(segment.index, f"cannot be read: {error}")
+            tell_unused(segment.index, f"cannot be read: {error}")
             return None
         # 4.0.0 keeps the old values of updated rows when it puts segments together
         exact = covered if segment.kind.exact and by_address else BitMap()
@@ -214,14 +211,13 @@ def row_choice(
                 segments[column] = usable
     if not segments:
         return None
-    reuse = None
-    for index in snapshot.indices:
-        if index.name == FRAGMENT_REUSE:
-            try:
-                reuse = _reuse(index.name, index.index_details)
-            except LancekitError as error:
-                _tell(index, f"cannot be read, without which no other can: {error}")
-                return None
+    moved, reuse = fragment_reuse_of(snapshot.indices), None
+    if moved is not None:
+        try:
+            reuse = _reuse(moved.name, moved.index_details)
+        except LancekitError as error:
+            tell_unused(moved, f"cannot be read, without which no other can: {error}")
+            return None
     return RowChoice(
         snapshot=snapshot,
         predicate=predicate,
@@ -242,15 +238,6 @@ def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
         if kind is None or kind.name not in _SEARCHES or not index.fragment_ids:
             continue
         if (index.index_version or 0) > kind.newest:
-            _tell(index, f"has version {index.index_version}, and {kind.newest} is known")
+            tell_unused(index, f"has version {index.index_version}, and {kind.newest} is known")
             continue
         yield Segment(index, kind, snapshot.base_store(index.base_id))
-
-
-def _tell(index: IndexMetadata, what: str) -> None:
-    said = index.uuid, what
-    if said not in _told:
-        _told.add(said)
-        warn(
-            f"Index {index.name!r} is not used, all rows are looked at: segment {index.uuid} {what}"
-        )

@@ -7,7 +7,19 @@ import numpy.typing as npt
 
 from lancekit.index.distances import Distances
 
-__all__ = ["Best"]
+__all__ = ["Best", "counted"]
+
+
+def counted(
+    distances: Distances, lower: float | None, upper: float | None
+) -> npt.NDArray[np.bool_]:
+    """Return which distances count: from the lower one on, below the upper one, and no NaN."""
+    wanted = ~np.isnan(distances)
+    if lower is not None:
+        wanted &= distances >= np.float32(lower)
+    if upper is not None:
+        wanted &= distances < np.float32(upper)
+    return wanted
 
 
 class Best:
@@ -45,11 +57,7 @@ class Best:
 
     def _chosen(self, distances: Distances) -> npt.NDArray[np.intp]:
         """Return which rows may be among the best: not many more than there are to be."""
-        wanted = ~np.isnan(distances)
-        if self.lower is not None:
-            wanted &= distances >= np.float32(self.lower)
-        if self.upper is not None:
-            wanted &= distances < np.float32(self.upper)
+        wanted = counted(distances, self.lower, self.upper)
         if len(self.distances) == self.most:
             wanted &= distances <= self.distances[-1]  # at the same distance its id may be less
         chosen = np.flatnonzero(wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, sqrt
@@ -13,14 +13,15 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.errors import LancekitError, UnsupportedFeatureError
-from lancekit.format import row_address
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.index.distances import Distances
-from lancekit.index.ivf.segment import FILES, NEWEST, VectorSegment
+from lancekit.index.ivf.segment import VectorSegment
+from lancekit.index.kinds import VECTORS, first_of
 from lancekit.index.segment import open_index_file
-from lancekit.legible import warn
-from lancekit.scan.fragments.source import FragmentSources, fragment_sources
-from lancekit.scan.row_lookup import placed
+from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.unused import tell_unused
+from lancekit.scan.nearest.best import counted
+from lancekit.scan.places import Places
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["IndexedVectors", "Probes", "Proposed", "Wanted", "metric_of", "vector_indices"]
@@ -29,9 +30,6 @@ Numbers = npt.NDArray[np.uint64]
 
 #: partitions that are looked at if nothing is said: about as many as the reference looks at
 _FIRST = 6
-
-#: what was said of segments that are not used, each once
-_told: set[tuple[object, str]] = set()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +75,8 @@ class Wanted:
     ----------
     count
         How many.
-    fragments
-        Those whose rows count.
+    places
+        Where rows that count are, for each segment.
     allowed
         The ids of the rows that count; ``None`` if all do.
     lower, upper
@@ -86,21 +84,15 @@ class Wanted:
     """
 
     count: int
-    fragments: BitMap
+    places: tuple[Places, ...]
     allowed: Numbers | None = None
     lower: float | None = None
     upper: float | None = None
 
     def among(self, ids: Numbers, far: Distances) -> npt.NDArray[np.bool_]:
         """Return which rows count, by what can be told without looking for them."""
-        wanted = ~np.isnan(far)
-        if self.allowed is not None:
-            wanted &= np.isin(ids, self.allowed)
-        if self.lower is not None:
-            wanted &= far >= np.float32(self.lower)
-        if self.upper is not None:
-            wanted &= far < np.float32(self.upper)
-        return wanted
+        wanted = counted(far, self.lower, self.upper)
+        return wanted if self.allowed is None else wanted & np.isin(ids, self.allowed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,7 +140,7 @@ class IndexedVectors:
                 live -= covered  # a row is proposed once
         return tuple(found)
 
-    @property
+    @cached_property
     def covered(self) -> BitMap:
         """The fragments whose rows are proposed."""
         return BitMap.union(BitMap(), *(covered for _, covered in self.opened))
@@ -176,7 +168,7 @@ class IndexedVectors:
             Shape (dimensions,).
         """
         count = wanted.count
-        for segment, covered in self.opened:
+        for (segment, _), places in zip(self.opened, wanted.places, strict=True):
             order = segment.by_distance(query)
             most, stop = self.probes.last(len(order)), self.probes.first(len(order), count)
             best, done = Proposed.none(), 0
@@ -184,32 +176,35 @@ class IndexedVectors:
                 rows = list(segment.search(query, order[done:stop]))
                 ids = np.concatenate([best.ids, *(part.ids for part in rows)])
                 far = np.concatenate([best.distances, *(part.distances for part in rows)])
-                best = self._best(ids, far, wanted, covered & wanted.fragments)
+                best = _best(ids, far, wanted, places)
                 done, stop = stop, stop if len(best.ids) >= count else min(2 * stop, most)
             yield best
 
-    def _best(self, ids: Numbers, far: Distances, wanted: Wanted, fragments: BitMap) -> Proposed:
-        """Return the nearest rows that there are."""
-        among = wanted.among(ids, far)
-        ids, far = ids[among], far[among]
-        count = wanted.count
-        size = 2 * count
-        while True:
-            some = np.arange(len(far))
-            if size < len(far):
-                some = np.argpartition(far, size - 1)[:size]
-            some = some[np.lexsort((ids[some], far[some]))]
-            addresses, positions = placed(self._sources, ids[some])
-            owners = row_address.fragment_ids(addresses)
-            there = (positions >= 0) & np.isin(owners, np.array(fragments, np.uint64))
-            if size >= len(far) or int(there.sum()) >= count:
-                kept = some[there][:count]
-                return Proposed(ids[kept], positions[there][:count], far[kept])
-            size *= 4
+    def places(self, sources: Sequence[FragmentSource]) -> tuple[Places, ...]:
+        """Return where the rows of each segment are, in some fragments."""
+        return tuple(
+            Places([source for source in sources if source.fragment.id in covered])
+            for _, covered in self.opened
+        )
 
-    @cached_property
-    def _sources(self) -> FragmentSources:
-        return fragment_sources(self.snapshot)
+
+def _best(ids: Numbers, far: Distances, wanted: Wanted, places: Places) -> Proposed:
+    """Return the nearest rows that there are."""
+    among = wanted.among(ids, far)
+    ids, far = ids[among], far[among]
+    count = wanted.count
+    size = 2 * count
+    while True:
+        some = np.arange(len(far))
+        if size < len(far):
+            some = np.argpartition(far, size - 1)[:size]
+        some = some[np.lexsort((ids[some], far[some]))]
+        positions = places.positions(ids[some])
+        there = positions >= 0
+        if size >= len(far) or int(there.sum()) >= count:
+            kept = some[there][:count]
+            return Proposed(ids[kept], positions[there][:count], far[kept])
+        size *= 4
 
 
 def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | None:
@@ -223,20 +218,14 @@ def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | Non
 
 def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
     try:
-        if (index.index_version or 0) > NEWEST:
+        if (index.index_version or 0) > VECTORS.newest:
             raise UnsupportedFeatureError(
-                f"it has version {index.index_version}, and {NEWEST} is known"
+                f"it has version {index.index_version}, and {VECTORS.newest} is known"
             )
         store = snapshot.base_store(index.base_id)
-        return VectorSegment.open(*(open_index_file(store, index, name) for name in FILES))
+        return VectorSegment.open(*(open_index_file(store, index, name) for name in VECTORS.files))
     except (LancekitError, OSError) as error:
-        said = index.uuid, str(error)
-        if said not in _told:
-            _told.add(said)
-            warn(
-                f"Index {index.name!r} is not used, all vectors are looked at: segment "
-                f"{index.uuid} {error}"
-            )
+        tell_unused(index, str(error), "all vectors are looked at")
         return None
 
 
@@ -246,11 +235,6 @@ def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ..
     Addresses of rows from before a compaction that is still to be followed lead nowhere: then
     there is none.
     """
-    if any(index.name == "__lance_frag_reuse" for index in snapshot.indices):
+    if fragment_reuse_of(snapshot.indices) is not None:
         return ()
-    mine = [
-        index
-        for index in snapshot.indices
-        if index.fields == (field_id,) and index.type_url.endswith(".VectorIndexDetails")
-    ]
-    return tuple(index for index in mine if index.name == mine[0].name)
+    return first_of(VECTORS, snapshot.indices, field_id)

@@ -142,7 +142,7 @@ class NearestSearch:
         fragments = BitMap([source.fragment.id for source in sources])
         wanted = Wanted(
             count=self.k * (1 if index.are_exact else index.probes.refine),
-            fragments=fragments,
+            places=index.places(sources),
             allowed=self._allowed(scan, fragments & index.covered),
             lower=self.lower,
             upper=self.upper,

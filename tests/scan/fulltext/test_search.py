@@ -209,6 +209,19 @@ def test_indices_of_4_0_0(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
         same(place, query)
 
 
+def test_rows_whose_ids_are_in_no_order(tmp_path: Path) -> None:
+    """An updated row keeps its id, and is the last one of those that are indexed."""
+    place = str(tmp_path / "d.lance")
+    ds = lk.write_dataset(
+        {"id": range(9), "t": ["late snow"] * 9}, place, enable_stable_row_ids=True
+    )
+    ds.update({"t": "'early snow'"}, where="id IN (1, 4)")
+    lance.dataset(place).create_scalar_index("t", "INVERTED")
+    for words, ids in (("snow", {*range(9)}), ("early", {1, 4}), ("late", {0, 2, 3, 5, 6, 7, 8})):
+        found = lk.dataset(place).to_table(["id"], full_text_query=words)
+        assert set(found["id"].to_pylist()) == ids
+
+
 def test_a_damaged_index_is_told_and_not_used(tmp_path: Path) -> None:
     place = tmp_path / "d.lance"
     ds = lance.write_dataset(rows(0, 100), str(place))

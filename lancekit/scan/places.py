@@ -49,13 +49,15 @@ class Places:
         return out
 
     def _of_ids(self, row_ids: Numbers) -> Positions:
-        out = np.full(len(row_ids), _ABSENT)
+        # an updated row keeps its id and lies behind others: they need not come in order
+        order = np.argsort(row_ids, kind="stable")
+        ascending, out = row_ids[order], np.full(len(row_ids), _ABSENT)
         for reader in self._readers:
             known = reader.stable_ids
             if known is not None:
-                offsets = known.find(row_ids)
+                offsets = known.find(ascending)
                 mine = np.flatnonzero(offsets >= 0)
-                out[mine] = _live_positions(reader, offsets[mine])
+                out[order[mine]] = _live_positions(reader, offsets[mine])
         return out
 
     @cached_property
