@@ -41,7 +41,7 @@ __all__ = ["Indices"]
 
 @checked_methods
 class Indices(Handle):
-    """Scalar indices: made, dropped and told of."""
+    """Indices: made, dropped and told of."""
 
     def create_scalar_index(
         self,

@@ -11,13 +11,13 @@ from uuid import UUID
 from pyroaring import BitMap
 
 from lancekit.commit.protocol import check_writable
-from lancekit.errors import IndexExistsError, InvalidArgumentError
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.read import OpenSegment
 from lancekit.index.kinds import KINDS, IndexKind, kind_of
 from lancekit.operations.checks.indices import check_indices
-from lancekit.operations.index.create import put_segments
+from lancekit.operations.index.create import check_name, put_segments
 from lancekit.operations.index.optimize import column_of_index
 from lancekit.operations.index.rows import covered_rows
 from lancekit.operations.index.segments import (
@@ -120,13 +120,7 @@ def commit_parts(
             hint="Pass the column that they were made of.",
             column=path,
         )
-    for index in snapshot.indices:
-        if index.name == name and index.fields != (column.field.id,):
-            raise IndexExistsError(
-                f"There is an index {name!r} on another column.",
-                hint="Give this one another name, or drop the other first.",
-                index=name,
-            )
+    check_name(snapshot, column, name, replace=True)
     check_readable(kind, snapshot)
     named = [replace(index, name=name) for index in segments]
     check_indices(named, snapshot)

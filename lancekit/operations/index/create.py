@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid as uuids
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumen
 from lancekit.format.index import IndexMetadata
 from lancekit.format.operations import CreateIndex
 from lancekit.index.build.builders import parsed_parameters
-from lancekit.index.kinds import IndexKind, kind_of
+from lancekit.index.kinds import IndexKind
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -29,9 +30,10 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
     "IndexRequest",
-    "check_replaced",
+    "check_name",
     "commit_segments",
     "create_index",
+    "default_name",
     "drop_index",
     "put_segments",
     "segments_of",
@@ -75,7 +77,10 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         check_writable(current)
         check_readable(request.kind, current)
         column = indexed_field(current, request.column, request.kind)
-        name = _index_name(current, column, request)
+        name = request.name
+        if name is None:
+            name = default_name(current, column, request.kind)
+        check_name(current, column, name, replace=request.replace)
         segment = build_segment(
             current,
             column,
@@ -90,8 +95,20 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
     return retried(snapshot, attempt, policy)[0]
 
 
-def _index_name(snapshot: Snapshot, column: IndexedField, request: IndexRequest) -> str:
-    """Return the name of an index that is to be made.
+def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:
+    """Return the name of a column's index of a kind, or the first one that is not taken."""
+    others = {
+        index.name
+        for index in snapshot.indices
+        if index.fields != (column.field.id,) or not kind.describes(index)
+    }
+    base = f"{column.path}_idx"
+    names = (base if number == 1 else f"{base}_{number}" for number in count(1))
+    return next(name for name in names if name not in others)
+
+
+def check_name(snapshot: Snapshot, column: IndexedField, name: str, *, replace: bool) -> None:
+    """Check the name of an index that is to be made of a column.
 
     Raises
     ------
@@ -100,49 +117,24 @@ def _index_name(snapshot: Snapshot, column: IndexedField, request: IndexRequest)
     InvalidArgumentError
         It is none that an index can have.
     """
-    taken = {index.name: index for index in snapshot.indices}
-    name = request.name
-    if name is None:
-        return _default_name(taken, column, request)
     if not name or name.startswith(_OWN):
         raise InvalidArgumentError(
             f"An index cannot be named {shown(name)}.",
             hint=f"Give it another name, that does not begin with {_OWN}.",
             index=name,
         )
-    if name in taken:
-        check_replaced(taken[name], column, replace=request.replace)
-    return name
-
-
-def _default_name(
-    taken: Mapping[str, IndexMetadata], column: IndexedField, request: IndexRequest
-) -> str:
-    base = name = f"{column.path}_idx"
-    number = 1
-    while name in taken:
-        mine = taken[name].fields == (column.field.id,)
-        if mine and kind_of(taken[name]) is request.kind:
-            check_replaced(taken[name], column, replace=request.replace)
-            return name
-        number += 1
-        name = f"{base}_{number}"
-    return name
-
-
-def check_replaced(index: IndexMetadata, column: IndexedField, *, replace: bool) -> None:
-    """Raise ``IndexExistsError`` if an index of a name is another's, or is not to be replaced."""
-    if index.fields != (column.field.id,):
+    taken = [index for index in snapshot.indices if index.name == name]
+    if any(index.fields != (column.field.id,) for index in taken):
         raise IndexExistsError(
-            f"There is an index {index.name!r} on another column.",
+            f"There is an index {name!r} on another column.",
             hint="Give this one another name, or drop the other first.",
-            index=index.name,
+            index=name,
         )
-    if not replace:
+    if taken and not replace:
         raise IndexExistsError(
-            f"There is an index {index.name!r} already, and replace=False.",
+            f"There is an index {name!r} already, and replace=False.",
             hint="Pass replace=True to make it anew, or give this one another name.",
-            index=index.name,
+            index=name,
         )
 
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import uuid as uuids
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from pyroaring import BitMap
-
 from lancekit.commit.protocol import check_writable
 from lancekit.format.index import IndexDetails, IndexMetadata, text_details
-from lancekit.index.build.files import write_files
 from lancekit.index.build.full_text import TextRows
 from lancekit.index.inverted.analyzer import analyzer
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.kinds import INVERTED
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.index.create import check_replaced, commit_segments
-from lancekit.operations.index.segments import IndexedField, indexed_field, now, read_column
+from lancekit.operations.index.create import check_name, commit_segments, default_name
+from lancekit.operations.index.segments import IndexedField, indexed_field, new_segment, read_column
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["TextIndexRequest", "create_text_index"]
@@ -57,26 +53,14 @@ def create_text_index(
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
         column = indexed_field(current, request.column, INVERTED)
-        name = request.name or _free_name(current, column)
-        for index in current.indices:
-            if index.name == name:
-                check_replaced(index, column, replace=request.replace)
+        name = request.name
+        if name is None:
+            name = default_name(current, column, INVERTED)
+        check_name(current, column, name, replace=request.replace)
         segment = _segment(current, column, name, request)
         return commit_segments(current, name, [segment])
 
     return retried(snapshot, attempt, policy)[0]
-
-
-def _free_name(snapshot: Snapshot, column: IndexedField) -> str:
-    """Return the name of the column's full-text index, or one that is not taken."""
-    others = {
-        index.name
-        for index in snapshot.indices
-        if index.fields != (column.field.id,)
-        or not index.type_url.endswith(".InvertedIndexDetails")
-    }
-    names = [f"{column.path}_idx", *(f"{column.path}_idx_{n}" for n in range(2, len(others) + 3))]
-    return next(name for name in names if name not in others)
 
 
 def _segment(
@@ -87,7 +71,6 @@ def _segment(
     rows = read_column(snapshot, column, ids, addresses=addresses)
     settings, with_position = request.settings, request.with_position
     content = TextRows.build(rows, settings, with_position=with_position)
-    uuid = request.uuid or uuids.uuid4()
     details = text_details(
         base_tokenizer=settings.base_tokenizer,
         language=settings.language,
@@ -98,14 +81,13 @@ def _segment(
         remove_stop_words=settings.remove_stop_words,
         ascii_folding=settings.ascii_folding,
     )
-    return IndexMetadata(
-        uuid=uuid,
-        name=name,
-        fields=(column.field.id,),
-        dataset_version=snapshot.version,
-        fragment_ids=BitMap(ids),
+    return new_segment(
+        snapshot,
+        column,
+        name,
+        content.files(),
+        ids,
         index_version=INVERTED.written,
-        created_at=now(),
-        files=write_files(snapshot.store, uuid, content.files()),
-        index_details=IndexDetails(INVERTED.type_url, details),
+        details=IndexDetails(INVERTED.type_url, details),
+        uuid=request.uuid,
     )

@@ -27,7 +27,7 @@ from lancekit.format.paths import find_field, show_path
 from lancekit.format.schema import LanceField
 from lancekit.index.build.builders import builder_of, parsed_parameters
 from lancekit.index.build.column import Content, IndexedColumn
-from lancekit.index.build.files import delete_segment, write_files
+from lancekit.index.build.files import NewFile, delete_segment, write_files
 from lancekit.index.build.sorting import whole
 from lancekit.index.build.zones import ZoneMap
 from lancekit.index.kinds import IndexKind
@@ -46,7 +46,7 @@ __all__ = [
     "column_of",
     "details_of",
     "indexed_field",
-    "now",
+    "new_segment",
     "read_column",
     "removed_unless_committed",
     "write_segment",
@@ -168,18 +168,45 @@ def write_segment(
 
     `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
     """
+    return new_segment(
+        snapshot,
+        column,
+        name,
+        content.files(),
+        fragment_ids,
+        index_version=kind.written,
+        details=details_of(kind, content),
+        dataset_version=dataset_version,
+        uuid=uuid,
+    )
+
+
+def new_segment(
+    snapshot: Snapshot,
+    column: IndexedField,
+    name: str,
+    files: Iterable[NewFile],
+    fragment_ids: Iterable[int],
+    *,
+    index_version: int,
+    details: IndexDetails,
+    dataset_version: int | None = None,
+    uuid: UUID | None = None,
+) -> IndexMetadata:
+    """Write the files of a segment of any kind; return what a manifest says of it."""
     uuid = uuid or uuids.uuid4()
-    files = write_files(snapshot.store, uuid, content.files())
+    written = write_files(snapshot.store, uuid, files)
+    now = datetime.now(UTC)
     return IndexMetadata(
         uuid=uuid,
         name=name,
         fields=(column.field.id,),
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
         fragment_ids=BitMap(fragment_ids),
-        index_version=kind.written,
-        created_at=now(),
-        files=files,
-        index_details=details_of(kind, content),
+        index_version=index_version,
+        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        files=written,
+        index_details=details,
     )
 
 
@@ -187,12 +214,6 @@ def details_of(kind: IndexKind, content: Content) -> IndexDetails:
     """Return the kind, and the parameters that the manifest repeats: those of zone maps."""
     value = zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
     return IndexDetails(kind.type_url, value)
-
-
-def now() -> datetime:
-    """Return the time as a manifest has it: whole milliseconds."""
-    time = datetime.now(UTC)
-    return time.replace(microsecond=time.microsecond // 1000 * 1000)
 
 
 @contextmanager

@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import uuid as uuids
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-from pyroaring import BitMap
 
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.index import IndexDetails, IndexMetadata, vector_details
+from lancekit.format.index import IndexDetails, vector_details
 from lancekit.index.build.column import IndexedColumn
-from lancekit.index.build.files import write_files
 from lancekit.index.ivf.flat import FlatVectors
+from lancekit.index.kinds import VECTORS
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.operations.index.create import check_replaced, commit_segments
-from lancekit.operations.index.segments import column_of, now, read_column
+from lancekit.operations.index.create import check_name, commit_segments
+from lancekit.operations.index.segments import column_of, new_segment, read_column
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["VectorIndexRequest", "create_vector_index"]
 
 #: rows of a partition, if nobody says how many partitions there are to be
 _PARTITION_ROWS = 4096
-#: the version of such an index that is written, and its type
-_WRITTEN, _TYPE = 1, "/lance.index.pb.VectorIndexDetails"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,39 +65,31 @@ def create_vector_index(
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
         column = column_of(current, request.column)
-        if not _is_of_vectors(column.type):
+        if not VECTORS.fits(column.type):
             raise InvalidTypeError(
                 f"Column {column.path!r} is of type {column.type}, of which no index of vectors is "
                 "made.",
                 hint="Indices are made of fixed-size lists of float16, float32 or float64.",
                 column=column.path,
             )
-        name = request.name or f"{column.path}_idx"
-        for index in current.indices:
-            if index.name == name:
-                check_replaced(index, column, replace=request.replace)
+        name = f"{column.path}_idx" if request.name is None else request.name
+        check_name(current, column, name, replace=request.replace)
         ids = [int(id_) for id_ in current.manifest.fragments.ids] if request.train else []
         addresses = not current.manifest.has_stable_row_ids
         found = _vectors(read_column(current, column, ids, addresses=addresses))
-        uuid = request.uuid or uuids.uuid4()
-        segment = IndexMetadata(
-            uuid=uuid,
-            name=name,
-            fields=(column.field.id,),
-            dataset_version=current.version,
-            fragment_ids=BitMap(ids),
-            index_version=_WRITTEN,
-            created_at=now(),
-            files=write_files(current.store, uuid, _built(request, *found).files()),
-            index_details=IndexDetails(_TYPE, vector_details(request.metric)),
+        segment = new_segment(
+            current,
+            column,
+            name,
+            _built(request, *found).files(),
+            ids,
+            index_version=VECTORS.written,
+            details=IndexDetails(VECTORS.type_url, vector_details(request.metric)),
+            uuid=request.uuid,
         )
         return commit_segments(current, name, [segment])
 
     return retried(snapshot, attempt, policy)[0]
-
-
-def _is_of_vectors(kind: pa.DataType) -> bool:
-    return pa.types.is_fixed_size_list(kind) and pa.types.is_floating(kind.value_type)
 
 
 def _vectors(column: IndexedColumn) -> tuple[npt.NDArray[Any], npt.NDArray[np.uint64]]:

@@ -113,7 +113,8 @@ def test_few_rows_or_none(tmp_path: Path, partitions: int) -> None:
 
 
 def test_what_cannot_be(tmp_path: Path) -> None:
-    ds = lk.write_dataset({"n": range(20), "v": column(drawn(20))}, tmp_path)
+    ds = lk.write_dataset({"n": range(20), "v": column(drawn(20))}, tmp_path / "v")
+    texts = lk.write_dataset({"t": ["late snow"]}, tmp_path / "t")
     ds.create_index("v", "IVF_FLAT")
     with pytest.raises(IndexExistsError, match="replace=False"):
         ds.create_index("v", "ivf_flat")
@@ -129,6 +130,11 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         ds.create_index("v", "IVF_FLAT", num_partitions=0, replace=True)
     with pytest.raises(InvalidArgumentError, match="fragment_ids"):
         ds.create_index("v", "IVF_FLAT", fragment_ids=[0], replace=True)
+    for name in ("", "__lance_frag_reuse"):
+        with pytest.raises(InvalidArgumentError, match="cannot be named"):
+            ds.create_index("v", "IVF_FLAT", name=name)
+        with pytest.raises(InvalidArgumentError, match="cannot be named"):
+            texts.create_scalar_index("t", "INVERTED", name=name)
     version = ds.version
     ds.create_index("v", "IVF_FLAT", replace=True, target_partition_size=5, train=True)
     assert ds.version == version + 1
