@@ -21,9 +21,10 @@ from lancekit.api.vectors import centroids_of
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.index.build.full_text import text_parameters
 from lancekit.index.distances import ALIASES
 from lancekit.index.inverted.settings import checked_settings
-from lancekit.index.kinds import INVERTED
+from lancekit.index.kinds import INVERTED, VECTORS, IndexKind
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
@@ -33,8 +34,6 @@ from lancekit.operations.index.describe import (
     describe_indices,
     index_statistics,
 )
-from lancekit.operations.index.full_text import TextIndexRequest, create_text_index
-from lancekit.operations.index.vectors import VectorIndexRequest, create_vector_index
 
 __all__ = ["Indices"]
 
@@ -108,21 +107,7 @@ class Indices(Handle):
         )
         if fragment_ids is not None:
             raise _no_fragments("create_scalar_index")
-        kind, parameters = kind_named(index_type)
-        if kind is INVERTED:
-            given = {**parameters, **kwargs}
-            text = TextIndexRequest(
-                column=_one_column(column),
-                name=name,
-                with_position=check_flag("with_position", given.pop("with_position", False)),
-                settings=checked_settings(given),
-                replace=check_flag("replace", replace),
-                train=check_flag("train", train),
-                uuid=_uuid(index_uuid),
-            )
-            self._move(lambda snapshot: (create_text_index(snapshot, text, RetryPolicy()), None))
-            return
-        refuse_more("create_scalar_index", kwargs)
+        kind, parameters = _parameters(index_type, kwargs, "create_scalar_index")
         request = IndexRequest(
             column=_one_column(column),
             kind=kind,
@@ -166,14 +151,13 @@ class Indices(Handle):
         >>> len(ds.commit_existing_index_segments("x_idx", "x", parts).list_indices())
         2
         """
-        refuse_more("create_index_uncommitted", kwargs)
         if fragment_ids is None:
             raise InvalidArgumentError(
                 "create_index_uncommitted needs fragment_ids.",
                 hint="Use create_scalar_index for an index of all rows.",
                 argument="fragment_ids",
             )
-        kind, parameters = kind_named(index_type)
+        kind, parameters = _parameters(index_type, kwargs, "create_index_uncommitted")
         return make_part(
             self._snapshot,
             _one_column(column),
@@ -347,22 +331,27 @@ class Indices(Handle):
             )
         by = ALIASES.get(metric.lower(), metric.lower())
         check_choice("metric", by, ("l2", "cosine", "dot"))
-        request = VectorIndexRequest(
+        given: dict[str, Any] = {
+            "metric": by,
+            "partitions": num_partitions,
+            "partition_rows": target_partition_size,
+        }
+        counts = {"num_partitions": num_partitions, "target_partition_size": target_partition_size}
+        for argument, count in counts.items():
+            if count is not None:
+                check_count(argument, count, least=1)
+        if ivf_centroids is not None:
+            given["centroids"] = centroids_of(ivf_centroids)
+        request = IndexRequest(
             column=_one_column(column),
+            kind=VECTORS,
             name=name,
-            metric=by,
+            parameters=given,
             replace=check_flag("replace", replace),
-            partitions=None
-            if num_partitions is None
-            else check_count("num_partitions", num_partitions, least=1),
-            partition_rows=None
-            if target_partition_size is None
-            else check_count("target_partition_size", target_partition_size, least=1),
-            centroids=None if ivf_centroids is None else centroids_of(ivf_centroids),
             train=check_flag("train", train),
             uuid=_uuid(index_uuid),
         )
-        self._move(lambda snapshot: (create_vector_index(snapshot, request, RetryPolicy()), None))
+        self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
         return self
 
     def drop_index(self, name: str) -> None:
@@ -383,6 +372,19 @@ class Indices(Handle):
         False
         """
         self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))
+
+
+def _parameters(
+    index_type: str | IndexConfig, more: dict[str, Any], method: str
+) -> tuple[IndexKind, dict[str, Any]]:
+    """Return the kind of an index that is asked for, and what it is to be made with."""
+    kind, parameters = kind_named(index_type)
+    if kind is not INVERTED:
+        refuse_more(method, more)
+        return kind, dict(parameters)
+    given = {**parameters, **more}
+    with_position = check_flag("with_position", given.pop("with_position", False))
+    return kind, text_parameters(checked_settings(given), with_position=with_position)
 
 
 def _no_fragments(method: str) -> InvalidArgumentError:

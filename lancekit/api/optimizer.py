@@ -84,8 +84,8 @@ class DatasetOptimizer(PartOfPylance):
     ) -> CompactionMetrics:
         """Rewrite small adjacent fragments, and those with many deleted rows; the handle moves.
 
-        Order, row ids and the versions of rows stay, and scalar indices are kept up.  The old files
-        stay too, for older versions.
+        Order, row ids and the versions of rows stay, and indices are kept up.  The old files stay
+        too, for older versions.
 
         Sizes of groups, batches and buffers and the number of threads are hints that change no
         result.  The table's config may hold defaults as ``lance.compaction.<option>``.
@@ -109,8 +109,9 @@ class DatasetOptimizer(PartOfPylance):
         data_storage_version
             The format of the new files, that of the dataset by default.
         drop_index_coverage
-            Rewrite fragments too that an index covers which cannot be kept up (one of vectors or
-            of full text, without stable row ids), and take them out of the index (``False``).
+            Rewrite fragments too that an index covers of a kind that is not known, without stable
+            row ids, and take them out of the index (``False``).  Graphs over vectors lose them
+            anyway, with a warning.
 
         Returns
         -------
@@ -146,7 +147,11 @@ class DatasetOptimizer(PartOfPylance):
     ) -> None:
         """Put rows that are in no index yet into the indices; the handle moves.
 
-        Nothing to do makes no version.  Vector and full-text indices stay as they are.
+        Nothing to do makes no version.  New vectors go to the partitions of an index, and get
+        codes of its kind.  An index that cannot be kept up, such as one of graphs over vectors
+        (``IVF_HNSW_SQ``), stays as it is, with a warning, and searches look at the other rows.
+
+        Once no index needs it, what a deferred compaction keeps of moved rows is let go of.
 
         Parameters
         ----------

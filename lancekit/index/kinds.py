@@ -26,6 +26,7 @@ __all__ = [
     "ZONE_MAP",
     "IndexKind",
     "first_of",
+    "kept_up_as",
     "kind_of",
 ]
 
@@ -218,6 +219,8 @@ KINDS: Mapping[str, IndexKind] = {
     kind.name: kind for kind in (BTREE, BITMAP, LABEL_LIST, NGRAM, ZONE_MAP, BLOOM_FILTER)
 }
 _BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
+#: all kinds that are kept up when rows come, go and move
+_KEPT_UP = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
 
 
 def kind_of(index: IndexMetadata) -> IndexKind | None:
@@ -232,6 +235,14 @@ def kind_of(index: IndexMetadata) -> IndexKind | None:
     'BTREE'
     """
     return _BY_DETAILS.get(_end(index.type_url))
+
+
+def kept_up_as(index: IndexMetadata) -> IndexKind | None:
+    """Return the kind of a segment that new rows can join, ``None`` if it is of no such kind.
+
+    Of vectors it is that of all their indices: which codes and graphs one has, its files tell.
+    """
+    return _KEPT_UP.get(_end(index.type_url))
 
 
 def first_of(

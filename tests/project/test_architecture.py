@@ -56,8 +56,8 @@ FLOORS = """
     scan/fragments
     scan/expressions
     scan/expressions/kernels
-    index/ivf
     index/build
+    index/ivf
     index/inverted
     index/search
     index

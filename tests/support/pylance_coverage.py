@@ -67,7 +67,7 @@ DIFFERENCES: dict[str, str] = {
         "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
-    "LanceDataset.create_index_uncommitted": "scalar indices alone, and what is for them",
+    "LanceDataset.create_index_uncommitted": "not of vectors; what is for such is refused",
     "LanceDataset.commit_existing_index_segments": (
         "moves the handle and returns it; segments are what `create_index_uncommitted` gave"
     ),
@@ -81,13 +81,13 @@ DIFFERENCES: dict[str, str] = {
         "the work changes nothing"
     ),
     "DatasetOptimizer.optimize_indices": (
-        "an unknown name is an error; vector and full-text indices stay as they are; `retrain` "
-        "makes scalar indices anew, too"
+        "an unknown name is an error; indices with graphs and `IVF_RQ` stay as they are, with a "
+        "warning; `retrain` makes scalar indices anew, too; lets go of what a deferred compaction "
+        "keeps of moved rows"
     ),
     "DatasetOptimizer.compact_files": (
-        "fragments that a vector or full-text index covers are left alone and named (with stable "
-        "row ids they are not), unless `drop_index_coverage=True`; zone maps and Bloom filters are "
-        "kept up; `defer_index_remap` and `force_binary_copy` are refused"
+        "indices with graphs and `IVF_RQ` lose what is compacted, with a warning; zone maps and "
+        "Bloom filters are kept up; `defer_index_remap` and `force_binary_copy` are refused"
     ),
     "LanceDataset.update": (
         "the dictionary is an `UpdateResult`, which tells more; all assignments see the old row"

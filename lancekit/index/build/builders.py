@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.index import zone_map_details
 from lancekit.index.build.bitmap import Labels, ValueRows
 from lancekit.index.build.btree import SortedRows
 from lancekit.index.build.column import Content, IndexedColumn
+from lancekit.index.build.full_text import TextRows, checked_said, read_text
 from lancekit.index.build.ngram import TokenRows
 from lancekit.index.build.read import (
     OpenSegment,
@@ -20,8 +23,19 @@ from lancekit.index.build.read import (
     read_ngrams,
     read_zone_map,
 )
+from lancekit.index.build.vectors import VectorRows, read_vectors
 from lancekit.index.build.zones import BloomZones, ZoneMap
-from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, LABEL_LIST, NGRAM, ZONE_MAP, IndexKind
+from lancekit.index.kinds import (
+    BITMAP,
+    BLOOM_FILTER,
+    BTREE,
+    INVERTED,
+    LABEL_LIST,
+    NGRAM,
+    VECTORS,
+    ZONE_MAP,
+    IndexKind,
+)
 from lancekit.legible import shown
 
 __all__ = ["Builder", "builder_of", "parsed_parameters"]
@@ -43,24 +57,54 @@ def _probability(name: str, value: Any) -> float:
     return float(value)
 
 
+def _as_it_is(_name: str, value: Any) -> Any:
+    return value
+
+
+def _always(_one: object, _other: object) -> bool:
+    return True
+
+
+def _nothing(_content: object) -> bytes:
+    return b""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Builder:
     """What can be done with what a kind of index holds.
 
-    `parameters` are those that users may give, by pylance's names: what `build` calls each, and
-    its check.
+    Attributes
+    ----------
+    parameters
+        Those that may be given, by pylance's names: what `build` calls each, and its check.
+    alike
+        Whether two segments can be put together as they are.
+    more
+        Builds what a segment holds that goes with another one; without it `build` does, with the
+        parameters of that.
+    details
+        What the manifest says of an index beyond its kind.
     """
 
     build: Callable[..., Content]
     read: Callable[[OpenSegment], Content]
     merged: Callable[[Any], Content]
     parameters: Mapping[str, tuple[str, Callable[[str, Any], Any]]] = field(default_factory=dict)
+    alike: Callable[[Any, Any], bool] = _always
+    more: Callable[[Any, IndexedColumn], Content] | None = None
+    details: Callable[[Any], bytes] = _nothing
 
     def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
         """Build what a segment holds, with checked parameters."""
         return self.build(
             column, **{self.parameters[name][0]: value for name, value in parameters.items()}
         )
+
+    def extended(self, content: Content, column: IndexedColumn) -> Content:
+        """Build what a segment holds of more rows, to be put together with another."""
+        if self.more is not None:
+            return self.more(content, column)
+        return self.made(column, content.parameters)
 
 
 _BUILDERS: Mapping[str, Builder] = {
@@ -78,6 +122,7 @@ _BUILDERS: Mapping[str, Builder] = {
         read=read_zone_map,
         merged=ZoneMap.merged,
         parameters={"rows_per_zone": ("zone_rows", _count)},
+        details=lambda content: zone_map_details(content.zone_rows),
     ),
     BLOOM_FILTER.name: Builder(
         build=BloomZones.build,
@@ -87,6 +132,26 @@ _BUILDERS: Mapping[str, Builder] = {
             "number_of_items": ("zone_rows", _count),
             "probability": ("probability", _probability),
         },
+    ),
+    INVERTED.name: Builder(
+        build=TextRows.build,
+        read=read_text,
+        merged=TextRows.merged,
+        parameters={"said": ("said", checked_said), "details": ("details", _as_it_is)},
+        alike=TextRows.is_like,
+        details=attrgetter("details"),
+    ),
+    VECTORS.name: Builder(
+        build=VectorRows.build,
+        read=read_vectors,
+        merged=VectorRows.merged,
+        parameters={
+            name: (name, _as_it_is)
+            for name in ("metric", "partitions", "partition_rows", "centroids", "like")
+        },
+        alike=VectorRows.is_like,
+        more=VectorRows.more,
+        details=attrgetter("details"),
     ),
 }
 

@@ -6,8 +6,8 @@ See docs/format/indices.md, 14.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -16,14 +16,19 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.index.build.column import IndexedColumn
+from lancekit.errors import CorruptFileError
+from lancekit.format.index import text_details
+from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
+from lancekit.index.build.read import OpenSegment, missing_files
 from lancekit.index.inverted.analyzer import analyzer
 from lancekit.index.inverted.bm25 import Statistics, weights
 from lancekit.index.inverted.packed import PACKED, packed, varint_bytes
-from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.inverted.segment import open_partitions, params_of
+from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
+from lancekit.index.inverted.whole import WholePartition, read_whole
 
-__all__ = ["TextRows"]
+__all__ = ["TextRows", "checked_said", "read_text", "text_parameters"]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
@@ -60,84 +65,166 @@ class TextRows:
 
     Attributes
     ----------
-    rows, lengths
-        The documents: rows that have tokens, and how many.
-    tokens, ends
-        All tokens, and where the documents of each end among `docs`.
-    docs, counts
-        In which documents each token is, ascending, and how often.
-    positions
-        Which words of these documents it is; ``None`` if that is not kept.
+    said
+        How its text becomes tokens, and whether it has their positions: JSON, as the index has it.
+    details
+        What the manifest says of the index.
+    partitions
+        Its documents; those that came later are in others.
     """
 
-    settings: AnalyzerSettings
-    rows: npt.NDArray[np.uint64]
-    lengths: Numbers
-    tokens: list[str]
-    ends: Places
-    docs: Numbers
-    counts: Numbers
-    positions: Numbers | None
+    said: str
+    details: bytes
+    partitions: tuple[WholePartition, ...]
 
     @classmethod
-    def build(
-        cls, column: IndexedColumn, settings: AnalyzerSettings, *, with_position: bool
-    ) -> TextRows:
+    def build(cls, column: IndexedColumn, said: str, details: bytes) -> TextRows:
         """Collect the tokens of all rows.
 
         Raises
         ------
         UnsupportedFeatureError
-            Stems or stop words of the language are not known.
+            Stems or stop words of the language are not known, or such tokens are not made.
         """
-        table = analyzer(settings).table(_texts(column.values))
-        lengths = np.bincount(table.texts, minlength=len(column.rows)).astype(np.uint32)
-        filled = lengths > 0  # a row without tokens is no document
-        documents = (np.cumsum(filled) - 1)[table.texts]
-        order = np.argsort(table.codes, kind="stable")
-        codes, docs = table.codes[order], documents[order]
-        new = np.append(True, (codes[1:] != codes[:-1]) | (docs[1:] != docs[:-1]))
-        firsts = np.flatnonzero(new[: len(codes)])
-        return cls(
-            settings=settings,
-            rows=column.rows[filled],
-            lengths=lengths[filled],
-            tokens=list(table.vocabulary),
-            ends=np.cumsum(np.bincount(codes[firsts], minlength=len(table.vocabulary))),
-            docs=docs[firsts].astype(np.uint32),
-            counts=np.diff(np.append(firsts, len(codes))).astype(np.uint32),
-            positions=table.positions[order].astype(np.uint32) if with_position else None,
+        settings = parse_settings(said, "A full-text index")
+        partition = _collected(column, settings, with_position=_has_positions(said))
+        return cls(said=said, details=details, partitions=(partition,))
+
+    @classmethod
+    def merged(cls, parts: Sequence[TextRows]) -> TextRows:
+        """Put together what several hold, whose text became tokens alike."""
+        return replace(parts[0], partitions=tuple(p for part in parts for p in part.partitions))
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What such an index is made with."""
+        return {"said": self.said, "details": self.details}
+
+    def is_like(self, other: TextRows) -> bool:
+        """Return whether both can be put together."""
+        mine, theirs = (
+            {name: value for name, value in json.loads(one.said).items() if value is not None}
+            for one in (self, other)
         )
+        return mine == theirs
+
+    def moved(self, row_map: RowMap) -> TextRows:
+        """Return the same for rows that are elsewhere now, or gone."""
+        moved = []
+        for partition in self.partitions:
+            rows, kept = row_map(partition.rows)
+            moved.append(replace(partition, rows=rows).among(kept))
+        return replace(self, partitions=tuple(moved))
 
     def files(self) -> Iterator[NewFile]:
         """Yield the files to write."""
-        with_position = self.positions is not None
-        codec = _CODEC | (_POSITIONS if with_position else {})
-        settings = {**asdict(self.settings), "with_position": with_position, **_OTHERS}
-        ascending = sorted(zip(self.tokens, range(len(self.tokens)), strict=True))
-        tokens, numbers = zip(*ascending, strict=True) if ascending else ((), ())
-        yield _file("part_0_tokens.lance", _TOKENS, [tokens, numbers])
-        total = {"total_tokens": str(int(self.lengths.sum(dtype=np.int64)))}
-        yield _file("part_0_docs.lance", _DOCUMENTS, [self.rows, self.lengths], total)
-        schema, columns = _POSTINGS, self._postings()
-        if self.positions is not None:
-            schema = pa.schema([*schema, *_PLACES])
-            columns += self._places(self.positions)
-        yield _file("part_0_invert.lance", schema, columns, codec)
-        said = {"partitions": "[0]", "params": json.dumps(settings), "token_set_format": "arrow"}
+        # one without documents is left out, unless there is no other
+        filled = [one for one in self.partitions if len(one.rows)] or self.partitions[:1]
+        codec = _CODEC | (_POSITIONS if _has_positions(self.said) else {})
+        for number, partition in enumerate(filled):
+            yield from _Written(partition).files(number, codec)
+        said = {
+            "partitions": json.dumps(list(range(len(filled)))),
+            "params": self.said,
+            "token_set_format": "arrow",
+        }
         yield _file("metadata.lance", _METADATA, [[BitMap().serialize()]], said | codec)
 
-    @property
-    def _starts(self) -> Places:
-        return np.append(0, self.ends)[:-1].astype(np.int64)
+
+def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, Any]:
+    """Return what an index with these settings is made with."""
+    said = asdict(settings)
+    # words that the user gives stand in the files alone
+    details = {name: value for name, value in said.items() if name != "custom_stop_words"}
+    return {
+        "said": json.dumps({**said, "with_position": with_position, **_OTHERS}),
+        "details": text_details(with_position=with_position, **details),
+    }
+
+
+def checked_said(_name: str, said: str) -> str:
+    """Return what an index says of its settings if such tokens can be made.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        Stems or stop words of the language are not known, or such tokens are not made.
+    """
+    analyzer(parse_settings(said, "A full-text index"))
+    return said
+
+
+def _has_positions(said: str) -> bool:
+    """Return whether an index that says this of itself tells where tokens are."""
+    return bool(json.loads(said).get("with_position", False))
+
+
+def read_text(found: OpenSegment) -> TextRows:
+    """Read a full-text index."""
+    (metadata,) = found.files.values()
+    said, _ = params_of(metadata)
+    try:
+        opened = open_partitions(found.segment)
+        partitions = tuple(map(read_whole, opened))
+    except FileNotFoundError as error:
+        raise missing_files(found.segment) from error
+    positions = _has_positions(said)
+    if any(one.positions is None for one in partitions if positions):
+        raise CorruptFileError(f"{metadata.where} lacks the positions of tokens.")
+    return TextRows(said=said, details=found.details, partitions=partitions)
+
+
+def _collected(
+    column: IndexedColumn, settings: AnalyzerSettings, *, with_position: bool
+) -> WholePartition:
+    table = analyzer(settings).table(_texts(column.values))
+    lengths = np.bincount(table.texts, minlength=len(column.rows)).astype(np.uint32)
+    filled = lengths > 0  # a row without tokens is no document
+    documents = (np.cumsum(filled) - 1)[table.texts]
+    order = np.argsort(table.codes, kind="stable")
+    codes, docs = table.codes[order], documents[order]
+    new = np.append(True, (codes[1:] != codes[:-1]) | (docs[1:] != docs[:-1]))
+    firsts = np.flatnonzero(new[: len(codes)])
+    return WholePartition(
+        rows=column.rows[filled],
+        lengths=lengths[filled],
+        tokens=list(table.vocabulary),
+        ends=np.cumsum(np.bincount(codes[firsts], minlength=len(table.vocabulary))),
+        docs=docs[firsts].astype(np.uint32),
+        counts=np.diff(np.append(firsts, len(codes))).astype(np.uint32),
+        positions=table.positions[order].astype(np.uint32) if with_position else None,
+    )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Written:
+    """A partition as its files hold it."""
+
+    held: WholePartition
+
+    def files(self, number: int, codec: Mapping[str, str]) -> Iterator[NewFile]:
+        """Yield the files."""
+        held = self.held
+        ascending = sorted(zip(held.tokens, range(len(held.tokens)), strict=True))
+        tokens, numbers = zip(*ascending, strict=True) if ascending else ((), ())
+        yield _file(f"part_{number}_tokens.lance", _TOKENS, [tokens, numbers])
+        total = {"total_tokens": str(int(held.lengths.sum(dtype=np.int64)))}
+        documents = [held.rows, held.lengths]
+        yield _file(f"part_{number}_docs.lance", _DOCUMENTS, documents, total)
+        schema, columns = _POSTINGS, self._postings()
+        if held.positions is not None:
+            schema = pa.schema([*schema, *_PLACES])
+            columns += self._places(held.positions)
+        yield _file(f"part_{number}_invert.lance", schema, columns, codec)
 
     def _postings(self) -> list[Any]:
         """Return blocks, best scores and numbers of documents, for each token."""
-        sizes = self.ends - self._starts
+        held = self.held
+        sizes = held.ends - held.starts
         scores = self._scores()
-        within = np.arange(len(self.docs)) - np.repeat(self._starts, sizes)
-        deltas = np.diff(self.docs, prepend=np.uint32(0))
-        deltas[within == 0] = self.docs[within == 0]
+        within = np.arange(len(held.docs)) - np.repeat(held.starts, sizes)
+        deltas = np.diff(held.docs, prepend=np.uint32(0))
+        deltas[within == 0] = held.docs[within == 0]
         in_block = within < np.repeat(sizes // PACKED * PACKED, sizes)
         block_firsts = np.flatnonzero(in_block & (within % PACKED == 0))
         gaps = deltas[in_block].reshape(-1, PACKED)
@@ -145,20 +232,20 @@ class TextRows:
         full = iter(
             first + documents + counts
             for first, documents, counts in zip(
-                map(_u32, self.docs[block_firsts].tolist()),
+                map(_u32, held.docs[block_firsts].tolist()),
                 packed(gaps),
-                packed(self.counts[in_block].reshape(-1, PACKED)),
+                packed(held.counts[in_block].reshape(-1, PACKED)),
                 strict=True,
             )
         )
         # of what is left the first is not counted from the one before
         rest_first = ~in_block & (within % PACKED == 0)
-        deltas[rest_first] = self.docs[rest_first]
+        deltas[rest_first] = held.docs[rest_first]
         rest_deltas, delta_ends = varint_bytes(deltas)
-        rest_counts, count_ends = varint_bytes(self.counts)
+        rest_counts, count_ends = varint_bytes(held.counts)
         delta_ends, count_ends = (np.append(0, ends) for ends in (delta_ends, count_ends))
         blocks, best = [], []
-        for start, end in zip(self._starts.tolist(), self.ends.tolist(), strict=True):
+        for start, end in zip(held.starts.tolist(), held.ends.tolist(), strict=True):
             mine = []
             for first in range(start, end, PACKED):
                 last = min(first + PACKED, end)
@@ -175,24 +262,26 @@ class TextRows:
 
     def _scores(self) -> npt.NDArray[np.float32]:
         """Return the score of each token in each of its documents, among these documents."""
-        sizes = self.ends - self._starts
+        held = self.held
+        sizes = held.ends - held.starts
         known = Statistics(
-            len(self.rows),
-            int(self.lengths.sum(dtype=np.int64)),
-            dict(zip(self.tokens, sizes.tolist(), strict=True)),
+            len(held.rows),
+            int(held.lengths.sum(dtype=np.int64)),
+            dict(zip(held.tokens, sizes.tolist(), strict=True)),
         )
-        rarities = np.array([known.rarity(token) for token in self.tokens], np.float32)
+        rarities = np.array([known.rarity(token) for token in held.tokens], np.float32)
         return weights(rarities, 1).repeat(sizes) * known.shares(
-            self.counts, self.lengths[self.docs]
+            held.counts, held.lengths[held.docs]
         )
 
     def _places(self, positions: Numbers) -> list[Any]:
         """Return the positions of each token, and where those of its blocks begin."""
-        ends = np.append(0, np.cumsum(self.counts, dtype=np.int64))
+        held = self.held
+        ends = np.append(0, np.cumsum(held.counts, dtype=np.int64))
         steps = np.diff(positions, prepend=np.uint32(0))
         steps[ends[:-1]] = positions[ends[:-1]]
         streams, offsets = [], []
-        for start, end in zip(self._starts.tolist(), self.ends.tolist(), strict=True):
+        for start, end in zip(held.starts.tolist(), held.ends.tolist(), strict=True):
             bounds = [*range(start, end, PACKED), end]
             parts = [_stream(steps[ends[a] : ends[b]]) for a, b in pairwise(bounds)]
             streams.append(b"".join(parts))
@@ -217,7 +306,7 @@ def _texts(values: pa.Array) -> Iterable[str | None]:
 
 
 def _file(
-    name: str, schema: pa.Schema, columns: list[Any], metadata: dict[str, str] | None = None
+    name: str, schema: pa.Schema, columns: list[Any], metadata: Mapping[str, str] | None = None
 ) -> NewFile:
     arrays = [
         one if isinstance(one, pa.Array) else pa.array(one, field.type)

@@ -30,10 +30,10 @@ from lancekit.index.build.zones import (
 )
 from lancekit.index.kinds import BTREE, IndexKind
 from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
-from lancekit.index.segment import IndexFileReader, open_index_file
+from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.storage import Store
 
-__all__ = ["OpenSegment"]
+__all__ = ["OpenSegment", "missing_files"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,7 @@ class OpenSegment:
     `column` is the type of the indexed column.
     """
 
+    segment: Segment
     files: Mapping[str, IndexFileReader]
     column: pa.DataType
 
@@ -68,15 +69,18 @@ class OpenSegment:
                 f"Index {index.name!r} is of version {index.index_version}; {kind.name} indices "
                 f"are known up to version {kind.newest}."
             )
+        segment = Segment(index, kind, store)
         try:
-            files = {name: open_index_file(store, index, name) for name in kind.files}
+            files = {name: segment.file(name) for name in kind.files}
         except FileNotFoundError as error:
-            raise CorruptFileError(
-                f"Files of index {index.name!r} are missing in "
-                f"{store.uri}/{segment_folder(index.uuid)}.",
-                hint="Make the index again.",
-            ) from error
-        return cls(files, column)
+            raise missing_files(segment) from error
+        return cls(segment, files, column)
+
+    @property
+    def details(self) -> bytes:
+        """What the manifest says of the index."""
+        stored = self.segment.index.index_details
+        return stored.value if stored else b""
 
     def table(self, name: str) -> pa.Table:
         """Read one of the files."""
@@ -98,6 +102,15 @@ class OpenSegment:
         if number is None:
             raise UnsupportedFeatureError(f"An index of an old release does not have {key}.")
         return decoded_set(self.files[name].buffer(number))
+
+
+def missing_files(segment: Segment) -> CorruptFileError:
+    """Return the error of a segment whose files are not there."""
+    return CorruptFileError(
+        f"Files of index {segment.index.name!r} are missing in "
+        f"{segment.store.uri}/{segment_folder(segment.index.uuid)}.",
+        hint="Make the index again.",
+    )
 
 
 def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:

@@ -14,10 +14,10 @@ from lancekit.index.inverted.partition import StoredPartition
 from lancekit.index.inverted.postings import TAILS
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.token_set import open_tokens
-from lancekit.index.segment import Segment
+from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.legible import shown
 
-__all__ = ["OpenSegment", "open_segment"]
+__all__ = ["OpenSegment", "open_partitions", "open_segment", "params_of"]
 
 _METADATA = "metadata.lance"
 #: what older releases mean where they do not say
@@ -45,6 +45,20 @@ def open_segment(segment: Segment) -> OpenSegment:
     CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
         A file of it is missing, damaged, or of a form that is not known.
     """
+    settings = parse_settings(*params_of(segment.file(_METADATA)))
+    return OpenSegment(settings, open_partitions(segment))
+
+
+def params_of(file: IndexFileReader) -> tuple[str, str]:
+    """Return what the metadata file of an index says of its tokens, in JSON, and where."""
+    return file.metadata.get("params", "{}"), file.where
+
+
+def open_partitions(segment: Segment) -> tuple[StoredPartition, ...]:
+    """Open the partitions of a segment, however its text became tokens.
+
+    Errors are those of `open_segment`.
+    """
     file = segment.file(_METADATA)
     said = file.metadata
     tail = said.get("posting_tail_codec", _TAIL)
@@ -54,10 +68,9 @@ def open_segment(segment: Segment) -> OpenSegment:
             f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
             hint=f"{', '.join(TAILS)} are known, {PACKED} at a time.",
         )
-    settings = parse_settings(said.get("params", "{}"), file.where)
     form = said.get("token_set_format", _TOKENS)
     names = _partitions(said.get("partitions", "[]"), file.where)
-    return OpenSegment(settings, tuple(_open(segment, name, form, tail) for name in names))
+    return tuple(_open(segment, name, form, tail) for name in names)
 
 
 def _partitions(text: str, where: str) -> list[str]:

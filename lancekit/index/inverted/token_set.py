@@ -24,6 +24,9 @@ class TokenSet(Protocol):
     def tokens(self) -> Iterator[str]:
         """Yield all of them, ascending."""
 
+    def numbered(self) -> Iterator[tuple[str, int]]:
+        """Yield all of them, each with its number."""
+
 
 class _FstTokens:
     def __init__(self, fst: Fst) -> None:
@@ -33,7 +36,10 @@ class _FstTokens:
         return self._fst.get(token.encode())
 
     def tokens(self) -> Iterator[str]:
-        return (key.decode() for key, _ in self._fst.items())
+        return (token for token, _ in self.numbered())
+
+    def numbered(self) -> Iterator[tuple[str, int]]:
+        return ((key.decode(), number) for key, number in self._fst.items())
 
 
 class _ArrowTokens:
@@ -47,6 +53,9 @@ class _ArrowTokens:
 
     def tokens(self) -> Iterator[str]:
         return iter(sorted(self._tokens.to_pylist()))
+
+    def numbered(self) -> Iterator[tuple[str, int]]:
+        return zip(self._tokens.to_pylist(), self._numbers.to_pylist(), strict=True)
 
 
 def open_tokens(file: IndexFileReader, form: str) -> TokenSet:

@@ -16,8 +16,9 @@ import numpy.typing as npt
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.partitions import parse_tensor
 from lancekit.index.distances import Distances, distances
+from lancekit.index.ivf.clusters import nearest_of
 
-__all__ = ["Codes", "codes_of", "unit"]
+__all__ = ["Codes", "codes_of", "unit", "whole_vectors"]
 
 Vectors = npt.NDArray[Any]
 
@@ -30,11 +31,27 @@ class Codes(Protocol):
 
     Attributes
     ----------
+    metric
+        What they are compared by.
+    settings
+        What their file says of them.
     column
         The column that they are in.
     are_exact
         Whether distances are those of the vectors.
+    by_parts
+        Whether a partition has the first number of all its rows, then the second, and so on.
+    codebook
+        A buffer of the file that they need; empty if there is none.
     """
+
+    @property
+    def metric(self) -> str:
+        """What they are compared by."""
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What their file says of them."""
 
     @property
     def column(self) -> str:
@@ -44,8 +61,19 @@ class Codes(Protocol):
     def are_exact(self) -> bool:
         """Whether distances are those of the vectors."""
 
+    @property
+    def by_parts(self) -> bool:
+        """Whether a partition has the first number of all its rows, then the second, and so on."""
+
+    @property
+    def codebook(self) -> bytes:
+        """A buffer of the file that they need; empty if there is none."""
+
     def distances(self, stored: Vectors, query: Vectors, centroid: Vectors) -> Distances:
         """Return how far the vectors of a partition are from a query, about."""
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        """Return what is stored of vectors, shape (rows, numbers), each with its centroid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +81,17 @@ class _Whole:
     """The vectors themselves; for cosines they are of length 1."""
 
     metric: str
+    settings: Mapping[str, Any]
     column: str = "flat"
     are_exact: bool = True
+    by_parts: bool = False
+    codebook: bytes = b""
 
     def distances(self, stored: Vectors, query: Vectors, _centroid: Vectors) -> Distances:
         return distances(self.metric, stored, query)
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        return vectors.astype(centroids.dtype, copy=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +99,13 @@ class _Scaled:
     """Each number as one of 256 steps between two bounds; a query is compared step by step."""
 
     metric: str
+    settings: Mapping[str, Any]
     start: float
     end: float
     column: str = "__sq_code"
     are_exact: bool = False
+    by_parts: bool = False
+    codebook: bytes = b""
 
     def distances(self, stored: Vectors, query: Vectors, _centroid: Vectors) -> Distances:
         step = np.float32((self.end - self.start) / (_CODES - 1))
@@ -78,6 +115,10 @@ class _Scaled:
         steps = np.clip(np.floor((query - self.start) / step), 0, _CODES - 1).astype(np.float32)
         scale = step**2 / 2 if self.metric == "cosine" else step**2
         return (distances("l2", stored, steps) * scale).astype(np.float32)
+
+    def encoded(self, vectors: Vectors, _centroids: Vectors) -> Vectors:
+        steps = np.floor((vectors - self.start) / (self.end - self.start) * (_CODES - 1))
+        return np.clip(steps, 0, _CODES - 1).astype(np.uint8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +132,12 @@ class _Products:
     """
 
     metric: str
+    settings: Mapping[str, Any]
     words: Vectors
+    codebook: bytes
     column: str = "__pq_code"
     are_exact: bool = False
+    by_parts: bool = True
 
     def distances(self, stored: Vectors, query: Vectors, centroid: Vectors) -> Distances:
         parts = len(self.words)
@@ -105,6 +149,15 @@ class _Products:
         found = _looked_up(np.einsum("pwd,pwd->pw", apart, apart), codes)
         # of vectors of length 1 the square of the distance is twice what their cosine lacks
         return (found / 2 if self.metric == "cosine" else found).astype(np.float32)
+
+    def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
+        by = "dot" if self.metric == "dot" else "l2"
+        coded = vectors if by == "dot" else vectors - centroids
+        parts = coded.reshape(len(coded), len(self.words), -1).astype(self.words.dtype, copy=False)
+        codes = np.empty((len(coded), len(self.words)), np.uint8)
+        for part, words in enumerate(self.words):
+            codes[:, part] = nearest_of(parts[:, part], words, by)[0]
+        return codes
 
 
 def _looked_up(table: Vectors, codes: Vectors) -> Vectors:
@@ -156,13 +209,19 @@ def codes_of(
         raise CorruptFileError(f"{where} has settings that are none: {error}.") from error
 
 
-def _whole(metric: str, _settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
-    return _Whole(metric)
+def whole_vectors(metric: str, size: int) -> Codes:
+    """Return what is stored where vectors of this size are stored as they are."""
+    return _Whole(metric, {"dim": size})
+
+
+def _whole(metric: str, settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
+    return _Whole(metric, settings)
 
 
 def _scaled(metric: str, settings: Mapping[str, Any], _buffer: object, where: str) -> Codes:
     _check_bits(settings["num_bits"], where)
-    return _Scaled(metric, float(settings["bounds"]["start"]), float(settings["bounds"]["end"]))
+    bounds = settings["bounds"]
+    return _Scaled(metric, settings, float(bounds["start"]), float(bounds["end"]))
 
 
 def _products(
@@ -172,8 +231,9 @@ def _products(
     if not settings.get("transposed", False):
         raise UnsupportedFeatureError(f"{where}: its codes are in an order of old releases.")
     parts = int(settings["num_sub_vectors"])
-    words = parse_tensor(buffer(str(settings["codebook_position"])), where)
-    return _Products(metric, words.astype(np.float32).reshape(parts, _CODES, -1))
+    codebook = buffer(str(settings["codebook_position"]))
+    words = parse_tensor(codebook, where).astype(np.float32).reshape(parts, _CODES, -1)
+    return _Products(metric, settings, words, codebook)
 
 
 def _check_bits(bits: Any, where: str) -> None:

@@ -32,8 +32,10 @@ class Neighbours:
 class VectorSegment:
     """One segment: what it compares by, its partitions, and what it stores."""
 
+    label: str
     metric: str
     centroids: npt.NDArray[Any]
+    loss: float
     rows: Partitions
     codes: Codes
     file: IndexFileReader
@@ -58,7 +60,7 @@ class VectorSegment:
             )
         settings = _said(vectors, "storage_metadata")
         codes = codes_of(kind, metric, settings, vectors.buffer, vectors.where)
-        return cls(metric, known.centroids, rows, codes, vectors)
+        return cls(kind, metric, known.centroids, known.loss or 0.0, rows, codes, vectors)
 
     def as_asked(self, query: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a query as it is compared: for cosines of length 1."""
@@ -83,6 +85,17 @@ class VectorSegment:
                 stored = _rows(self.file.read(self.codes.column, where), self.file.where)
                 found = self.codes.distances(stored, asked, self.centroids[one])
                 yield Neighbours(ids.astype(np.uint64, copy=False), found)
+
+    def all_rows(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """Return all rows and what is stored of their vectors, one partition after the other."""
+        filled = self.rows.lengths > 0
+        starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
+        if not np.array_equal(starts, np.cumsum(lengths) - lengths):
+            raise CorruptFileError(f"{self.file.where} has partitions in no order.")
+        where = range(int(lengths.sum()))
+        ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
+        stored = _rows(self.file.read(self.codes.column, where), self.file.where)
+        return ids.astype(np.uint64, copy=False), stored
 
 
 def _rows(stored: pa.Array, where: str) -> npt.NDArray[Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -15,13 +15,19 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError
 from lancekit.format import row_address
-from lancekit.format.fragment_reuse import ReuseGroup
+from lancekit.format.fragment_reuse import ReuseGroup, external_name, parse_fragment_reuse
+from lancekit.format.index import IndexDetails, IndexMetadata, fragment_reuse_of
+from lancekit.format.names import INDICES
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.row_sets import Rows, joined, rows_of, union
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Reuse"]
+__all__ = ["Reuse", "reuse_of"]
 
 Addresses = npt.NDArray[np.uint64]
+
+#: a file of more is not read
+_MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,21 @@ class _Step:
             return fragments
         return fragments - old | BitMap(id_ for id_, _ in self.group.new if old <= fragments)
 
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return where rows are now, and which of them are still there."""
+        mine = np.isin(row_address.fragment_ids(rows), np.array(self.group.old, np.uint64))
+        if not mine.any():
+            return rows, np.ones(len(rows), bool)
+        old, new = self._ways
+        places = np.searchsorted(old, rows)
+        there = ~mine
+        inside = mine & (places < len(old))
+        there[inside] = old[places[inside]] == rows[inside]
+        moved = rows.copy()
+        mine &= there
+        moved[mine] = new[places[mine]]
+        return moved, there
+
     def rows(self, rows: Rows) -> Rows:
         """Return where rows are now; those that were left out are in no fragment."""
         moved = {id_: rows[id_] for id_ in self.group.old if id_ in rows}
@@ -81,6 +102,39 @@ class Reuse:
     def __init__(self, groups: Iterable[ReuseGroup]) -> None:
         self._steps = [_Step(group) for group in groups]
 
+    @property
+    def groups(self) -> tuple[ReuseGroup, ...]:
+        """The compactions, the oldest first."""
+        return tuple(step.group for step in self._steps)
+
+    def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
+        """Return the compactions by which a segment may name rows that were moved.
+
+        Its fragments may have been put right since, and its addresses not.
+        """
+        covered = index.fragment_ids
+        if covered is None:
+            return self.groups
+        return tuple(
+            group
+            for group in self.groups
+            if not covered.isdisjoint(BitMap(group.old))
+            or (
+                index.dataset_version <= group.version
+                and not self.covered(covered).isdisjoint(
+                    self.covered(BitMap(id_ for id_, _ in group.new))
+                )
+            )
+        )
+
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return where rows are now, and which of them are still there."""
+        kept = np.ones(len(rows), bool)
+        for step in self._steps:
+            rows, there = step.moved(rows)
+            kept &= there
+        return rows, kept
+
     def covered(self, fragments: BitMap) -> BitMap:
         """Return the fragments that an index covers which was made of some fragments."""
         for step in self._steps:
@@ -98,3 +152,29 @@ class Reuse:
         for step in self._steps:
             rows = step.rows(rows)
         return rows
+
+
+def reuse_of(snapshot: Snapshot) -> Reuse | None:
+    """Return what became of rows of a version, ``None`` if all indices have their addresses.
+
+    Raises
+    ------
+    LancekitError, OSError
+        It cannot be read.
+    """
+    entry = fragment_reuse_of(snapshot.indices)
+    return None if entry is None else _read(entry, snapshot)
+
+
+def _read(entry: IndexMetadata, snapshot: Snapshot) -> Reuse:
+    name = external_name(entry.name, entry.index_details)
+    content = None
+    if name is not None:
+        store = snapshot.base_store(entry.base_id)
+        content = bytes(store.read(f"{INDICES}/{entry.uuid}/{name}", _MOST_BYTES))
+    return _parsed(entry.name, entry.index_details, content)
+
+
+@lru_cache(maxsize=8)
+def _parsed(name: str, details: IndexDetails | None, content: bytes | None) -> Reuse:
+    return Reuse(parse_fragment_reuse(name, details, content))

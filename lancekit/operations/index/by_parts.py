@@ -15,7 +15,7 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.read import OpenSegment
-from lancekit.index.kinds import KINDS, IndexKind, kind_of
+from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit.operations.checks.indices import check_indices
 from lancekit.operations.index.create import check_name, put_segments
 from lancekit.operations.index.optimize import column_of_index
@@ -133,13 +133,13 @@ def commit_parts(
 
 
 def _of_one_kind(segments: Sequence[IndexMetadata]) -> IndexKind:
-    kinds = [kind_of(index) for index in segments]
+    kinds = [kept_up_as(index) for index in segments]
     kind = kinds[0] if kinds else None
     if kind is None or any(other is not kind for other in kinds):
         told = "The segments are not all of one kind" if segments else "There is no segment"
         raise InvalidArgumentError(
             f"{told}.",
-            hint="Pass segments of one kind: " + ", ".join(KINDS) + ".",
+            hint=f"Pass segments of one kind: {', '.join(KINDS)}, INVERTED or IVF_FLAT.",
         )
     if len({index.fields for index in segments}) > 1:
         raise InvalidArgumentError(

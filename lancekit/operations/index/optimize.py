@@ -8,29 +8,45 @@ from dataclasses import dataclass
 
 from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
-from lancekit.errors import FormatError, NotOfferedError
-from lancekit.format.index import IndexMetadata, fragment_reuse_of
+from lancekit.errors import (
+    CorruptFileError,
+    FormatError,
+    NotOfferedError,
+    UnsupportedFeatureError,
+)
+from lancekit.format.index import IndexMetadata
 from lancekit.format.operations import CreateIndex
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content
 from lancekit.index.build.read import OpenSegment
-from lancekit.index.kinds import KINDS, IndexKind, kind_of
+from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
+from lancekit.index.search.reuse import reuse_of
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.index.create import segments_of
+from lancekit.operations.index.reuse import trimmed
 from lancekit.operations.index.rows import covered_rows, live_fragments
 from lancekit.operations.index.segments import (
     IndexedField,
     build_content,
     column_of,
+    read_rows,
     removed_unless_committed,
     write_segment,
 )
+from lancekit.scan.fragment_rows import ScanRequest
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.outputs import plan_columns
+from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["OptimizeRequest", "column_of_index", "optimize_indices", "stored_content"]
+
+
+#: in which versions a row came, and got the values that it has
+_VERSIONS = ("_row_created_at_version", "_row_last_updated_at_version")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,34 +84,38 @@ def optimize_indices(snapshot: Snapshot, request: OptimizeRequest, policy: Retry
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
-        changes: list[_Change] = []
-        with removed_unless_committed(current, (change.new.uuid for change in changes)):
-            for name in _names(current, request):
-                changes.extend(_optimized(current, segments_of(current, name), request))
-            if not changes:
-                return current
-            operation = CreateIndex(
-                new_indices=tuple(change.new for change in changes),
-                removed_indices=tuple(old for change in changes for old in change.removed),
-            )
-            return commit(
-                current,
-                Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
-            )
+        return trimmed(_attempt(current, request))
 
     return retried(snapshot, attempt, policy)[0]
 
 
+def _attempt(current: Snapshot, request: OptimizeRequest) -> Snapshot:
+    changes: list[_Change] = []
+    with removed_unless_committed(current, (change.new.uuid for change in changes)):
+        for name in _names(current, request):
+            changes.extend(_optimized(current, segments_of(current, name), request))
+        if not changes:
+            return current
+        operation = CreateIndex(
+            new_indices=tuple(change.new for change in changes),
+            removed_indices=tuple(old for change in changes for old in change.removed),
+        )
+        return commit(
+            current,
+            Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
+        )
+
+
 def _names(snapshot: Snapshot, request: OptimizeRequest) -> list[str]:
     if request.names is None:
-        ours = {index.name for index in snapshot.indices if kind_of(index) is not None}
+        ours = {index.name for index in snapshot.indices if kept_up_as(index) is not None}
         return sorted(ours)
     for name in request.names:
         for index in segments_of(snapshot, name):
-            if kind_of(index) is None:
+            if kept_up_as(index) is None:
                 raise NotOfferedError(
-                    f"Index {name!r} is of kind {index.kind}, which lancekit does not make.",
-                    hint="There are " + ", ".join(KINDS) + ".",
+                    f"Index {name!r} is of kind {index.kind}, which lancekit does not keep up.",
+                    hint=f"It keeps up {', '.join(KINDS)}, INVERTED and indices of vectors.",
                     index=name,
                 )
     return list(dict.fromkeys(request.names))
@@ -105,33 +125,47 @@ def _optimized(
     snapshot: Snapshot, segments: tuple[IndexMetadata, ...], request: OptimizeRequest
 ) -> Iterator[_Change]:
     newest = segments[-1]
-    kind, column = kind_of(newest), column_of_index(snapshot, newest)
+    kind = kept_up_as(newest)
     if kind is None:
         return
+    try:
+        yield from _changes(snapshot, segments, kind, request)
+    except (UnsupportedFeatureError, CorruptFileError) as error:
+        if kind.name in KINDS:
+            raise
+        # what it was made with is not known, so it is not made anew either
+        warn(
+            f"Index {newest.name!r} stays as it is, and searches look at the rows that are not in "
+            f"it: {error.message}"
+        )
+
+
+def _changes(
+    snapshot: Snapshot,
+    segments: tuple[IndexMetadata, ...],
+    kind: IndexKind,
+    request: OptimizeRequest,
+) -> Iterator[_Change]:
+    newest = segments[-1]
+    column = column_of_index(snapshot, newest)
     live = [int(id_) for id_ in snapshot.manifest.fragments.ids]
     covered = {id_ for index in segments for id_ in live_fragments(index, snapshot)}
     fresh = [id_ for id_ in live if id_ not in covered]
-    unknown = any(index.fragment_ids is None for index in segments)
-    # addresses in an index may be those of before a compaction
-    reused = bool(fresh) and fragment_reuse_of(snapshot.indices) is not None
-    if request.retrain or unknown or reused:
+    if request.retrain or any(index.fragment_ids is None for index in segments):
         content = _anew(snapshot, column, kind, segments, live)
-        new = write_segment(snapshot, column, kind, newest.name, content, live)
-        yield _Change(new, segments)
+        yield _Change(write_segment(snapshot, column, kind, newest.name, content, live), segments)
         return
-    old = _joining(snapshot, segments, kind, request.merge)
-    if not fresh and len(old) < 2:
+    reuse = reuse_of(snapshot)
+    behind = [index for index in segments if reuse is not None and reuse.behind(index)]
+    if snapshot.manifest.has_stable_row_ids and not kind.zones:
+        behind = [*behind, *_stale(snapshot, segments, fresh)]
+    old = _joining(segments, request.merge, behind)
+    if not fresh and not behind and len(old) < 2:
         return
-    contents, again = [], list(fresh)
-    for index in old:
-        found = stored_content(snapshot, index, kind, column)
-        if found is None:
-            again += live_fragments(index, snapshot)
-        else:
-            contents.append(found.moved(covered_rows(index, kind, snapshot)))
-    parameters = contents[0].parameters if contents else _parameters(snapshot, newest, kind, column)
+    contents, again = _kept(snapshot, old, kind, column, anew=behind if kind.zones else [])
+    again += fresh
     if again:
-        contents.append(build_content(snapshot, column, kind, parameters, again))
+        contents.append(_more(snapshot, segments, kind, column, contents, again))
     content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
     kept = {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))}
     new = write_segment(
@@ -141,34 +175,83 @@ def _optimized(
         newest.name,
         content,
         kept,
-        dataset_version=min((index.dataset_version for index in old), default=None),
+        # what names no row as it was before a compaction is of now
+        dataset_version=None
+        if reuse is not None and behind
+        else min((index.dataset_version for index in old), default=None),
     )
     yield _Change(new, old)
 
 
+def _kept(
+    snapshot: Snapshot,
+    segments: Sequence[IndexMetadata],
+    kind: IndexKind,
+    column: IndexedField,
+    anew: Sequence[IndexMetadata],
+) -> tuple[list[Content], list[int]]:
+    """Return what segments hold that can be put together, and the fragments of the others."""
+    contents: list[Content] = []
+    again: list[int] = []
+    for index in segments:
+        found = None if index in anew else stored_content(snapshot, index, kind, column)
+        if found is None or (contents and not builder_of(kind).alike(contents[0], found)):
+            again += live_fragments(index, snapshot)
+        else:
+            contents.append(found.moved(covered_rows(index, kind, snapshot)))
+    return contents, again
+
+
+def _more(
+    snapshot: Snapshot,
+    segments: Sequence[IndexMetadata],
+    kind: IndexKind,
+    column: IndexedField,
+    contents: Sequence[Content],
+    fragments: Sequence[int],
+) -> Content:
+    """Build what is to be put together with contents; without any, what goes with the newest."""
+    like = contents[0] if contents else stored_content(snapshot, segments[-1], kind, column)
+    rows = read_rows(snapshot, column, kind, fragments)
+    builder = builder_of(kind)
+    return builder.made(rows, {}) if like is None else builder.extended(like, rows)
+
+
 def _joining(
-    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], kind: IndexKind, merge: int
+    segments: tuple[IndexMetadata, ...], merge: int, behind: Sequence[IndexMetadata]
 ) -> tuple[IndexMetadata, ...]:
-    """Return the segments that new rows join: the newest, and those that name rows that moved.
+    """Return the segments that new rows join: the newest, and those that are behind."""
+    newest = segments[len(segments) - min(merge, len(segments)) :]
+    wanted = {index.uuid for index in (*newest, *behind)}
+    return tuple(index for index in segments if index.uuid in wanted)
+
+
+def _stale(
+    snapshot: Snapshot, segments: tuple[IndexMetadata, ...], fresh: Sequence[int]
+) -> tuple[IndexMetadata, ...]:
+    """Return the segments that may have rows from before they were updated.
 
     With stable row ids an updated row keeps its id: a segment that has it from before is to forget
     it, as soon as it is in another.
     """
-    wanted = {index.uuid for index in segments[len(segments) - min(merge, len(segments)) :]}
-    if snapshot.manifest.has_stable_row_ids and not kind.zones:
-        for index in segments:
-            fragments = (snapshot.fragment(id_) for id_ in live_fragments(index, snapshot))
-            if any(fragment is not None and fragment.num_deletions for fragment in fragments):
-                wanted.add(index.uuid)
-    return tuple(index for index in segments if index.uuid in wanted)
+    if not fresh:
+        return ()
+    if _has_updated_rows(snapshot, fresh):
+        return segments
+    found = []
+    for index in segments:
+        fragments = (snapshot.fragment(id_) for id_ in live_fragments(index, snapshot))
+        if any(one is not None and one.num_deletions for one in fragments):
+            found.append(index)
+    return tuple(found)
 
 
-def _parameters(
-    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
-) -> dict[str, object]:
-    """Return what was asked of an index when it was made."""
-    content = stored_content(snapshot, index, kind, column)
-    return {} if content is None else content.parameters
+def _has_updated_rows(snapshot: Snapshot, fragments: Sequence[int]) -> bool:
+    outputs = plan_columns(snapshot.manifest.schema, [], [*_VERSIONS])
+    wanted = set(fragments)
+    sources = tuple(one for one in fragment_sources(snapshot) if one.fragment.id in wanted)
+    versions = Scan(sources=sources, request=ScanRequest(outputs=outputs)).to_table()
+    return not versions.column(0).equals(versions.column(1))
 
 
 def _anew(
@@ -178,7 +261,8 @@ def _anew(
     segments: Sequence[IndexMetadata],
     fragments: Sequence[int],
 ) -> Content:
-    parameters = _parameters(snapshot, segments[-1], kind, column)
+    content = stored_content(snapshot, segments[-1], kind, column)
+    parameters = {} if content is None else content.parameters
     return build_content(snapshot, column, kind, parameters, fragments)
 
 
@@ -190,10 +274,18 @@ def column_of_index(snapshot: Snapshot, index: IndexMetadata) -> IndexedField:
 def stored_content(
     snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
 ) -> Content | None:
-    """Return what a segment holds; ``None``, with a warning, if that cannot be read."""
+    """Return what a segment holds; ``None``, with a warning, if that cannot be read.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError
+        It is of text or vectors, which are not made anew.
+    """
     try:
         store = snapshot.base_store(index.base_id)
         return builder_of(kind).read(OpenSegment.open(store, index, kind, column.type))
     except FormatError as error:
+        if kind.name not in KINDS:
+            raise
         warn(f"Index {index.name!r} cannot be read, and is made anew: {error.message}")
         return None

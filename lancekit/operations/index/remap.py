@@ -11,15 +11,24 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from lancekit.commit.manifest.indices import follows_row_ids
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format import row_address
-from lancekit.format.index import IndexMetadata, fragment_reuse_of
+from lancekit.format.index import IndexMetadata
 from lancekit.format.operations import RewriteGroup, RewrittenIndex
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content, IndexedColumn, RowMap
 from lancekit.index.build.files import write_files
-from lancekit.index.kinds import IndexKind, kind_of
+from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
+from lancekit.index.search.reuse import reuse_of
+from lancekit.legible import warn
 from lancekit.operations.index.optimize import column_of_index, stored_content
-from lancekit.operations.index.rows import in_fragments, live_addresses, live_fragments, looked_up
+from lancekit.operations.index.rows import (
+    in_fragments,
+    live_addresses,
+    live_fragments,
+    looked_up,
+    one_after_the_other,
+)
 from lancekit.operations.index.segments import IndexedField, details_of, read_column
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
@@ -31,11 +40,11 @@ def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
     """Return whether fragments that a segment covers cannot be rewritten without its loss."""
     if snapshot.manifest.has_stable_row_ids and follows_row_ids(index):
         return index.fragment_ids is None
-    kind = kind_of(index)
+    kind = kept_up_as(index)
     known = kind is not None and (index.index_version or 0) <= kind.newest
     # addresses in it may be those of before an earlier compaction
-    reused = fragment_reuse_of(snapshot.indices) is not None
-    return index.fragment_ids is None or not known or reused
+    reuse = reuse_of(snapshot)
+    return index.fragment_ids is None or not known or bool(reuse and reuse.behind(index))
 
 
 def rewritten_indices(
@@ -52,7 +61,16 @@ def rewritten_indices(
     gone = [fragment.id for group in groups for fragment in group.old_fragments]
     for index, kind in affected:
         column = column_of_index(snapshot, index)
-        content, version = _content(snapshot, index, kind, column, gone, moved)
+        try:
+            content, version = _content(snapshot, index, kind, column, gone, moved)
+        except (UnsupportedFeatureError, CorruptFileError) as error:
+            if kind.name in KINDS:
+                raise
+            warn(
+                f"Index {index.name!r} does not cover the rows that were compacted, and searches "
+                f"look at them without it, until it is made anew: {error.message}"
+            )
+            continue
         new_id = uuids.uuid4()
         files = write_files(snapshot.store, new_id, content.files())
         yield RewrittenIndex(
@@ -71,7 +89,7 @@ def _affected(
     stable = snapshot.manifest.has_stable_row_ids
     old = [[fragment.id for fragment in group.old_fragments] for group in groups]
     for index in snapshot.indices:
-        kind, covered = kind_of(index), index.fragment_ids
+        kind, covered = kept_up_as(index), index.fragment_ids
         if kind is None or covered is None or is_in_the_way(index, snapshot):
             continue
         if not kind.has_addresses(index.index_version, stable):
@@ -107,7 +125,8 @@ def _content(
     builder, covered = builder_of(kind), live_fragments(index, snapshot)
     found = stored_content(snapshot, index, kind, column)
     if found is not None and not kind.zones:
-        return found.moved(in_fragments(covered)).moved(moved), index.index_version
+        version = kind.written if kind.addresses_from is None else index.index_version
+        return found.moved(one_after_the_other(in_fragments(covered), moved)), version
     again = covered if found is None else [id_ for id_ in covered if id_ in set(gone)]
     rows = read_column(snapshot, column, again, addresses=True)
     fresh = builder.made(

@@ -6,23 +6,43 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from lancekit.format import row_address
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.column import Mask, RowMap
 from lancekit.index.kinds import IndexKind
+from lancekit.index.search.reuse import reuse_of
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["covered_rows", "in_fragments", "live_addresses", "live_fragments", "looked_up"]
+__all__ = [
+    "covered_fragments",
+    "covered_rows",
+    "in_fragments",
+    "live_addresses",
+    "live_fragments",
+    "looked_up",
+    "one_after_the_other",
+]
 
 Words = npt.NDArray[np.uint64]
 
 
+def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None:
+    """Return the fragments that a segment covers, by the ids that they have in a version.
+
+    Fragments that are gone are among them; ``None`` if it does not say which.
+    """
+    covered = index.fragment_ids
+    reuse = reuse_of(snapshot) if covered else None
+    return covered if reuse is None or covered is None else reuse.covered(covered)
+
+
 def live_fragments(index: IndexMetadata, snapshot: Snapshot) -> list[int]:
     """Return the fragments of a version that a segment covers; none if it does not say which."""
-    covered = index.fragment_ids or ()
+    covered = covered_fragments(index, snapshot) or BitMap()
     return [int(id_) for id_ in snapshot.manifest.fragments.ids if int(id_) in covered]
 
 
@@ -41,7 +61,9 @@ def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> R
     covered = live_fragments(index, snapshot)
     stable = snapshot.manifest.has_stable_row_ids
     if kind.has_addresses(kind.written, stable):
-        return in_fragments(covered)
+        reuse = reuse_of(snapshot)
+        there = in_fragments(covered)
+        return there if reuse is None else one_after_the_other(reuse.moved, there)
     by_address = kind.has_addresses(index.index_version, stable)
     wanted = set(covered)
     old, ids = [np.empty(0, np.uint64)], [np.empty(0, np.uint64)]
@@ -51,6 +73,17 @@ def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> R
             ids.append(reader.row_ids(rows))
             old.append(addresses if by_address else ids[-1])
     return looked_up(np.concatenate(old), np.concatenate(ids))
+
+
+def one_after_the_other(first: RowMap, second: RowMap) -> RowMap:
+    """Return what tells where rows are that moved twice."""
+
+    def follow(rows: Words) -> tuple[Words, Mask]:
+        rows, there = first(rows)
+        rows, still = second(rows)
+        return rows, there & still
+
+    return follow
 
 
 def in_fragments(fragments: Collection[int]) -> RowMap:

@@ -22,14 +22,13 @@ from lancekit.errors import (
     LancekitError,
 )
 from lancekit.format.field_marks import holds_blobs
-from lancekit.format.index import IndexDetails, IndexMetadata, zone_map_details
+from lancekit.format.index import IndexDetails, IndexMetadata
 from lancekit.format.paths import find_field, show_path
 from lancekit.format.schema import LanceField
 from lancekit.index.build.builders import builder_of, parsed_parameters
 from lancekit.index.build.column import Content, IndexedColumn
-from lancekit.index.build.files import NewFile, delete_segment, write_files
+from lancekit.index.build.files import delete_segment, write_files
 from lancekit.index.build.sorting import whole
-from lancekit.index.build.zones import ZoneMap
 from lancekit.index.kinds import IndexKind
 from lancekit.options import options
 from lancekit.scan.fragment_rows import ScanRequest
@@ -46,8 +45,8 @@ __all__ = [
     "column_of",
     "details_of",
     "indexed_field",
-    "new_segment",
     "read_column",
+    "read_rows",
     "removed_unless_committed",
     "write_segment",
 ]
@@ -76,7 +75,8 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
     if holds_blobs(found.field.metadata) or not kind.fits(found.type):
         raise InvalidTypeError(
             f"Column {path!r} is of type {found.type}, of which no {kind.name} index is made.",
-            hint="docs/indices.md lists which kind is for which types.",
+            hint="docs/indices.md lists which kind is for which types; vectors are of fixed-size "
+            "lists of floats.",
             column=path,
         )
     return found
@@ -134,15 +134,21 @@ def build_content(
 ) -> Content:
     """Build what a segment of the version that is written holds of some fragments."""
     given = parsed_parameters(kind, parameters)
+    return builder_of(kind).made(read_rows(snapshot, column, kind, fragment_ids), given)
+
+
+def read_rows(
+    snapshot: Snapshot, column: IndexedField, kind: IndexKind, fragment_ids: Collection[int]
+) -> IndexedColumn:
+    """Read what a segment of the version that is written is made of, of some fragments."""
     addresses = kind.has_addresses(kind.written, snapshot.manifest.has_stable_row_ids)
-    rows = read_column(snapshot, column, fragment_ids, addresses=addresses)
-    return builder_of(kind).made(rows, given)
+    return read_column(snapshot, column, fragment_ids, addresses=addresses)
 
 
 def read_column(
     snapshot: Snapshot, column: IndexedField, fragment_ids: Collection[int], *, addresses: bool
 ) -> IndexedColumn:
-    """Read what an index is made of: the live rows of some fragments, by addresses or ids."""
+    """Read the live rows of some fragments, by addresses or ids."""
     hidden = "_rowaddr" if addresses else "_rowid"
     outputs = plan_columns(snapshot.manifest.schema, [column.path], [hidden])
     wanted = set(fragment_ids)
@@ -168,34 +174,8 @@ def write_segment(
 
     `dataset_version` is that of the rows that it was made of, by default that of the snapshot.
     """
-    return new_segment(
-        snapshot,
-        column,
-        name,
-        content.files(),
-        fragment_ids,
-        index_version=kind.written,
-        details=details_of(kind, content),
-        dataset_version=dataset_version,
-        uuid=uuid,
-    )
-
-
-def new_segment(
-    snapshot: Snapshot,
-    column: IndexedField,
-    name: str,
-    files: Iterable[NewFile],
-    fragment_ids: Iterable[int],
-    *,
-    index_version: int,
-    details: IndexDetails,
-    dataset_version: int | None = None,
-    uuid: UUID | None = None,
-) -> IndexMetadata:
-    """Write the files of a segment of any kind; return what a manifest says of it."""
     uuid = uuid or uuids.uuid4()
-    written = write_files(snapshot.store, uuid, files)
+    written = write_files(snapshot.store, uuid, content.files())
     now = datetime.now(UTC)
     return IndexMetadata(
         uuid=uuid,
@@ -203,17 +183,16 @@ def new_segment(
         fields=(column.field.id,),
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
         fragment_ids=BitMap(fragment_ids),
-        index_version=index_version,
+        index_version=kind.written,
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
         files=written,
-        index_details=details,
+        index_details=details_of(kind, content),
     )
 
 
 def details_of(kind: IndexKind, content: Content) -> IndexDetails:
-    """Return the kind, and the parameters that the manifest repeats: those of zone maps."""
-    value = zone_map_details(content.zone_rows) if isinstance(content, ZoneMap) else b""
-    return IndexDetails(kind.type_url, value)
+    """Return the kind, and what the manifest repeats of the segment's parameters."""
+    return IndexDetails(kind.type_url, builder_of(kind).details(content))
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,7 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.storage_version import check_storage_version
 from lancekit.legible import shown
 from lancekit.operations.index.remap import is_in_the_way
+from lancekit.operations.index.rows import covered_fragments
 from lancekit.operations.maintenance.compact_categories import Apart, kept_apart
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE
 from lancekit.versions.snapshot import Snapshot
@@ -235,8 +236,13 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
         How to compact; `drop_index_coverage` says whether fragments are rewritten that an index
         covers which cannot be kept up.
     """
-    indices = [index for index in snapshot.indices if not index.is_system]
-    in_the_way = [index for index in indices if is_in_the_way(index, snapshot)]
+    indices = [
+        replace(index, fragment_ids=covered_fragments(index, snapshot))
+        for index in snapshot.indices
+        if not index.is_system
+    ]
+    blocking = {index.uuid for index in snapshot.indices if is_in_the_way(index, snapshot)}
+    in_the_way = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
     apart = kept_apart(snapshot)
     candidates = [_candidate(f, _covering(f, indices), options) for f in fragments]

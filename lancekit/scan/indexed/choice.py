@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,7 @@ from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap
-from lancekit.format.fragment_reuse import parse_fragment_reuse
-from lancekit.format.index import IndexDetails, fragment_reuse_of
+from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.index.kinds import (
     BITMAP,
@@ -27,7 +26,7 @@ from lancekit.index.kinds import (
 )
 from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
 from lancekit.index.search.question import Question
-from lancekit.index.search.reuse import Reuse
+from lancekit.index.search.reuse import Reuse, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
@@ -214,8 +213,8 @@ def row_choice(
     moved, reuse = fragment_reuse_of(snapshot.indices), None
     if moved is not None:
         try:
-            reuse = _reuse(moved.name, moved.index_details)
-        except LancekitError as error:
+            reuse = reuse_of(snapshot)
+        except (LancekitError, OSError) as error:
             tell_unused(moved, f"cannot be read, without which no other can: {error}")
             return None
     return RowChoice(
@@ -225,11 +224,6 @@ def row_choice(
         reuse=reuse,
         indexed_only=indexed_only,
     )
-
-
-@lru_cache(maxsize=8)
-def _reuse(name: str, details: IndexDetails | None) -> Reuse:
-    return Reuse(parse_fragment_reuse(name, details))
 
 
 def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:

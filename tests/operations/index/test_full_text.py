@@ -162,6 +162,55 @@ def test_lists_no_rows_and_names(tmp_path: Path) -> None:
         ds.create_scalar_index("t", "INVERTED", name="t_idx")
 
 
+@pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
+def test_new_rows_join(tmp_path: Path, stable: bool, theirs: bool) -> None:
+    place = str(tmp_path / "d.lance")
+    words = [f"w{number % 7} common" for number in range(300)]
+    lk.write_dataset({"k": range(300), "t": words}, place, enable_stable_row_ids=stable)
+    first: Any = (lance if theirs else lk).dataset(place)
+    first.create_scalar_index("t", "INVERTED", with_position=True)
+    ds = lk.write_dataset({"k": [300, 301], "t": ["w3 common", None]}, place, mode="append")
+    ds.update({"t": "'w9 w3 common'"}, where="k = 5")
+    ds.delete("k = 10")
+    for merge in (0, 1, 2):
+        ds.optimize.optimize_indices(num_indices_to_merge=merge)
+        for one in (lk.dataset(place), lance.dataset(place)):
+            for asked in ("w3", '"w3 common"'):
+                table = one.to_table(["k"], full_text_query=asked, fast_search=True)
+                known = {k for k in range(300) if k % 7 == 3 and k != 10} | {5, 300}
+                assert set(table["k"].to_pylist()) == known, (merge, asked)
+        ds.insert({"k": [1000 + merge], "t": ["lantern"]})
+    version = ds.version
+    ds.optimize.optimize_indices()
+    ds.optimize.compact_files()
+    assert ds.version > version
+    for one in (lk.dataset(place), lance.dataset(place)):
+        found_ = one.to_table(["k"], full_text_query="lantern", fast_search=True)["k"].to_pylist()
+        assert sorted(found_) == [1000, 1001, 1002]
+    lance.dataset(place).optimize.optimize_indices()
+    lance.dataset(place).optimize.compact_files()
+    found_ = lance.dataset(place).to_table(["k"], full_text_query="lantern", fast_search=True)
+    assert len(found_) == 3
+
+
+def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
+    place = str(tmp_path / "d.lance")
+    lance.write_dataset(
+        pa.table({"id": range(8), "t": ["lantern"] * 8}), place, max_rows_per_file=4
+    )
+    lance.dataset(place).create_scalar_index("t", "INVERTED", base_tokenizer="ngram")
+    ds = lk.write_dataset({"id": [9], "t": ["lance"]}, place, mode="append")
+    before = ds.list_indices()
+    with pytest.warns(UserWarning, match="'t_idx' stays as it is"):
+        ds.optimize.optimize_indices()
+    assert ds.list_indices() == before
+    ds.delete("id = 2")
+    ds.optimize.compact_files()  # for which it need not be known what its tokens are
+    found_ = lance.dataset(place).to_table(["id"], full_text_query="ntern", fast_search=True)
+    assert sorted(found_["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
+
+
 @pytest.mark.parametrize(
     ("column", "given", "error", "text"),
     [

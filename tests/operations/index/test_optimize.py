@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import random
+import shutil
+from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import lance
 import pytest
 
 import lancekit as lk
 from lancekit.errors import IndexNotFoundError, InvalidArgumentError, NotOfferedError
+from lancekit.format.index import IndexDetails
 from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
 from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
@@ -132,11 +136,18 @@ def test_what_cannot_be_brought_up_to_date(tmp_path: Path) -> None:
     ds = lk.dataset(str(path))
     with pytest.raises(IndexNotFoundError, match="'mine'"):
         ds.optimize.optimize_indices(index_names=["mine"])
-    with pytest.raises(NotOfferedError, match="'text_idx' is of kind Inverted"):
-        ds.optimize.optimize_indices(index_names=["text_idx"])
+    index = ds._snapshot.indices[0]
+    other = replace(index, uuid=uuid4(), name="other", index_details=IndexDetails("/x.RTree"))
+    folder = path / "_indices"
+    shutil.copytree(folder / str(index.uuid), folder / str(other.uuid))
+    operation = lk.LanceOperation.CreateIndex(new_indices=[other], removed_indices=[])
+    ds = lk.LanceDataset.commit(ds.uri, operation, read_version=ds.version)
+    with pytest.raises(NotOfferedError, match="'other' is of kind RTree"):
+        ds.optimize.optimize_indices(index_names=["other"])
     with pytest.raises(InvalidArgumentError, match="num_indices_to_merge"):
         ds.optimize.optimize_indices(num_indices_to_merge=-1)
     version = ds.version
     ds.insert(rows())
     ds.optimize.optimize_indices()
-    assert ds.version == version + 1
+    assert ds.version == version + 2
+    assert (_covered(ds, "text_idx"), _covered(ds, "other")) == ([[0, 1]], [[0]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from lancekit.errors import (
     InvalidTypeError,
     NotOfferedError,
 )
+from lancekit.index.ivf.segment import VectorSegment
+from lancekit.index.kinds import VECTORS
+from lancekit.index.segment import open_index_file
 
 SIZE = 8
 
@@ -87,7 +91,7 @@ result = lance.dataset(arguments["uri"]).to_table(columns=["n"], nearest=nearest
 
 def test_centroids_that_are_given(tmp_path: Path) -> None:
     ds = lk.write_dataset({"n": range(4), "v": column([[0, 0], [1, 0], [9, 9], [8, 9]])}, tmp_path)
-    with pytest.raises(InvalidTypeError, match="of which no index of vectors"):
+    with pytest.raises(InvalidTypeError, match="of which no IVF_FLAT index"):
         ds.create_index("v", "IVF_FLAT")  # whole numbers
     rows = {"n": range(4), "v": column(np.array([[0, 0], [1, 0], [9, 9], [8, 9]], "f4"))}
     ds = lk.write_dataset(rows, tmp_path, mode="overwrite")
@@ -141,3 +145,107 @@ def test_what_cannot_be(tmp_path: Path) -> None:
     assert len(ds._snapshot.indices) == 1
     ds.drop_index("v_idx")
     assert not ds.has_index
+
+
+def stored(uri: str) -> dict[int, bytes]:
+    """Return what stands for the vector of each row, by the row."""
+    snapshot = lk.dataset(uri)._snapshot
+    found: dict[int, bytes] = {}
+    for index in snapshot.indices:
+        files = (open_index_file(snapshot.store, index, name) for name in VECTORS.files)
+        segment = VectorSegment.open(*files)
+        rows, codes = segment.all_rows()
+        if segment.codes.by_parts:  # of the only partition
+            codes = codes.reshape(codes.shape[::-1]).T
+        found |= dict(zip(rows.tolist(), (one.tobytes() for one in codes), strict=True))
+    return found
+
+
+@pytest.mark.parametrize("metric", ["l2", "cosine", "dot"])
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+def test_new_rows_get_the_codes_that_pylance_gives(tmp_path: Path, kind: str, metric: str) -> None:
+    theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
+    lance.write_dataset(pa.table({"n": range(300), "v": column(drawn(300))}), theirs)
+    parts = {"num_sub_vectors": SIZE} if kind == "IVF_PQ" else {}  # of one, order is all there is
+    lance.dataset(theirs).create_index("v", kind, metric=metric, num_partitions=1, **parts)
+    values = drawn(60)
+    values[5, 2] = np.nan
+    lance.write_dataset(
+        pa.table({"n": range(300, 360), "v": column(values)}), theirs, mode="append"
+    )
+    shutil.copytree(theirs, ours)
+    lance.dataset(theirs).optimize.optimize_indices()
+    lk.dataset(ours).optimize.optimize_indices()
+    found, known = stored(ours), stored(theirs)
+    assert found.keys() == known.keys()
+    assert len(found) == 359
+    if kind == "IVF_FLAT":
+        read = (
+            np.array([np.frombuffer(one[row], "f4") for row in known]) for one in (found, known)
+        )
+        np.testing.assert_allclose(*read, rtol=1e-6)
+    elif kind == "IVF_SQ":
+        assert sum(found[row] != code for row, code in known.items()) <= 1  # one step apart
+    else:
+        codes = [np.array([list(one[row]) for row in known]) for one in (found, known)]
+        assert (codes[0] != codes[1]).mean() < 0.01
+    for one in (lk.dataset(ours), lance.dataset(ours)):
+        asked = {"column": "v", "q": drawn(1, seed=4)[0], "k": 9, "metric": metric}
+        exact = one.to_table(columns=["n"], nearest={**asked, "use_index": False})
+        asked["refine_factor"] = 100
+        near = one.to_table(columns=["n"], nearest=asked, fast_search=True)
+        assert near["n"].to_pylist() == exact["n"].to_pylist()
+
+
+def test_graphs_stay_as_they_are(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    rows = pa.table({"n": range(300), "v": column(drawn(300))})
+    lance.write_dataset(rows, uri, max_rows_per_file=100)
+    lance.dataset(uri).create_index("v", "IVF_HNSW_SQ", num_partitions=1)
+    ds = lk.write_dataset({"n": [300], "v": column(drawn(1))}, uri, mode="append")
+    before = ds.list_indices()
+    with pytest.warns(UserWarning, match="'v_idx' stays as it is.* IVF_HNSW_SQ by l2 is not kept"):
+        ds.optimize.optimize_indices()
+    assert ds.list_indices() == before
+    with pytest.warns(UserWarning, match="'v_idx' does not cover the rows that were compacted"):
+        done = ds.optimize.compact_files()
+    assert (done.left_to_indices, done.fragments_removed) == ({}, 3)
+    q = drawn(1)[0]
+    for one in (lk.dataset(uri), lance.dataset(uri)):
+        nearest = {"column": "v", "q": q, "k": 1}
+        assert one.to_table(columns=["n"], nearest=nearest)["n"].to_pylist() == [300]
+
+
+def test_an_index_without_rows_is_filled(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri)
+    ds.create_index("v", "IVF_FLAT", metric="dot", train=False)
+    ds.optimize.optimize_indices()
+    q = drawn(1, seed=3)[0]
+    assert found(ds, q, 1, fast_search=True) == found(lance.dataset(uri), q, 1, fast_search=True)
+    before = ds.list_indices()
+    ds.optimize.optimize_indices(retrain=True)
+    assert ds.list_indices() != before
+    assert len(found(lance.dataset(uri), q, 1, fast_search=True)) == 10
+
+
+def test_parts_of_an_index(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri, max_rows_per_file=100)
+    theirs = lance.dataset(uri)
+    parts = [
+        theirs.create_index_uncommitted(
+            "v", "IVF_FLAT", fragment_ids=[id_], num_partitions=2, metric="l2"
+        )
+        for id_ in (0, 1, 2)
+    ]
+    theirs.commit_existing_index_segments("v_idx", "v", parts)
+    ds = lk.dataset(uri)
+    assert len(ds._snapshot.indices) == 3
+    # their centroids differ, so vectors are read again
+    ds.optimize.optimize_indices(num_indices_to_merge=3)
+    assert [list(one["fragment_ids"]) for one in ds.list_indices()] == [[0, 1, 2]]
+    q = drawn(1, seed=3)[0]
+    exact = {"column": "v", "q": q, "k": 10, "use_index": False}
+    known = set(theirs.to_table(["n"], nearest=exact)["n"].to_pylist())
+    assert found(ds, q, 99) == found(lance.dataset(uri), q, 99, fast_search=True) == known

@@ -1,0 +1,298 @@
+"""The files of an index of vectors: what stands for the vectors, partition by partition.
+
+See docs/format/indices.md, 13.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.format.index import vector_details
+from lancekit.format.partitions import Partitions, encode_partitions
+from lancekit.index.build.column import IndexedColumn, RowMap
+from lancekit.index.build.files import NewFile
+from lancekit.index.build.read import OpenSegment
+from lancekit.index.build.word_order import Places, Words
+from lancekit.index.ivf.clusters import SAMPLED_ROWS, clustered, nearest_of
+from lancekit.index.ivf.codes import Codes, unit, whole_vectors
+from lancekit.index.ivf.segment import VectorSegment
+
+__all__ = ["PARTITION_ROWS", "VectorRows", "read_vectors"]
+
+Vectors = npt.NDArray[Any]
+
+#: rows of a partition, if nobody says how many partitions there are to be
+PARTITION_ROWS = 4096
+#: bytes of vectors that are put in order at a time
+_BATCH_BYTES = 16 << 20
+#: what is made and kept up; graphs over the vectors are not
+_LABELS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ")
+_METRICS = ("l2", "cosine", "dot")
+#: where a codebook is among the buffers of its file, after the partitions
+_CODEBOOK = {"lance:ivf": 1, "codebook": 2}
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class VectorRows:
+    """What an index of vectors holds.
+
+    Attributes
+    ----------
+    label
+        Such as ``IVF_PQ``.
+    rows, owners
+        Ids or addresses, and the partition of each.
+    stored
+        What stands for their vectors, shape (rows, numbers).
+    details
+        What the manifest says of the index.
+    """
+
+    label: str
+    codes: Codes
+    centroids: Vectors
+    loss: float
+    rows: Words
+    owners: Places
+    stored: Vectors
+    details: bytes
+
+    @classmethod
+    def build(
+        cls,
+        column: IndexedColumn,
+        metric: str = "l2",
+        partitions: int | None = None,
+        partition_rows: int | None = None,
+        centroids: Vectors | None = None,
+        like: VectorRows | None = None,
+    ) -> VectorRows:
+        """Put vectors into partitions, by centroids that are given, or found in a sample of them.
+
+        Without `partitions` there is one for so many rows as `partition_rows`.  With `like` all is
+        as in that index.  Nulls, vectors with a NaN, and for cosines those of zeros, are left out.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The centroids are of another size.
+        """
+        if like is not None:
+            return like.more(column)
+        vectors, rows = _vectors(column)
+        _check_size(centroids, vectors)
+        wide, rows = _compared(metric, vectors, rows)
+        loss = 0.0
+        if centroids is None:
+            wanted = partitions or max(len(vectors) // (partition_rows or PARTITION_ROWS), 1)
+            centroids, loss = _found(wide, min(wanted, len(wide)))
+        empty = cls(
+            label="IVF_FLAT",
+            codes=whole_vectors(metric, vectors.shape[1]),
+            centroids=centroids.astype(vectors.dtype),
+            loss=loss,
+            rows=rows[:0],
+            owners=np.empty(0, np.int64),
+            stored=vectors[:0],
+            details=vector_details(metric),
+        )
+        return empty._with(wide, rows, centroids) if len(wide) else empty
+
+    @classmethod
+    def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
+        """Put together what several hold, which have the same centroids and codes."""
+        parts = [part for part in parts if len(part.centroids)] or parts[:1]
+        return replace(
+            parts[0],
+            loss=sum(part.loss for part in parts),
+            rows=np.concatenate([part.rows for part in parts]),
+            owners=np.concatenate([part.owners for part in parts]),
+            stored=np.concatenate([part.stored for part in parts]),
+        )
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What such an index is made with: codes are not trained here."""
+        if not self.codes.are_exact:
+            return {"like": self}
+        return {"metric": self.codes.metric, "partitions": max(len(self.centroids), 1)}
+
+    def is_like(self, other: VectorRows) -> bool:
+        """Return whether both can be put together as they are."""
+        return (
+            (self.label, self.codes.metric) == (other.label, other.codes.metric)
+            and _without_place(self.codes) == _without_place(other.codes)
+            and self.codes.codebook == other.codes.codebook
+            and np.array_equal(self.centroids, other.centroids)
+        )
+
+    def more(self, column: IndexedColumn) -> VectorRows:
+        """Put other vectors into the same partitions, with the same codes."""
+        if not len(self.centroids):
+            return VectorRows.build(column, self.codes.metric)
+        wide, rows = _compared(self.codes.metric, *_vectors(column))
+        return self._with(wide, rows, self.centroids)
+
+    def moved(self, row_map: RowMap) -> VectorRows:
+        """Return the same for rows that are elsewhere now, or gone."""
+        rows, kept = row_map(self.rows)
+        return replace(self, rows=rows[kept], owners=self.owners[kept], stored=self.stored[kept])
+
+    def _with(self, wide: Vectors, rows: Words, centroids: Vectors) -> VectorRows:
+        """Return the same index of other vectors, which are in the form they are compared in."""
+        by = "dot" if self.codes.metric == "dot" else "l2"
+        centroids = centroids.astype(wide.dtype)
+        owners, far = nearest_of(wide, centroids, by)
+        size = max(_BATCH_BYTES // max(wide.shape[1] * wide.itemsize, 1), 1)
+        some = [slice(start, start + size) for start in range(0, len(wide), size)]
+        parts = [self.codes.encoded(wide[part], self.centroids[owners[part]]) for part in some]
+        stored = np.concatenate(parts) if parts else self.stored[:0]
+        loss = float(far.sum(dtype=np.float64))
+        return replace(self, loss=loss, rows=rows, owners=owners, stored=stored)
+
+    def files(self) -> Iterator[NewFile]:
+        """Return what the files hold."""
+        count = len(self.centroids)
+        lengths = np.bincount(self.owners, minlength=count)
+        rows = Partitions(None, np.cumsum(lengths) - lengths, lengths)
+        none = np.zeros(count, np.int64)
+        centroids = Partitions(self.centroids, none, none, self.loss)
+        flag = pa.field("__flat_marker", pa.uint64(), nullable=False)
+        metric, settings = self.codes.metric, dict(self.codes.settings)
+        buffers = {"lance:ivf": encode_partitions(rows)}
+        if self.codes.codebook:
+            buffers["codebook"] = self.codes.codebook
+            settings["codebook_position"] = _CODEBOOK["codebook"]
+        yield NewFile(
+            name="index.idx",
+            schema=pa.schema([flag]),
+            batches=(),
+            metadata={
+                "lance:index": json.dumps({"type": self.label, "distance_type": metric}),
+                "lance:flat": json.dumps([""] * count),
+            },
+            buffers={"lance:ivf": encode_partitions(centroids)},
+        )
+        yield NewFile(
+            name="auxiliary.idx",
+            schema=self._schema,
+            batches=self._batches(lengths),
+            metadata={
+                "distance_type": metric,
+                "storage_metadata": json.dumps([json.dumps(settings)]),
+            },
+            buffers=buffers,
+        )
+
+    @property
+    def _schema(self) -> pa.Schema:
+        kind = pa.list_(pa.from_numpy_dtype(self.stored.dtype), self.stored.shape[1])
+        stored = pa.field(self.codes.column, kind, nullable=False)
+        return pa.schema([pa.field("_rowid", pa.uint64()), stored])
+
+    def _batches(self, lengths: Places) -> Iterator[pa.RecordBatch]:
+        order = np.argsort(self.owners, kind="stable")
+        width = self.stored.shape[1]
+        held = _by_parts(self.stored[order], lengths) if self.codes.by_parts else None
+        step = max(_BATCH_BYTES // max(width * self.stored.itemsize, 1), 1)
+        for start in range(0, len(order), step):
+            rows = order[start : start + step]
+            stored = self.stored[rows] if held is None else held[start : start + step]
+            values = pa.FixedSizeListArray.from_arrays(pa.array(stored.ravel()), width)
+            yield pa.record_batch([pa.array(self.rows[rows]), values], schema=self._schema)
+
+
+def read_vectors(found: OpenSegment) -> VectorRows:
+    """Read an index of vectors.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It has more than codes of the vectors, or of vectors that are no floats.
+    """
+    index, auxiliary = (found.files[name] for name in ("index.idx", "auxiliary.idx"))
+    segment = VectorSegment.open(index, auxiliary)
+    if segment.label not in _LABELS or segment.metric not in _METRICS:
+        raise UnsupportedFeatureError(
+            f"An index of type {segment.label} by {segment.metric} is not kept up."
+        )
+    if not pa.types.is_fixed_size_list(found.column):
+        raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
+    rows, stored = segment.all_rows()
+    lengths = segment.rows.lengths
+    return VectorRows(
+        label=segment.label,
+        codes=segment.codes,
+        centroids=segment.centroids,
+        loss=segment.loss,
+        rows=rows,
+        owners=np.repeat(np.arange(len(lengths)), lengths),
+        stored=_by_rows(stored, lengths) if segment.codes.by_parts else stored,
+        details=found.details,
+    )
+
+
+def _by_parts(codes: Vectors, lengths: Places) -> Vectors:
+    """Return codes of rows as a partition has them: the first numbers of its rows, and so on."""
+    parts = np.split(codes, np.cumsum(lengths)[:-1])
+    return np.concatenate([part.T.reshape(part.shape) for part in parts])
+
+
+def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
+    parts = np.split(codes, np.cumsum(lengths)[:-1])
+    return np.concatenate([part.reshape(part.shape[::-1]).T for part in parts])
+
+
+def _without_place(codes: Codes) -> dict[str, Any]:
+    """Return what a file says of codes, but for what is another in every file."""
+    return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
+
+
+def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
+    """Return vectors that are not null, shape (rows, dimensions), and their rows."""
+    values: Any = column.values
+    rows = column.rows
+    if values.null_count:
+        there = values.is_valid()
+        rows = rows[there.to_numpy(zero_copy_only=False)]
+        values = values.filter(there)
+    size = values.type.list_size
+    flat = values.values.slice(values.offset * size, len(values) * size)
+    if flat.null_count:
+        flat = flat.fill_null(0)  # as a search takes it
+    return flat.to_numpy(zero_copy_only=False).reshape(len(values), size), rows
+
+
+def _compared(metric: str, vectors: Vectors, rows: Words) -> tuple[Vectors, Words]:
+    """Return vectors in the form that they are compared in, those that can be, and their rows."""
+    wide = vectors.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
+    wide = unit(wide) if metric == "cosine" else wide
+    told = ~np.isnan(wide).any(axis=1)
+    return (wide, rows) if told.all() else (wide[told], rows[told])
+
+
+def _found(wide: Vectors, partitions: int) -> tuple[Vectors, float]:
+    if not partitions:
+        return wide, 0.0
+    rng = np.random.default_rng(0)
+    most = partitions * SAMPLED_ROWS
+    sample = wide[rng.choice(len(wide), most, replace=False)] if len(wide) > most else wide
+    return clustered(sample, partitions, rng)
+
+
+def _check_size(centroids: Vectors | None, vectors: Vectors) -> None:
+    if centroids is not None and (centroids.ndim != 2 or centroids.shape[1] != vectors.shape[1]):
+        raise InvalidArgumentError(
+            f"ivf_centroids have the shape {centroids.shape}; the vectors of the column have "
+            f"{vectors.shape[1]} dimensions.",
+            hint="Pass a row for each partition.",
+            argument="ivf_centroids",
+        )
