@@ -10,7 +10,7 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.pylance.arguments import check_hints, check_list, check_names
+from lancekit.api.pylance.arguments import check_flag, check_hints, check_list, check_names
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
@@ -172,9 +172,12 @@ class MergeInsertBuilder(PartOfPylance):
         return self
 
     def use_index(self, use_index: bool) -> MergeInsertBuilder:
-        """Do nothing: lancekit joins without indices, so this hint changes no result."""
-        check_hints(use_index=use_index)
-        return self
+        """Say whether indices of the key's columns may be asked which rows match.
+
+        They are by default, where that takes less than to read the keys of the rows; no result
+        depends on it.
+        """
+        return self._with(use_index=check_flag("use_index", use_index))
 
     def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
         """Write new rows to base paths, file by file in turn.

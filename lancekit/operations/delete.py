@@ -20,11 +20,12 @@ from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.results import DeleteResult
 from lancekit.operations.common.retry import RetryPolicy, retried
-from lancekit.pipeline.engine.engine import choose_runner
+from lancekit.pipeline.engine.engine import Runner, choose_runner
 from lancekit.pipeline.rows.delete import DeletedRows, find_rows_together, mark_tasks
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.indexed.choice import row_choice
 from lancekit.storage import Store
 from lancekit.versions.snapshot import Snapshot
 
@@ -51,13 +52,13 @@ def delete_rows(
             hint='Pass SQL text such as "x > 3", or a pyarrow expression.',
         )
     started = time.monotonic()
-    runner = choose_runner(snapshot.manifest.num_rows)
 
-    def attempt(current: Snapshot) -> tuple[Snapshot, int]:
+    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
         check_writable(current)
         schema = blob_view(current.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
-        tasks = mark_tasks(fragment_sources(current, schema), parsed)
+        tasks = mark_tasks(fragment_sources(current, schema), parsed, row_choice(current, parsed))
+        runner = choose_runner(sum(task.num_rows for task in tasks))
         parts = runner.map(find_rows_together, tasks)
         marked = [found for part in parts for found in part if found.rows]
         updated, removed = apply_deletions(current, marked)
@@ -69,9 +70,9 @@ def delete_rows(
             uuid=str(uuid.uuid4()),
             affected_rows={found.fragment_id: found.rows for found in marked},
         )
-        return commit(current, pending), sum(len(found.rows) for found in marked)
+        return commit(current, pending), sum(len(found.rows) for found in marked), runner
 
-    (landed, rows), attempts = retried(snapshot, attempt, policy)
+    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
     return landed, DeleteResult(
         num_deleted_rows=rows,
         version=landed.version,

@@ -30,6 +30,9 @@ from lancekit.scan.expressions.assignment import Assignment, compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.indexed.choice import row_choice
+from lancekit.scan.indexed.found import ChosenRows
+from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["check_updates", "check_where", "update_columns"]
@@ -97,21 +100,23 @@ def update_columns(
         An expression or the condition does not fit the schema, or a value does not fit its column.
     """
     started = time.monotonic()
-    runner = choose_runner(snapshot.manifest.num_rows)
 
-    def attempt(current: Snapshot) -> tuple[Snapshot, int]:
+    def attempt(current: Snapshot) -> tuple[Snapshot, int, Runner]:
         check_writable(current)
         schema = current.manifest.schema
         predicate = None if where is None else Predicate.parse(where, blob_view(schema).to_arrow())
         assignments = tuple(_assignments(schema, updates))
+        sources, chosen = _looked_at(current, predicate)
+        runner = choose_runner(sum(_rows_of(source, chosen) for source in sources))
         tasks = [
             UpdateTask(
                 sources=group,
                 predicate=predicate,
                 assignments=assignments,
                 write=write_task(current, storage_version),
+                chosen={id_: chosen[id_] for s in group if (id_ := s.fragment.id) in chosen},
             )
-            for group in _groups(fragment_sources(current), runner)
+            for group in _groups(sources, chosen, runner)
         ]
         done = runner.map(update_rows, tasks)
         marked = [found for part in done for found in part.marked]
@@ -129,9 +134,9 @@ def update_columns(
                 uuid=str(uuid.uuid4()),
                 affected_rows={found.fragment_id: found.rows for found in marked},
             )
-            return commit(current, pending), sum(len(found.rows) for found in marked)
+            return commit(current, pending), sum(len(found.rows) for found in marked), runner
 
-    (landed, rows), attempts = retried(snapshot, attempt, policy)
+    (landed, rows, runner), attempts = retried(snapshot, attempt, policy)
     return landed, UpdateResult(
         num_rows_updated=rows,
         columns=tuple(updates),
@@ -168,14 +173,35 @@ def _ids(schema: LanceSchema, names: Mapping[str, str]) -> tuple[int, ...]:
     return tuple(field.id for name in names for field in schema.field(name).walk())
 
 
-def _groups(sources: Sequence[FragmentSource], runner: Runner) -> list[tuple[FragmentSource, ...]]:
+def _looked_at(
+    current: Snapshot, predicate: Predicate | None
+) -> tuple[list[FragmentSource], dict[int, ChosenRows]]:
+    """Return the fragments that may have rows to change, and those rows where indices know them."""
+    choice = row_choice(current, predicate)
+    sources: list[FragmentSource] = []
+    chosen: dict[int, ChosenRows] = {}
+    for part in divided(fragment_sources(current), choice):
+        if isinstance(part, IndexedRows):
+            chosen |= {s.fragment.id: c for s, c in zip(part.sources, part.chosen, strict=True)}
+        sources += part.sources if isinstance(part, IndexedRows) else part
+    return sources, chosen
+
+
+def _rows_of(source: FragmentSource, chosen: Mapping[int, ChosenRows]) -> int:
+    known = chosen.get(source.fragment.id)
+    return source.fragment.num_rows if known is None else len(known.rows)
+
+
+def _groups(
+    sources: Sequence[FragmentSource], chosen: Mapping[int, ChosenRows], runner: Runner
+) -> list[tuple[FragmentSource, ...]]:
     """Divide fragments among tasks: each writes a file at least, so not into many."""
-    rows = sum(source.fragment.num_rows for source in sources)
+    rows = sum(_rows_of(source, chosen) for source in sources)
     most = processors() if runner.name == "local" else len(sources)
     number = max(min(most, rows // MAX_ROWS_PER_FILE), 1)
     groups: list[list[FragmentSource]] = [[] for _ in range(number)]
     seen = 0
     for source in sources:
         groups[min(seen * number // max(rows, 1), number - 1)].append(source)
-        seen += source.fragment.num_rows
+        seen += _rows_of(source, chosen)
     return [tuple(group) for group in groups if group]

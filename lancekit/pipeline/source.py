@@ -23,6 +23,7 @@ from lancekit.pipeline.columns.write import ColumnsTask, Joined, write_beside
 from lancekit.pipeline.engine.engine import EngineName, LocalRunner, choose_source, spark_engine
 from lancekit.pipeline.engine.held_rows import in_memory
 from lancekit.pipeline.engine.inputs import as_reader, checked_schema, is_spark_dataframe, scan_of
+from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.local import merge_locally
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
@@ -31,6 +32,7 @@ from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.progress import FragmentWriteProgress
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LocalSource", "Source", "cast_all", "open_source"]
 
@@ -64,8 +66,8 @@ class Source(Protocol):
         then only the rows that they keep count.
         """
 
-    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
-        """Return how a merge of the cast rows would find its keys."""
+    def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
+        """Return how a merge of the cast rows into a version would find its keys."""
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target.
@@ -141,20 +143,23 @@ class LocalSource:
                 columns = [column.take(at) for column in columns]
             SourceKeys.choose(on, columns)
 
-    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
-        """Return how a merge of the cast rows would find its keys."""
+    def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
+        """Return how a merge of the cast rows into a version would find its keys."""
         keys = self._keys_of(plan, clauses)
-        size = sum(column.nbytes for column in keys.table.columns)
         return choose_match(
-            engine=self.engine, source_rows=keys.rows, key_bytes=size, target_rows=target_rows
+            engine=self.engine,
+            source_rows=keys.rows,
+            key_bytes=sum(column.nbytes for column in keys.table.columns),
+            target_rows=snapshot.manifest.num_rows,
+            choice=key_choice(snapshot, keys.table) if clauses.use_index else None,
         )
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""
         rows, keys = self._rows(job.casts), self._keys_of(job.casts, job.clauses)
-        match = self.match(job.casts, job.clauses, job.target_rows)
+        match = self.match(job.casts, job.clauses, job.snapshot)
         work = rewrite_locally if job.patches else merge_locally
-        return work(rows, keys, job, LocalRunner(rows=job.target_rows).map, match)
+        return work(rows, keys, job, LocalRunner(rows=match.target_rows).map, match)
 
     def join_columns(
         self, plan: CastPlan, tasks: Sequence[ColumnsTask], left_on: str, right_on: str

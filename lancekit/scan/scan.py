@@ -12,11 +12,9 @@ from functools import partial
 from itertools import chain
 from typing import Protocol, TypeAlias, cast
 
-import numpy as np
 import pyarrow as pa
-from pyroaring import BitMap
 
-from lancekit.format.deletions import to_offsets
+from lancekit.errors import FormatError
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.ahead import Workers
 from lancekit.scan.fragment_rows import (
@@ -27,16 +25,17 @@ from lancekit.scan.fragment_rows import (
     read_block,
     read_together,
     scan_together,
-    select_among,
     select_rows,
 )
 from lancekit.scan.fragments.reader import (
     FragmentReader,
+    as_offsets,
     rows_without_columns,
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.selection import Selection, projections
 
 __all__ = [
@@ -44,16 +43,10 @@ __all__ = [
     "Search",
 ]
 
-#: fragments of fewer rows are small; of so many of them rows are read by themselves
-_SMALL_ROWS, _FEW_SMALL = 1 << 15, 4
 #: what one of Arrow's batches holds
 _MOST_ROWS = 1 << 31
 #: the same, for a scan that may stop early
 _LIMITED_BLOCK_BYTES = 4 << 20
-
-
-def _is_small(source: FragmentSource) -> bool:
-    return source.fragment.physical_rows < _SMALL_ROWS
 
 
 class Search(Protocol):
@@ -143,24 +136,12 @@ class Scan:
         return sum(table.num_rows for table in self.tables())
 
     def _whole(self) -> Iterator[_AnyJob]:
-        """Of some fragments rows are chosen; the others are read as wholes.
-
-        So are small ones, if they are many: together they take less than one by one.
-        """
-        if self.choice is None:
-            yield from self._unchosen(self.sources)
-            return
-        chosen = [(source, self.choice.rows_of(source)) for source in self.sources]
-        small = sum(bool(rows and rows[0]) and _is_small(source) for source, rows in chosen)
-        whole: list[FragmentSource] = []
-        for source, rows in chosen:
-            if rows is None or (rows[0] and small > _FEW_SMALL and _is_small(source)):
-                whole.append(source)
-            elif rows[0]:
-                yield from self._unchosen(whole)
-                whole = []
-                yield _Chosen(source, *rows)
-        yield from self._unchosen(whole)
+        """Of some fragments rows are chosen; the others are read as wholes."""
+        for part in divided(self.sources, self.choice):
+            if isinstance(part, IndexedRows):
+                yield _Chosen(part)
+            else:
+                yield from self._unchosen(part)
 
     def _unchosen(self, sources: Sequence[FragmentSource]) -> Iterator[_Job | _Block]:
         """Small fragments are read together, if all of them are read; large ones in blocks."""
@@ -253,30 +234,24 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """Rows of a fragment that indices have chosen; if not `exact`, a filter chooses among them."""
+    """Rows that indices have chosen; where these are not exact, a filter chooses among them."""
 
-    source: FragmentSource
-    rows: BitMap
-    exact: bool
+    of: IndexedRows
 
     @property
     def schema(self) -> LanceSchema:
         """What is read of."""
-        return self.source.schema
+        return self.of.sources[0].schema
 
     def find(self, request: ScanRequest) -> Selection:
         """Return the rows that are wanted."""
-        reader = FragmentReader(self.source)
-        rows = to_offsets(self.rows - reader.deleted).astype(np.int64)
-        if self.exact or request.predicate is None:
-            return Selection(reader, rows, None)
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
-        return Selection(reader, *select_among(reader, request.predicate, rows, inputs))
+        return self.of.select(request.predicate, inputs)
 
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
         found = self.find(request)
         for part in found.parts(block_rows(self.schema, request)):
-            yield project(part.reader, request.outputs, part.rows, part.known)
+            yield _projected(request, part)
 
 
 _AnyJob: TypeAlias = _Job | _Block | _Chosen
@@ -291,6 +266,16 @@ def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.T
         work = projections(
             found,
             block_rows(jobs[0].schema, request),
-            lambda wanted: project(wanted.reader, request.outputs, wanted.rows, wanted.known),
+            partial(_projected, request),
         )
         yield from chain.from_iterable(workers.results(work))
+
+
+def _projected(request: ScanRequest, wanted: Selection) -> pa.Table:
+    try:
+        return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
+    except FormatError:
+        # of fragments that are read together the error does not name the file
+        for reader, rows in wanted.reader.split(as_offsets(wanted.rows)):
+            project(reader, request.outputs, rows)
+        raise

@@ -17,6 +17,7 @@ from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.columns.write import ColumnsTask
 from lancekit.pipeline.engine.engine import EngineName
 from lancekit.pipeline.engine.inputs import is_spark_dataframe
+from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_travel
@@ -33,6 +34,7 @@ from lancekit.spark.merge.join import check_by_grouping
 from lancekit.spark.merge.merge import merge_by_join, merge_by_pairs
 from lancekit.spark.session.session import spark_session
 from lancekit.spark.upload import Brought, bring
+from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -145,21 +147,24 @@ class SparkSource:
         elif on is not None or clauses.dedupe_by is None:
             check_by_grouping(self._hold(plan), plan, on or clauses.on)
 
-    def match(self, plan: CastPlan, clauses: MergeClauses, target_rows: int) -> MatchPlan:
-        """Return how a merge of the cast rows would find its keys."""
-        found = self._survey(self._whole(plan), clauses)
+    def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
+        """Return how a merge of the cast rows into a version would find its keys."""
+        plan = self._whole(plan)
+        found = self._survey(plan, clauses)
+        here = clauses.use_index and keys_travel(found.key_bytes)
         return choose_match(
             engine=self.engine,
             source_rows=found.rows,
             key_bytes=found.key_bytes,
-            target_rows=target_rows,
+            target_rows=snapshot.manifest.num_rows,
+            choice=key_choice(snapshot, self._keys_of(plan, clauses).table) if here else None,
         )
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""
         casts, clauses = self._whole(job.casts), job.clauses
         job, held = replace(job, casts=casts), self._hold(casts)
-        match = self.match(casts, clauses, job.target_rows)
+        match = self.match(casts, clauses, job.snapshot)
         if match.strategy in {"broadcast", "shuffle"}:
             return merge_by_join(held, job, match)
         found, keys = self._survey(casts, clauses), self._keys_of(casts, clauses)

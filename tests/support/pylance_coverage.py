@@ -145,7 +145,6 @@ DIFFERENCES: dict[str, str] = {
         "another format than the dataset's is refused where formats are not mixed already"
     ),
     "MergeInsertBuilder.execute": "the dictionary is a `MergeResult`, which tells more",
-    "MergeInsertBuilder.use_index": "a hint that changes nothing",
     "LanceDataset.delete": "the dictionary is a `DeleteResult`, which tells more",
     "LanceDataset.scanner": (
         "index, vector and text-search arguments are refused by name; a pyarrow expression "

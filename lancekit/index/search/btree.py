@@ -17,6 +17,7 @@ from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import numbers_of, owned
 from lancekit.index.search.order import Ranks, filled, ranks_of
 from lancekit.index.search.question import Question
+from lancekit.index.search.reach import Reach
 from lancekit.index.search.row_sets import Rows, rows_of
 from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
@@ -31,6 +32,10 @@ _SHARE = 1 / 8
 _FEW = 4 * _PAGE_ROWS
 #: pages that are remembered as they are read: those of a look-up, and not of a range
 _FEW_PAGES = 4
+#: in more pages than this it is looked where values are: at the first of so many, and again
+_MANY_PAGES, _STEPS = 32, (512, 64)
+#: so many values are read of a page then for each that is wanted, about
+_LOOKED_AT = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,14 +81,20 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     if -(-num_rows // pages.page_rows) != len(pages.nulls):
         raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
     wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null()))
-    if not always and len(wanted) * pages.page_rows > max(_FEW, num_rows * _SHARE):
+    narrow = _single_values(question, len(wanted))
+    values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
+    if not always and values > max(_FEW, num_rows * _SHARE):
         return None
     if len(wanted) <= _FEW_PAGES:
         found = [_of_page(segment, int(page), pages.page_rows, num_rows) for page in wanted]
         parts = [ids[question.holds(values)] for values, ids in found]
         return rows_of(np.concatenate(parts)) if parts else {}
     data = segment.file(DATA)
-    rows = _rows_of(wanted, pages.page_rows, num_rows)
+    rows = (
+        _rows_of(wanted, pages.page_rows, num_rows)
+        if narrow is None
+        else _narrowed(data, narrow, pages, wanted, num_rows)
+    )
     places = np.flatnonzero(question.holds(data.read("values", rows)))
     if not len(places):
         return {}
@@ -91,6 +102,51 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     first, last = int(chosen[0]), int(chosen[-1])
     follow = last - first + 1 == len(chosen)
     return rows_of(_ids(data, range(first, last + 1) if follow else chosen))
+
+
+def _single_values(question: Question, pages: int) -> Reach | None:
+    """Return where wanted values lie if few of each page are: of a range all would be."""
+    reach = question.reach
+    if reach is None or not _MANY_PAGES < pages <= 2 * len(reach.intervals):
+        return None
+    return reach
+
+
+def _narrowed(
+    data: IndexFileReader,
+    reach: Reach,
+    pages: _Pages,
+    wanted: npt.NDArray[np.intp],
+    num_rows: int,
+) -> npt.NDArray[np.int64]:
+    """Return those rows of some pages that may be wanted, as far as some of their values tell."""
+    starts = wanted * pages.page_rows
+    stops = np.minimum(starts + pages.page_rows, num_rows)
+    greatest = pages.greatest[wanted]
+    any_value = pages.nulls[wanted] > 0  # behind nulls
+    for step in _STEPS:
+        parts = -(-(stops - starts) // step)
+        owners = np.repeat(np.arange(len(starts)), parts)
+        within = np.arange(len(owners)) - np.repeat(np.cumsum(parts) - parts, parts)
+        starts, ends = starts[owners] + step * within, stops[owners]
+        least, last = _ranks_at(data, starts), np.cumsum(parts) - 1
+        after = np.append(least[1:], least[-1:])
+        after[last] = greatest
+        some = np.flatnonzero(reach.touches(least, after) | any_value[owners])
+        starts, greatest, any_value = starts[some], after[some], any_value[owners[some]]
+        stops = np.minimum(starts + step, ends[some])
+    count = stops - starts
+    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    rows: npt.NDArray[np.int64] = np.repeat(starts, count) + within
+    return rows
+
+
+def _ranks_at(data: IndexFileReader, rows: npt.NDArray[np.int64]) -> Ranks:
+    values = data.read("values", rows)
+    ranks = ranks_of(values)
+    if ranks is None:
+        raise CorruptFileError(f"{data.where} has values of {values.type}.")
+    return filled(ranks, flags_of(values.is_valid()))
 
 
 def _of_page(

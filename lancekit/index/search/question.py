@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from lancekit.index.search.reach import Reach
 
-__all__ = ["Flags", "Holds", "Question"]
+__all__ = ["Flags", "Holds", "Joint", "Question", "Questions"]
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
 #: which of some values something is true for
@@ -59,3 +59,15 @@ class Question:
         if not pa.types.is_floating(self.type):
             return False
         return bool(self.holds(pa.array([math.nan], self.type))[0])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """Parts of which all have to hold, or one; if `whole`, they say all that is asked."""
+
+    parts: tuple[Questions, ...]
+    all_of: bool
+    whole: bool = True
+
+
+Questions: TypeAlias = "Question | Joint"

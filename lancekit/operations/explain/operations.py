@@ -39,6 +39,7 @@ from lancekit.scan.expressions.assignment import compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.indexed.choice import row_choice
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -123,9 +124,18 @@ def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:
 # ---- changing rows
 
 
+def _predicate(snapshot: Snapshot, where: Any) -> Predicate:
+    return Predicate.parse(where, blob_view(snapshot.manifest.schema).to_arrow())
+
+
 def _condition(snapshot: Snapshot, where: Any) -> Sequence[str]:
-    schema = blob_view(snapshot.manifest.schema)
-    return sorted(Predicate.parse(where, schema.to_arrow()).columns)
+    return sorted(_predicate(snapshot, where).columns)
+
+
+def _indices(snapshot: Snapshot, where: Any) -> list[str]:
+    """Say which indices are asked what rows are to be changed."""
+    choice = None if where is None else row_choice(snapshot, _predicate(snapshot, where))
+    return [] if choice is None else [choice.told()]
 
 
 def explain_delete(snapshot: Snapshot, predicate: Any, operation: str = "delete") -> Explanation:
@@ -137,6 +147,7 @@ def explain_delete(snapshot: Snapshot, predicate: Any, operation: str = "delete"
         reads=reads(snapshot, _condition(snapshot, predicate)),
         writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
         commits=["Delete"],
+        notes=_indices(snapshot, predicate),
     )
 
 
@@ -159,9 +170,10 @@ def explain_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -
             bytes=everything.bytes,
         ),
         commits=["Update"],
-        notes=["the other columns are read for the rows that the condition selects"]
-        if asked
-        else [],
+        notes=[
+            *_indices(snapshot, where),
+            "the other columns are read for the rows that the condition selects" if asked else "",
+        ],
     )
 
 

@@ -52,7 +52,7 @@ def explain_unknown_merge(
 def match_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MatchPlan:
     """Check a merge; return how its keys would be found."""
     casts = check_source(snapshot, source, clauses)
-    return source.match(casts, clauses, snapshot.manifest.num_rows)
+    return source.match(casts, clauses, snapshot)
 
 
 def in_words(clauses: MergeClauses) -> tuple[str, ...]:

@@ -302,7 +302,9 @@ def _work_of(
         guarded = _guarded(newest, clauses, casts)
         target = tuple(fragment_sources(current))
         return source.merge(
-            MergeJob(casts=casts, target=target, clauses=guarded, task=task, dry=dry)
+            MergeJob(
+                casts=casts, target=target, clauses=guarded, task=task, snapshot=current, dry=dry
+            )
         )
 
     return work

@@ -22,8 +22,10 @@ from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
 from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
-from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed_rows import IndexedRows, divided
 
 __all__ = [
     "KeyTable",
@@ -143,10 +145,14 @@ def _codes(encoded: pa.DictionaryArray) -> Indices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeTask:
-    """Fragments that are read together, or one, and the keys to look for in them."""
+    """Fragments that are read together, or one, and the keys to look for in them.
+
+    Where indices were asked of all of them, `chosen` has the rows to look at.
+    """
 
     sources: tuple[FragmentSource, ...]
     keys: KeyTable
+    chosen: IndexedRows | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,31 +173,65 @@ class Matches:
 
 
 def probe(
-    sources: Sequence[FragmentSource], keys: KeyTable, map_tasks: Callable[..., list[Any]]
+    sources: Sequence[FragmentSource],
+    keys: KeyTable,
+    map_tasks: Callable[..., list[Any]],
+    choice: RowChoice | None = None,
 ) -> list[Matches]:
     """Find the live rows whose key is in the source, of all fragments that have such rows.
 
-    ``map_tasks`` is a runner's ``map``.  Small fragments are read together: to begin with one
-    takes longer than to look through a thousand rows.
+    Small fragments are read together: to begin with one takes longer than to look through a
+    thousand rows.
+
+    Parameters
+    ----------
+    sources, keys
+        The target's fragments, and what to look for.
+    map_tasks
+        A runner's ``map``.
+    choice
+        Asks indices which rows may have one of the keys.
     """
-    groups = together(sources, rows_together(sources))
-    found = map_tasks(probe_fragments, [ProbeTask(sources=group, keys=keys) for group in groups])
-    return [matches for of_group in found for matches in of_group]
+    tasks: list[ProbeTask] = []
+    for part in divided(sources, choice):
+        if isinstance(part, IndexedRows):
+            tasks.append(ProbeTask(sources=part.sources, keys=keys, chosen=part))
+        else:
+            groups = together(part, rows_together(part))
+            tasks += [ProbeTask(sources=group, keys=keys) for group in groups]
+    return [matches for of_group in map_tasks(probe_fragments, tasks) for matches in of_group]
 
 
 def probe_fragments(task: ProbeTask) -> list[Matches]:
     """Find the live rows of a task's fragments whose key is in the source."""
+    if task.chosen is not None:
+        return _among(task.chosen, task.keys)
     if len(task.sources) > 1:
         with suppress(FormatError):  # the next time the error names the file
             return list(_matches(open_together(task.sources), task.keys))
     return [m for source in task.sources for m in _matches(FragmentReader(source), task.keys)]
 
 
-def _matches(reader: FragmentReader, keys: KeyTable) -> Iterator[Matches]:
+def _among(chosen: IndexedRows, keys: KeyTable) -> list[Matches]:
+    """Find the rows whose key is in the source among some that are live."""
+    try:
+        found = chosen.select(None)
+        return list(_matches(found.reader, keys, as_offsets(found.rows)))
+    except FormatError:
+        if len(chosen.sources) == 1:
+            raise
+    return [m for part in chosen.alone() for m in _among(part, keys)]
+
+
+def _matches(
+    reader: FragmentReader, keys: KeyTable, among: Offsets | None = None
+) -> Iterator[Matches]:
     first, *others = keys.names
-    everything = reader.read([first], range(reader.physical_rows))
-    rows, codes = keys.find(0, everything.column(0))
-    if reader.deleted:
+    everything = range(reader.physical_rows) if among is None else among
+    rows, codes = keys.find(0, reader.read([first], everything).column(0))
+    if among is not None:
+        rows = among[rows]
+    elif reader.deleted:
         # they are read along: to leave few rows out costs more than to look them up
         live = np.ones(reader.physical_rows, bool)
         live[to_offsets(reader.deleted)] = False

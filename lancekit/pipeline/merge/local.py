@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.keys.probe import Matches, key_values, probe
+from lancekit.pipeline.keys.probe import Matches, key_values
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.condition import rows_at_a_time, where_condition
 from lancekit.pipeline.merge.plan import (
@@ -22,6 +22,7 @@ from lancekit.pipeline.merge.plan import (
     MergeClauses,
     MergeJob,
     MergeWork,
+    find_matches,
     guard_hashes,
     mark_fragments,
     matched_rows,
@@ -60,7 +61,7 @@ def merge_locally(
         How the keys are found, for the result.
     """
     clauses = job.clauses
-    touched = [keys.restored(m) for m in probe(job.target, keys.table, map_tasks)]
+    touched = find_matches(job, keys, map_tasks, match)
     if clauses.matched == "fail" and touched:
         rows = np.concatenate([m.source_rows for m in touched])
         named = pa.table(key_columns(source, clauses.on), names=list(clauses.on))

@@ -23,8 +23,9 @@ from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.casts.plan import CastPlan
 from lancekit.pipeline.columns.column_patch import Patched, added_files
-from lancekit.pipeline.keys.probe import show_keys
-from lancekit.pipeline.keys.source_keys import Kept
+from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.probe import Matches, probe, show_keys
+from lancekit.pipeline.keys.source_keys import Kept, SourceKeys
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_rows
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
@@ -32,6 +33,7 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
     "EXAMPLES",
@@ -39,6 +41,7 @@ __all__ = [
     "MergeClauses",
     "MergeJob",
     "MergeWork",
+    "find_matches",
     "guard_hashes",
     "mark_fragments",
     "matched_rows",
@@ -83,6 +86,8 @@ class MergeClauses:
         written anew; else the rows are, whole.
     files
         Where new rows go; columns that are written anew stay in the dataset's own folder.
+    use_index
+        Whether indices of the key's columns may be asked.
     """
 
     on: tuple[str, ...]
@@ -96,6 +101,7 @@ class MergeClauses:
     guard_updates: bool = False
     rewrite_columns: bool = False
     files: NewFiles = field(default_factory=NewFiles)
+    use_index: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +118,8 @@ class MergeJob:
         What to do.
     task
         Where new rows go.
+    snapshot
+        The version, whose indices may be asked.
     dry
         Whether to write nothing.
     """
@@ -120,12 +128,8 @@ class MergeJob:
     target: tuple[FragmentSource, ...]
     clauses: MergeClauses
     task: WriteTask
+    snapshot: Snapshot
     dry: bool = False
-
-    @property
-    def target_rows(self) -> int:
-        """Live rows of the target."""
-        return sum(source.fragment.num_rows for source in self.target)
 
     @property
     def patches(self) -> bool:
@@ -195,6 +199,22 @@ EXAMPLES = 20
 def writes_rows(clauses: MergeClauses) -> bool:
     """Return whether a merge may have new rows to write."""
     return clauses.insert or clauses.matched == "update"
+
+
+def find_matches(
+    job: MergeJob, keys: SourceKeys, map_tasks: Callable[..., list[Any]], match: MatchPlan
+) -> list[Matches]:
+    """Find the rows of the target that have keys of the source, in this process.
+
+    Parameters
+    ----------
+    map_tasks
+        A runner's ``map``.
+    match
+        Whether indices are asked.
+    """
+    asked = key_choice(job.snapshot, keys.table) if match.strategy == "index" else None
+    return [keys.restored(m) for m in probe(job.target, keys.table, map_tasks, asked)]
 
 
 def guard_hashes(

@@ -17,10 +17,10 @@ import pyarrow as pa
 from lancekit.errors import LancekitError
 from lancekit.format.schema import LanceSchema
 from lancekit.pipeline.columns.column_patch import Patch, Patched, all_patched, try_patch
-from lancekit.pipeline.keys.probe import Matches, probe
+from lancekit.pipeline.keys.probe import Matches
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.condition import where_condition
-from lancekit.pipeline.merge.plan import MergeJob, MergeWork, guard_hashes
+from lancekit.pipeline.merge.plan import MergeJob, MergeWork, find_matches, guard_hashes
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.rows.write import WriteTask
 
@@ -50,7 +50,7 @@ def rewrite_locally(
 ) -> MergeWork:
     """Work out a merge that updates columns; arguments as in `merge_locally`."""
     clauses, by_id = job.clauses, {s.fragment.id: s for s in job.target}
-    touched = [keys.restored(m) for m in probe(job.target, keys.table, map_tasks)]
+    touched = find_matches(job, keys, map_tasks, match)
     chosen = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     changed = [m for m in chosen if len(m.offsets)]
     columns = rewritten_columns(source.column_names, clauses.on)

@@ -10,7 +10,7 @@ known of it, and show the answer::
     choose_match(engine="spark", source_rows=10_000_000, key_bytes=80_000_000,
                  target_rows=100_000_000)
 
-An open source knows its own size: ``source.match(casts, clauses, target_rows)`` returns the same
+An open source knows its own size: ``source.match(casts, clauses, snapshot)`` returns the same
 `MatchPlan`, and a merge that was worked out says in `MergeWork.match` which one it followed.
 """
 
@@ -21,14 +21,22 @@ from typing import Literal
 
 from lancekit.options import options
 from lancekit.pipeline.engine.engine import EngineName
+from lancekit.scan.indexed.choice import RowChoice
 
-__all__ = ["CLOSURE_BYTES", "MatchPlan", "Strategy", "choose_match", "keys_travel"]
+__all__ = [
+    "CLOSURE_BYTES",
+    "MatchPlan",
+    "Strategy",
+    "choose_match",
+    "keys_travel",
+]
 
-#: ``driver``: the target's keys are read in this process.  ``closure``, ``file``: the source's keys
-#: are sent to tasks that read the target's, with the function or through a file in the dataset's
-#: folder.  ``broadcast``: the target's keys are sent to the tasks that hold the source.
-#: ``shuffle``: both sides are sorted and joined.
-Strategy = Literal["driver", "closure", "file", "broadcast", "shuffle"]
+#: ``driver``: the target's keys are read in this process.  ``index``: so are those of rows that no
+#: index covers, and of rows that may match.  ``closure``, ``file``: the source's keys are sent to
+#: tasks that read the target's, with the function or through a file in the dataset's folder.
+#: ``broadcast``: the target's keys are sent to the tasks that hold the source.  ``shuffle``: both
+#: sides are sorted and joined.
+Strategy = Literal["driver", "index", "closure", "file", "broadcast", "shuffle"]
 
 #: keys, or other bytes, that are sent along with a function; more fail on Spark Connect
 CLOSURE_BYTES = 64 << 20
@@ -36,6 +44,9 @@ CLOSURE_BYTES = 64 << 20
 _SHIPPED_BYTES = 1 << 29
 #: as many addresses and keys fit into every task's memory
 _BROADCAST_ROWS = 1_000_000
+#: to look a key up in an index takes as long as to look through so many bytes of keys, about,
+#: and to begin with as long as through so many
+_LOOK_UP_BYTES, _INDEX_BYTES = 40_000, 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +65,12 @@ class MatchPlan:
 
 
 def choose_match(
-    *, engine: EngineName, source_rows: int, key_bytes: int, target_rows: int
+    *,
+    engine: EngineName,
+    source_rows: int,
+    key_bytes: int,
+    target_rows: int,
+    choice: RowChoice | None = None,
 ) -> MatchPlan:
     """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
 
@@ -66,6 +82,8 @@ def choose_match(
         The rows of the source, and the bytes of their key columns.
     target_rows
         The rows of the dataset.
+    choice
+        What asks indices of the key's columns, if there are any to ask.
 
     Examples
     --------
@@ -73,15 +91,30 @@ def choose_match(
     >>> plan.strategy, plan.why
     ('closure', '10 keys (80 B) are sent to the tasks that read the target')
     """
-    if engine == "local":
-        strategy: Strategy = "driver"
+    names, covered = (choice.names, choice.covered_rows) if choice is not None else ((), 0)
+    width = key_bytes / max(source_rows, 1)
+    cheap = _INDEX_BYTES + _LOOK_UP_BYTES * source_rows < covered * width
+    others_here = engine == "local" or (
+        options.merge_match == "auto" and target_rows - covered <= options.spark_threshold_rows
+    )
+    if names and cheap and others_here:
+        strategy: Strategy = "index"
+    elif engine == "local":
+        strategy = "driver"
     elif options.merge_match != "auto":
         strategy = options.merge_match
     else:
         strategy = _by_size(source_rows, key_bytes, target_rows)
     why = _WHY[strategy].format(
-        source=_count(source_rows), size=_bytes(key_bytes), target=_count(target_rows)
+        source=_count(source_rows),
+        size=_bytes(key_bytes),
+        target=_count(target_rows),
+        names=" and ".join(names),
+        covered=_count(covered),
+        rest=_count(max(target_rows - covered, 0)),
     )
+    if strategy == "driver" and names:
+        why += f", which takes less than to ask {' and '.join(names)}"
     if engine != "local" and options.merge_match != "auto":
         why += f", because options.merge_match is {strategy!r}"
     return MatchPlan(
@@ -115,6 +148,8 @@ def _by_size(source_rows: int, key_bytes: int, target_rows: int) -> Strategy:
 
 _WHY: dict[Strategy, str] = {
     "driver": "{source} keys are looked up among {target} rows in this process",
+    "index": "{source} keys are looked up in {names}, which covers {covered} rows, and among the "
+    "{rest} others in this process",
     "closure": "{source} keys ({size}) are sent to the tasks that read the target",
     "file": "{source} keys ({size}) go through a file to the tasks that read the target",
     "broadcast": "the keys of {target} rows are sent to the tasks that hold the source",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyroaring import BitMap
@@ -12,8 +12,10 @@ from lancekit.format.deletions import to_bitmap
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, block_rows, read_together, select_rows
 from lancekit.scan.fragments.joint_reader import JointReader
-from lancekit.scan.fragments.reader import FragmentReader, as_offsets
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
 
 __all__ = ["DeletedRows", "FindDeletedTask", "find_rows", "find_rows_together", "mark_tasks"]
@@ -23,12 +25,21 @@ __all__ = ["DeletedRows", "FindDeletedTask", "find_rows", "find_rows_together", 
 class FindDeletedTask:
     """A fragment and a predicate.  Can be sent to a worker.
 
-    `others` are fragments behind it that can be read together with it.
+    `others` are fragments behind it that can be read together with it.  Where indices were asked
+    of all of them, `chosen` has the rows to look at.
     """
 
     source: FragmentSource
     predicate: Predicate
     others: tuple[FragmentSource, ...] = ()
+    chosen: IndexedRows | None = None
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows to look at."""
+        if self.chosen is not None:
+            return self.chosen.num_rows
+        return sum(source.fragment.num_rows for source in (self.source, *self.others))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,19 +67,38 @@ def find_rows(task: FindDeletedTask) -> DeletedRows:
     )
 
 
-def mark_tasks(sources: Sequence[FragmentSource], predicate: Predicate) -> list[FindDeletedTask]:
-    """Return a task for each fragment, or for several that are small."""
-    if not sources:
-        return []
-    request = _request(FindDeletedTask(source=sources[0], predicate=predicate))
-    return [
-        FindDeletedTask(source=first, predicate=predicate, others=tuple(others))
-        for first, *others in read_together(sources, request)
-    ]
+def mark_tasks(
+    sources: Sequence[FragmentSource], predicate: Predicate, choice: RowChoice | None = None
+) -> list[FindDeletedTask]:
+    """Return a task for each fragment, or for several that are small.
+
+    None for fragments of which indices know, if there is a `choice` that asks them, that no row
+    is wanted.
+    """
+    tasks: list[FindDeletedTask] = []
+    for part in divided(sources, choice):
+        chosen = part if isinstance(part, IndexedRows) else None
+        groups = [part.sources] if isinstance(part, IndexedRows) else _together(part, predicate)
+        tasks += [
+            FindDeletedTask(source=first, predicate=predicate, others=tuple(others), chosen=chosen)
+            for first, *others in groups
+        ]
+    return tasks
+
+
+def _together(
+    sources: Sequence[FragmentSource], predicate: Predicate
+) -> Iterator[tuple[FragmentSource, ...]]:
+    if sources:
+        request = _request(FindDeletedTask(source=sources[0], predicate=predicate))
+        yield from read_together(sources, request)
 
 
 def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
     """Do what `find_rows` does for all fragments of a task; those without such rows may miss."""
+    if task.chosen is not None:
+        found = task.chosen.select(task.predicate)
+        return _by_fragment(found.reader, as_offsets(found.rows))
     alone = replace(task, others=())
     if task.others:
         try:
@@ -81,13 +111,17 @@ def find_rows_together(task: FindDeletedTask) -> list[DeletedRows]:
 def _found_in_all(task: FindDeletedTask) -> list[DeletedRows]:
     reader = JointReader((task.source, *task.others))
     found, _ = select_rows(reader, task.predicate, 0, reader.physical_rows)
+    return _by_fragment(reader, as_offsets(found))
+
+
+def _by_fragment(reader: FragmentReader, found: Offsets) -> list[DeletedRows]:
     return [
         DeletedRows(
             fragment_id=part.source.fragment.id,
             rows=to_bitmap(rows),
             deleted_before=part.deleted,
         )
-        for part, rows in reader.split(as_offsets(found))
+        for part, rows in reader.split(found)
     ]
 
 

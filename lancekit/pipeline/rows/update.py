@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -20,7 +20,10 @@ from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.found import ChosenRows
+from lancekit.scan.indexed_rows import select_chosen
 from lancekit.scan.outputs import plan_columns
+from lancekit.scan.selection import Selection
 
 __all__ = ["UpdateTask", "Updated", "update_rows"]
 
@@ -30,13 +33,15 @@ class UpdateTask:
     """Fragments, which of their rows to change (``None``: all), and how.
 
     Can be sent to a worker.  The predicate is bound to the schema that shows blobs by their
-    descriptors, the assignments to the dataset's own.
+    descriptors, the assignments to the dataset's own.  By the ids of fragments, `chosen` has the
+    rows to look at where indices have told them.
     """
 
     sources: tuple[FragmentSource, ...]
     predicate: Predicate | None
     assignments: tuple[Assignment, ...]
     write: WriteTask
+    chosen: Mapping[int, ChosenRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +100,24 @@ def _changed(reader: FragmentReader, task: UpdateTask) -> Iterator[tuple[Offsets
     request = ScanRequest(outputs=outputs, predicate=task.predicate)
     inputs = {output.column for output in outputs}
     step = block_rows(schema, request)
+    keep = inputs if condition is reader else ()
+    for rows, known in _found(condition, task, step, keep):
+        if len(rows):
+            yield as_offsets(rows), project(reader, outputs, rows, known)
+
+
+def _found(
+    reader: FragmentReader, task: UpdateTask, step: int, keep: Collection[str]
+) -> Iterator[tuple[Offsets | range, pa.Table | None]]:
+    """Yield which rows change, so many at most at a time, as `select_rows` does."""
+    chosen = task.chosen.get(reader.source.fragment.id)
+    if chosen is not None:
+        found = Selection(reader, *select_chosen(reader, task.predicate, chosen, keep))
+        yield from ((part.rows, part.known) for part in found.parts(step))
+        return
     for start in range(0, reader.physical_rows, step):
         stop = min(start + step, reader.physical_rows)
-        known = None
         if task.predicate is None:
-            chosen = reader.live_between(start, stop)
+            yield reader.live_between(start, stop), None
         else:
-            keep = inputs if condition is reader else ()
-            chosen, known = select_rows(condition, task.predicate, start, stop, keep)
-        rows = as_offsets(chosen)
-        if len(rows):
-            yield rows, project(reader, outputs, chosen, known)
+            yield select_rows(reader, task.predicate, start, stop, keep)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from itertools import chain
 from operator import and_, or_
-from typing import TYPE_CHECKING
 
+import numpy as np
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, LancekitError
-from lancekit.format.deletions import to_bitmap
+from lancekit.format.deletions import to_bitmap, to_offsets
 from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.index.kinds import (
@@ -25,21 +26,18 @@ from lancekit.index.kinds import (
     kind_of,
 )
 from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
-from lancekit.index.search.question import Question
+from lancekit.index.search.question import Question, Questions
 from lancekit.index.search.reuse import Reuse, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
-from lancekit.scan.indexed.found import Found
+from lancekit.scan.indexed.found import ChosenRows, Found
 from lancekit.scan.indexed.unused import tell_unused
 from lancekit.versions.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from lancekit.scan.indexed.questions import Questions
-
-__all__ = ["RowChoice", "row_choice"]
+__all__ = ["RowChoice", "choice_of", "row_choice"]
 
 #: of more rows of a fragment than this it pays to read its columns as a scan does; of ranges of
 #: rows, which are looked at again, it does later
@@ -59,15 +57,16 @@ _SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RowChoice:
-    """Asks the indices of a version which rows a filter wants.
+    """Asks the indices of a version which rows are wanted.
 
-    `segments` are those that may know, by the column that they are of; `reuse` tells where rows
-    went that compactions moved without telling the indices.  With `indexed_only`
-    what no index covers is not looked at, and indices are asked even where it does not pay.
+    `asked` makes what they are asked, ``None`` if any row may be wanted.  `segments` are those that
+    may know, by the column that they are of; `reuse` tells where rows went that compactions moved
+    without telling the indices.  With `indexed_only` what no index covers is not looked at, and
+    indices are asked even where it does not pay.
     """
 
     snapshot: Snapshot
-    predicate: Predicate
+    asked: Callable[[], Questions | None]
     segments: Mapping[str, tuple[Segment, ...]]
     reuse: Reuse | None = None
     indexed_only: bool = False
@@ -85,30 +84,40 @@ class RowChoice:
             f"what is in no index is {others}"
         )
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the indices."""
+        segments = chain.from_iterable(self.segments.values())
+        return tuple(sorted({segment.index.name for segment in segments}))
+
+    @cached_property
+    def covered_rows(self) -> int:
+        """The rows of fragments that an index covers, whatever it will tell of them."""
+        segments = chain.from_iterable(self.segments.values())
+        covered = BitMap.union(BitMap(), *map(self._covered, segments))
+        fragments = self.snapshot.manifest.fragments
+        known = np.isin(fragments.ids, to_offsets(covered))
+        return int(np.asarray(fragments.num_rows)[known].sum())
+
     @cached_property
     def found(self) -> Found:
         """What the indices tell; nothing is covered if they tell nothing."""
-        from lancekit.scan.indexed.questions import questions_of  # loads sqlglot
-
-        questions = questions_of(self.predicate)
+        questions = self.asked()
         found = None if questions is None else self._answer(questions)
         return Found() if found is None else found
 
-    def rows_of(self, source: FragmentSource) -> tuple[BitMap, bool] | None:
-        """Return the rows to look at, and whether they are just those wanted.
-
-        ``None`` if all rows of the fragment are to be looked at.  Deleted rows may be among them.
-        """
+    def rows_of(self, source: FragmentSource) -> ChosenRows | None:
+        """Return the rows to look at; ``None`` for all rows of the fragment."""
         found, id_ = self.found, source.fragment.id
         if id_ not in found.covered:
-            return (BitMap(), True) if self.indexed_only and found.covered else None
+            return ChosenRows(BitMap(), True) if self.indexed_only and found.covered else None
         rows = found.rows.get(id_, BitMap())
         exact = id_ in found.exact
         share = _SHARE if exact else _RANGES_SHARE
         most = max(_FEW, source.fragment.physical_rows * share)
         if len(rows) > most and not self.indexed_only:
             return None
-        return rows, exact
+        return ChosenRows(rows, exact)
 
     def _answer(self, questions: Questions) -> Found | None:
         if isinstance(questions, Question):
@@ -135,10 +144,7 @@ class RowChoice:
         return found if found.covered else None
 
     def _search(self, segment: Segment, question: Question) -> Found | None:
-        covered = segment.index.fragment_ids or BitMap()
-        if self.reuse is not None:
-            covered = self.reuse.covered(covered)
-        covered &= self._live
+        covered = self._covered(segment)
         if not covered:
             return None
         search = _SEARCHES[segment.kind.name]
@@ -163,6 +169,10 @@ class RowChoice:
         # 4.0.0 keeps the old values of updated rows when it puts segments together
         exact = covered if segment.kind.exact and by_address else BitMap()
         return Found(rows=rows, covered=covered, exact=exact)
+
+    def _covered(self, segment: Segment) -> BitMap:
+        covered = segment.index.fragment_ids or BitMap()
+        return (covered if self.reuse is None else self.reuse.covered(covered)) & self._live
 
     def _check(self, rows: Rows) -> None:
         for id_, found in rows.items():
@@ -201,13 +211,46 @@ def row_choice(
     """
     if predicate is None or not isinstance(predicate.source, str) or not snapshot.indices:
         return None
+
+    def asked() -> Questions | None:
+        from lancekit.scan.indexed.questions import questions_of  # loads sqlglot
+
+        return questions_of(predicate)
+
+    schema = snapshot.manifest.schema
+    stored = [name for name in predicate.columns if name in schema or name not in HIDDEN_COLUMNS]
+    return choice_of(snapshot, stored, asked, indexed_only=indexed_only)
+
+
+def choice_of(
+    snapshot: Snapshot,
+    columns: Iterable[str],
+    asked: Callable[[], Questions | None],
+    *,
+    exact: bool = False,
+    indexed_only: bool = False,
+) -> RowChoice | None:
+    """Return what asks the indices of some columns, ``None`` if there is none to ask.
+
+    Parameters
+    ----------
+    columns
+        Names or paths.
+    asked
+        Makes what they are asked.
+    exact
+        Whether only those are that tell rows, and no ranges of them.
+    """
     schema = snapshot.manifest.schema
     segments: dict[str, tuple[Segment, ...]] = {}
-    for column in sorted(predicate.columns):
-        if column in schema or column not in HIDDEN_COLUMNS:
-            usable = tuple(_usable(snapshot, find_field(schema, column)[-1].id))
-            if usable:
-                segments[column] = usable
+    for column in sorted(columns):
+        usable = tuple(
+            segment
+            for segment in _usable(snapshot, find_field(schema, column)[-1].id)
+            if segment.kind.exact or not exact
+        )
+        if usable:
+            segments[column] = usable
     if not segments:
         return None
     moved, reuse = fragment_reuse_of(snapshot.indices), None
@@ -219,7 +262,7 @@ def row_choice(
             return None
     return RowChoice(
         snapshot=snapshot,
-        predicate=predicate,
+        asked=asked,
         segments=segments,
         reuse=reuse,
         indexed_only=indexed_only,

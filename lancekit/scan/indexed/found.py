@@ -13,7 +13,18 @@ from pyroaring import BitMap
 
 from lancekit.index.search.row_sets import Rows, union
 
-__all__ = ["Found"]
+__all__ = ["ChosenRows", "Found"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Offsets of a fragment to look at, deleted ones among them.  Can be sent to a worker.
+
+    If `exact`, they are just those that are wanted.
+    """
+
+    rows: BitMap
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

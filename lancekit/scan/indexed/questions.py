@@ -11,16 +11,16 @@ Imported only when a filter names an indexed column, because parsing loads sqlgl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
 from lancekit.errors import LancekitError
-from lancekit.index.search.question import Question
+from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.index.search.reach import common, either
 from lancekit.scan.expressions.compiler import scope_of
 from lancekit.scan.expressions.parser import parse
@@ -28,19 +28,7 @@ from lancekit.scan.expressions.predicate import Predicate, with_hidden
 from lancekit.scan.expressions.scope import Scope
 from lancekit.scan.indexed.conditions import condition
 
-__all__ = ["Joint", "Questions", "questions_of"]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Joint:
-    """Parts of which all have to hold, or one; if `whole`, they say all that the filter does."""
-
-    parts: tuple[Questions, ...]
-    all_of: bool
-    whole: bool = True
-
-
-Questions: TypeAlias = "Question | Joint"
+__all__ = ["questions_of"]
 
 
 @lru_cache(maxsize=64)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from lancekit.format import row_address
 from lancekit.pipeline.engine.engine import LocalRunner
 from lancekit.pipeline.keys.hashed import HashedKeys, hashed_keys
+from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import KeyTable, Matches, probe
 from lancekit.pipeline.keys.probe_ranges import Keys, probe_ranges
 from lancekit.pipeline.keys.sorted import SortedKeys, sorted_keys
@@ -33,6 +34,7 @@ from lancekit.spark.jobs.client import client_of
 from lancekit.spark.jobs.collect import collect
 from lancekit.spark.jobs.shipment import Shipment, shipped
 from lancekit.storage import Store
+from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,7 +49,7 @@ def find_pairs(
     keys: SourceKeys,
     target: Sequence[FragmentSource],
     match: MatchPlan,
-    store: Store,
+    snapshot: Snapshot,
 ) -> list[Matches]:
     """Return the matches of each fragment, or of several parts of it, in the target's order.
 
@@ -61,14 +63,15 @@ def find_pairs(
         The target's fragments.
     match
         Who looks.
-    store
-        The dataset's folder, for keys that are too many to be sent otherwise.
+    snapshot
+        The version; its folder takes keys that are too many to be sent otherwise.
     """
-    if match.strategy == "driver":
-        found = probe(target, keys.table, LocalRunner().map)
+    if match.strategy in {"driver", "index"}:
+        asked = key_choice(snapshot, keys.table) if match.strategy == "index" else None
+        found = probe(target, keys.table, LocalRunner().map, asked)
     else:
         most = CLOSURE_BYTES if match.strategy == "closure" else 0
-        with shipped(_packed(keys.table), store, most) as sent:
+        with shipped(_packed(keys.table), snapshot.store, most) as sent:
             found = _on_workers(session, sent, keys.table.names, target)
     return [keys.restored(part) for part in found if len(part.offsets)]
 

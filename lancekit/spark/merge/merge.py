@@ -82,7 +82,7 @@ def merge_by_pairs(
         Where the keys are matched.
     """
     clauses, target, store = job.clauses, job.target, job.task.store
-    matches = find_pairs(held.frame.sparkSession, keys, target, match, store)
+    matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
     if clauses.matched == "fail" and len(rows):
         named = pa.table(list(keys.given), names=list(clauses.on))

@@ -20,8 +20,10 @@ import pytest
 from lance.indices import IndexConfig
 
 import lancekit as lk
+from lancekit.errors import CorruptFileError
 from lancekit.format.index import FRAGMENT_REUSE
 from lancekit.index.kinds import KINDS as KINDS_OF_INDICES
+from lancekit.indices import IndexConfig as LkConfig
 from lancekit.scan.indexed.choice import RowChoice
 
 ROWS = 400
@@ -371,10 +373,41 @@ def test_small_fragments_are_read_together_if_many_have_rows(tmp_path: Path) -> 
     ds = lance.write_dataset(table, tmp_path / "d", max_rows_per_file=10)
     ds.create_scalar_index("x", "BTREE")
     ours = lk.dataset(tmp_path / "d")
-    for text, found, jobs in (("x IN (3, 77)", [3, 77], 2), ("x % 8 = 0 AND x < 99", None, 1)):
-        scan = ours.scanner(filter=text)._scan
-        assert len(list(scan._whole())) == jobs
+    for text, found in (("x IN (3, 77)", [3, 77]), ("x % 8 = 0 AND x < 99", None)):
+        (job,) = ours.scanner(filter=text)._scan._whole()
+        assert len(job.of.sources) == (2 if found else 8)
         assert ours.to_table(filter=text)["y"].to_pylist() == (found or list(range(0, 80, 8)))
+
+
+def test_of_fragments_that_are_read_together_the_damaged_file_is_named(tmp_path: Path) -> None:
+    table = pa.table({"x": range(80), "y": range(80)})
+    ds = lance.write_dataset(table, tmp_path / "d", max_rows_per_file=10)
+    ds.create_scalar_index("x", "BTREE")
+    ours = lk.dataset(tmp_path / "d")
+    name = ours._snapshot.manifest.fragments[3].files[0].path
+    file = tmp_path / "d" / "data" / name
+    file.write_bytes(file.read_bytes()[:-10])
+    for text in ("x IN (3, 35)", "x IN (3, 35) AND y > 2"):
+        with pytest.raises(CorruptFileError, match=name.removesuffix(".lance")):
+            ours.to_table(filter=text)
+
+
+@pytest.mark.parametrize("page_rows", [100, 600, 4096])
+def test_single_values_are_found_in_many_pages(page_rows: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(page_rows)
+    count = 40 * page_rows + 17
+    numbers = rng.integers(-count, count, count)
+    known = pa.array(numbers, mask=rng.random(count) < 0.05)
+    table = pa.table({"i": known, "s": known.cast(pa.string()), "f": known.cast(pa.float64())})
+    ds = lk.write_dataset(table, tmp_path / "d")
+    for column in table.column_names:
+        ds.create_scalar_index(column, LkConfig("btree", {"zone_size": page_rows}))
+    some = rng.choice(numbers, 60).tolist() + rng.integers(-count, count, 60).tolist()
+    for column, values in (("i", some), ("s", [f"'{n}'" for n in some]), ("f", some)):
+        wanted = f"{column} IN ({', '.join(map(str, values))})"
+        for text in (wanted, f"{wanted} OR {column} IS NULL"):
+            found = ds.to_table(filter=text, fast_search=True)  # whether it pays or not
+            assert found.equals(ds.to_table(filter=text, use_scalar_index=False)), text
 
 
 def test_an_index_of_a_part_of_a_struct_is_asked_by_the_path(tmp_path: Path) -> None:

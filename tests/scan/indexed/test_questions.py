@@ -10,9 +10,9 @@ import pyarrow.compute as pc
 import pytest
 
 from lancekit.index.search.order import INFINITIES, float_ranks
-from lancekit.index.search.question import Question
+from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.indexed.questions import Joint, Questions, questions_of
+from lancekit.scan.indexed.questions import questions_of
 
 SCHEMA = pa.schema(
     {
