@@ -24,6 +24,11 @@ from lancekit.storage.base import RandomAccess
 __all__ = ["FileReader"]
 
 
+#: Columns of a local file that are read at once: what is made for each of thousands would all be
+#: alive together, so that the garbage collector looks again and again through all of the process.
+_AT_ONCE = 256
+
+
 class FileReader:
     """A data file opened for reading.
 
@@ -160,18 +165,24 @@ class FileReader:
         schema = pa.schema([column.field for column in columns])
         if not columns:
             return _no_columns(len(selection))
+        step = len(columns) if self._is_remote else _AT_ONCE
+        arrays: list[pa.ChunkedArray] = []
+        for start in range(0, len(columns), step):
+            arrays += self._read(columns[start : start + step], selection)
+        return pa.Table.from_arrays(arrays, schema=schema)
+
+    def _read(self, columns: Sequence[FileColumn], selection: Rows) -> list[pa.ChunkedArray]:
+        # who has read all of a file will hardly read it again; of a remote one it would be asked for
+        keep = self._is_remote or len(selection) < self.num_rows
         with self._ahead(self._metadata_of(columns)):
-            plans = [self._field(column).plan(selection) for column in columns]
+            plans = [self._field(column, keep).plan(selection) for column in columns]
         pages = (each for plan in plans for each in plan.ahead)
         with self._ahead(place for group, part in pages for place in group.ahead_of(part)):
             results = iter(decoded([piece for plan in plans for piece in plan.work]))
-        return pa.Table.from_arrays(
-            [
-                pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), kind)
-                for plan, kind in zip(plans, schema.types, strict=True)
-            ],
-            schema=schema,
-        )
+        return [
+            pa.chunked_array(plan.finish(list(islice(results, len(plan.work)))), column.field.type)
+            for plan, column in zip(plans, columns, strict=True)
+        ]
 
     def bounds(self, column: FileColumn, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield some of the rows after the other, and what is remembered of their values."""
@@ -211,18 +222,23 @@ class FileReader:
         source = self._container.source
         return source.prefetch(places) if isinstance(source, PrefetchedSource) else nullcontext()
 
+    @property
+    def _is_remote(self) -> bool:
+        return isinstance(self._container.source, PrefetchedSource)
+
     def _metadata_of(self, columns: Iterable[FileColumn]) -> Iterator[tuple[int, int]]:
         """Yield where the metadata of columns lie that are not known yet."""
         for column in columns:
             if (column.columns, column.field) not in self._fields:
                 yield from self._container.metadata_places(column.columns)
 
-    def _field(self, column: FileColumn) -> FieldReader:
+    def _field(self, column: FileColumn, keep: bool = True) -> FieldReader:
         key = (column.columns, column.field)
         known = self._fields.get(key)
         if known is None:
             known = FieldReader(self._container, column.field, column.columns)
-            self._fields[key] = known
+            if keep:
+                self._fields[key] = known
         return known
 
 
