@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from lancekit.file.columns.physical import owner_paths
 from lancekit.file.container.footer import Container, StoredPage
+from lancekit.file.container.legacy_tables import LEGACY
 from lancekit.file.describe import describe
 from lancekit.file.kernels.faults import located
+from lancekit.file.legacy.field_reader import LegacyFieldReader
 from lancekit.file.reader import FileReader
 from lancekit.legible import clean
 
@@ -73,7 +75,8 @@ class LanceColumnMetadata:
 class LanceFileMetadata:
     """What a file says about itself; printed, it shows how every column is encoded.
 
-    Files of version 2.0 say so, whatever their footer has, which may be 0.3.
+    Files of version 2.0 say so, whatever their footer has, which may be 0.3; legacy ones, 0.1 to
+    tables, are of version 0.2.
     """
 
     schema: pa.Schema
@@ -114,18 +117,48 @@ def metadata_of(reader: FileReader) -> LanceFileMetadata:
     first, *others = buffers
     major, minor = container.version
     paths = owner_paths(reader.stored_schema, container.version)
+    if container.version == LEGACY:
+        columns = _legacy_columns(reader, paths)
+        data_bytes = sum(column.size_bytes for column in columns)
+    else:
+        columns = [_column(container, index, path) for index, path in enumerate(paths)]
+        data_bytes = first.position - sum(buffer.size for buffer in others)
     return LanceFileMetadata(
         schema=reader.schema,
         num_rows=reader.num_rows,
         major_version=major,
         minor_version=minor,
-        num_data_bytes=first.position - sum(buffer.size for buffer in others),
+        num_data_bytes=data_bytes,
         # with the table of where they are
         num_column_metadata_bytes=sum(size + 16 for _, size in container.column_table),
         num_global_buffer_bytes=sum(buffer.size for buffer in buffers),
         global_buffers=buffers,
-        columns=[_column(container, index, path) for index, path in enumerate(paths)],
+        columns=columns,
     )
+
+
+def _legacy_columns(reader: FileReader, paths: list[str]) -> list[LanceColumnMetadata]:
+    """Return the columns of a legacy file; one that no field has is without a name."""
+    columns = [LanceColumnMetadata("", []) for _ in reader.container.column_table]
+    names = iter(paths)
+    for column in reader.columns:
+        field = LegacyFieldReader(reader.container, column.field, column.columns)
+        with located(reader.container.source.name, column.field.name):
+            for at, part, name in zip(column.columns, field.parts(), names, strict=False):
+                pages = zip(part.places(), part.pages.lengths.tolist(), strict=False)
+                columns[at] = LanceColumnMetadata(
+                    name,
+                    [
+                        LancePageMetadata(
+                            [LanceBufferDescriptor(*place) for place in places],
+                            part.encoding,
+                            length,
+                            "",
+                        )
+                        for places, length in pages
+                    ],
+                )
+    return columns
 
 
 def _column(container: Container, index: int, path: str) -> LanceColumnMetadata:

@@ -14,9 +14,11 @@ from lancekit.file.columns.physical import FileColumn, file_columns, settled
 from lancekit.file.columns.work import decoded
 from lancekit.file.container.checksums import BlobSource
 from lancekit.file.container.footer import Container, open_container
+from lancekit.file.container.legacy_tables import LEGACY
 from lancekit.file.container.prefetch import PrefetchedSource, shelved
 from lancekit.file.kernels.faults import Unsupported, located
 from lancekit.file.kernels.row_selection import Rows, parse_rows
+from lancekit.file.legacy.field_reader import LegacyFieldReader
 from lancekit.file.structure.assemble import aligned, joined
 from lancekit.format.schema import LanceSchema, schema_from_pb
 from lancekit.storage.base import RandomAccess
@@ -53,7 +55,7 @@ class FileReader:
 
     def __init__(self, container: Container) -> None:
         self._container = container
-        self._fields: dict[tuple[tuple[int, ...], pa.Field], FieldReader] = {}
+        self._fields: dict[tuple[tuple[int, ...], pa.Field], FieldReader | LegacyFieldReader] = {}
         self._lance_schema: LanceSchema | None = None
 
     @classmethod
@@ -98,8 +100,13 @@ class FileReader:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The format version as manifests name it: (2, 0), (2, 1) or (2, 2)."""
+        """The format version as manifests name it: (0, 2), (2, 0), (2, 1) or (2, 2)."""
         return self._container.version
+
+    @property
+    def storage_version(self) -> str:
+        """The format version as tables name it, such as ``"2.1"``."""
+        return "0.1" if self.version == LEGACY else "{}.{}".format(*self.version)
 
     @property
     def num_rows(self) -> int:
@@ -172,7 +179,7 @@ class FileReader:
         return pa.Table.from_arrays(arrays, schema=schema)
 
     def _read(self, columns: Sequence[FileColumn], selection: Rows) -> list[pa.ChunkedArray]:
-        # who has read all of a file will hardly read it again; of a remote one it would be asked for
+        # who has read all of a file will hardly read it again; a remote one would be asked again
         keep = self._is_remote or len(selection) < self.num_rows
         with self._ahead(self._metadata_of(columns)):
             plans = [self._field(column, keep).plan(selection) for column in columns]
@@ -232,11 +239,12 @@ class FileReader:
             if (column.columns, column.field) not in self._fields:
                 yield from self._container.metadata_places(column.columns)
 
-    def _field(self, column: FileColumn, keep: bool = True) -> FieldReader:
+    def _field(self, column: FileColumn, keep: bool = True) -> FieldReader | LegacyFieldReader:
         key = (column.columns, column.field)
         known = self._fields.get(key)
         if known is None:
-            known = FieldReader(self._container, column.field, column.columns)
+            make = LegacyFieldReader if self.version == LEGACY else FieldReader
+            known = make(self._container, column.field, column.columns)
             if keep:
                 self._fields[key] = known
         return known
@@ -245,7 +253,7 @@ class FileReader:
 class _Stream:
     """The rows of one field, a part at a time, handed out in any number."""
 
-    def __init__(self, field: FieldReader, selection: Rows) -> None:
+    def __init__(self, field: FieldReader | LegacyFieldReader, selection: Rows) -> None:
         self._units = field.units(selection)
         self._field = field
         self._rest: list[pa.Array] = []

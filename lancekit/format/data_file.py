@@ -17,6 +17,9 @@ from lancekit.legible import shown
 
 __all__ = ["DataFile", "DeletionFile", "DeletionKind", "RowDatasetVersionMeta", "RowIdMeta"]
 
+#: what files of 2.0 call themselves is 0.3
+_FIRST_OF_2_0 = 3
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -44,6 +47,31 @@ class DataFile:
     def version(self) -> tuple[int, int]:
         """The file's format version."""
         return (self.file_major_version, self.file_minor_version)
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether the file is of 0.1; releases that knew no other version did not say so."""
+        return self.file_major_version == 0 and self.file_minor_version < _FIRST_OF_2_0
+
+    @property
+    def storage_version(self) -> str:
+        """What tables call the file's format."""
+        if self.is_legacy:
+            return "0.1"
+        major, minor = self.version
+        return f"{major}.{minor}" if major else "2.0"
+
+    @property
+    def columns(self) -> dict[int, int]:
+        """The columns of the file that hold a field, by the fields' ids.
+
+        A legacy file has one for each id, from that of its first field on.
+        """
+        if self.is_legacy:
+            first = min((id_ for id_ in self.fields if id_ >= 0), default=0)
+            return {id_: id_ - first for id_ in self.fields if id_ >= 0}
+        pairs = zip(self.fields, self.column_indices, strict=False)
+        return {id_: column for id_, column in pairs if column >= 0}
 
     @property
     def size_bytes(self) -> int:

@@ -400,11 +400,4 @@ class FragmentList(Sequence[Fragment]):
 
 def columns_of_files(fragment: Fragment) -> list[dict[int, int]]:
     """Return the physical columns of every file of a fragment, by the ids of their fields."""
-    return [
-        {
-            field_id: column
-            for field_id, column in zip(file.fields, file.column_indices, strict=False)
-            if column >= 0
-        }
-        for file in fragment.files
-    ]
+    return [file.columns for file in fragment.files]

@@ -6,7 +6,7 @@ See docs/format/table.md, 2.1 and 3.2.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -19,6 +19,7 @@ from lancekit.errors import (
     type_name,
 )
 from lancekit.format import flags
+from lancekit.format.dictionaries import StoredValues, put_dictionaries, read_dictionaries
 from lancekit.format.fragment import FragmentList
 from lancekit.format.fragment_columns import Totals
 from lancekit.format.pb import table_pb2 as pb
@@ -93,7 +94,8 @@ class Manifest:
     """One version of a dataset.
 
     `inline_transaction` and `index_section` are offsets in the file the manifest was read from;
-    the encoder computes them anew.  `timestamp_ns` counts from the epoch, UTC.
+    the encoder computes them anew.  `timestamp_ns` counts from the epoch, UTC.  `dictionaries` are
+    values that tables of 0.1 keep here, by the ids of their fields.
     """
 
     schema: LanceSchema
@@ -113,6 +115,7 @@ class Manifest:
     branch: str | None = None
     index_section: int | None = None
     inline_transaction: int | None = None
+    dictionaries: Mapping[int, StoredValues] = field(default_factory=dict)
     unknown: bytes = b""
 
     def __post_init__(self) -> None:
@@ -197,8 +200,15 @@ def read_section(data: memoryview, offset: int, where: str) -> memoryview:
     )
 
 
-def parse_manifest(data: memoryview, where: str) -> Manifest:
+def parse_manifest(data: memoryview, where: str, whole: Callable[[], memoryview]) -> Manifest:
     """Decode the `Manifest` message of a version.
+
+    Parameters
+    ----------
+    data, where
+        The message, and the file that it is from.
+    whole
+        Returns all of the file, if more of it is needed.
 
     Raises
     ------
@@ -221,6 +231,7 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
         else None
     )
     fragments = FragmentList(message.fragments)
+    version = _storage_version(message, fragments)
     return Manifest(
         schema=schema_from_pb(message.fields, message.schema_metadata),
         fragments=fragments,
@@ -236,13 +247,14 @@ def parse_manifest(data: memoryview, where: str) -> Manifest:
         transaction_file=message.transaction_file,
         writer=_writer_from_pb(message.writer_version) if present("writer_version") else None,
         next_row_id=message.next_row_id,
-        storage_version=_storage_version(message, fragments),
+        storage_version=version,
         config=dict(message.config),
         table_metadata=dict(message.table_metadata),
         base_paths=tuple(map(base_path_from_pb, message.base_paths)),
         branch=message.branch if present("branch") else None,
         index_section=message.index_section if present("index_section") else None,
         inline_transaction=inline,
+        dictionaries=read_dictionaries(message.fields, whole, where) if version == "0.1" else {},
         unknown=take_unknown(message),
     )
 
@@ -259,12 +271,14 @@ def _timestamp(stored: Any, where: str) -> int:
 def encode_manifest_file(
     manifest: Manifest, *, index_section: bytes | None = None, transaction: bytes | None = None
 ) -> bytes:
-    """Return a manifest file: index section, inline transaction, manifest, footer.
+    """Return a manifest file: dictionaries, index section, transaction, manifest, footer.
 
     Raises
     ------
     CorruptFileError
         A counter does not fit: it was damaged before, or is used up.
+    UnsupportedFeatureError
+        The values of a dictionary belong here, and are not known.
     """
     out = bytearray()
 
@@ -285,6 +299,8 @@ def encode_manifest_file(
             "earlier version, or write the rows to a new table.",
             version=manifest.version,
         ) from error
+    if manifest.storage_version == "0.1":
+        put_dictionaries(out, message.fields, manifest.dictionaries)
     if (offset := section(index_section)) is not None:
         message.index_section = offset
     if (offset := section(transaction)) is not None:
@@ -357,6 +373,5 @@ def _storage_version(message: pb.Manifest, fragments: FragmentList) -> str:
     # manifests of old releases do not say; their files do
     for fragment in fragments:
         for file in fragment.files:
-            major, minor = file.version
-            return f"{major}.{minor}" if major else ("2.0" if minor == 3 else "0.1")
+            return file.storage_version
     return "2.0" if message.reader_feature_flags & flags.V2_FILES else "0.1"

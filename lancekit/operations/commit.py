@@ -155,7 +155,7 @@ def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
 
     check_operation(operation, None, locate)
     file = next((file for fragment in operation.fragments for file in fragment.files), None)
-    version = DEFAULT_VERSION if file is None else _storage_version(file)
+    version = DEFAULT_VERSION if file is None else file.storage_version
     return create(
         line,
         operation,
@@ -164,12 +164,6 @@ def _create(line: Line, pending: Pending, settings: CommitSettings) -> Snapshot:
         stable_row_ids=settings.stable_row_ids,
         naming=settings.naming,
     )
-
-
-def _storage_version(file: DataFile) -> str:
-    """Return the name of a data file's format; the first files of 2.0 called themselves 0.3."""
-    major, minor = file.version
-    return f"{major}.{minor}" if major else "2.0"
 
 
 def _clone(line: Line, operation: ops.Clone, pending: Pending) -> Snapshot:

@@ -14,7 +14,6 @@ from lancekit.cache import keep, look_up
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
-    UnsupportedFeatureError,
     VersionNotFoundError,
 )
 from lancekit.format import names
@@ -39,6 +38,7 @@ from lancekit.format.transaction import (
 from lancekit.storage import Store
 from lancekit.storage.base import METADATA_BYTES, too_large
 from lancekit.versions.line import Line
+from lancekit.versions.old_counts import counted
 
 __all__ = [
     "FileLocation",
@@ -166,7 +166,8 @@ class Snapshot:
         _check_bare(file.path, self)
         store, is_root = self._base(file.base_id)
         name = f"{names.DATA}/{file.path}" if is_root else file.path
-        return FileLocation(store, name, file.size_bytes or None)
+        # what releases say of the size of legacy files is wrong
+        return FileLocation(store, name, None if file.is_legacy else file.size_bytes or None)
 
     def deletion_file(self, fragment: Fragment) -> FileLocation | None:
         """Return where a fragment's deletion file lies, ``None`` if nothing is deleted."""
@@ -318,6 +319,7 @@ def _find(
             if read is None:
                 tail, size, identity = _tail_with_manifest(store, path)
                 read = _parse(store, name, memoryview(tail), size)
+                read = replace(read, manifest=counted(store, read.manifest))
                 if identity is not None:
                     keep(_KIND, (name, identity), read, read.bytes_held())
         except FileNotFoundError:
@@ -396,20 +398,17 @@ def _parse(store: Store, name: str, tail: memoryview, size: int) -> _Read:
     where = f"{store.uri}/{path}"
     position = manifest_position(bytes(tail[-FOOTER_BYTES:]), where)
     start = size - len(tail)
-    manifest = parse_manifest(read_section(tail, position - start, where), where)
+
+    def whole() -> memoryview:
+        return tail if start == 0 else memoryview(store.read(path))
+
+    manifest = parse_manifest(read_section(tail, position - start, where), where, whole)
     named = names.parse_manifest_name(name)
     if named is not None and named[0] != manifest.version:
         raise CorruptFileError(
             f"Manifest {where} says that it is version {manifest.version}, not {named[0]}.",
             hint="The file is damaged or was renamed; open an earlier version.",
             file=where,
-        )
-    if manifest.storage_version == "0.1":
-        raise UnsupportedFeatureError(
-            f"{store.uri} holds data files of format 0.1, which this release does not read.",
-            hint="Rewrite it once with pylance: "
-            "lance.write_dataset(lance.dataset(old).scanner(), new).",
-            version=manifest.version,
         )
     # a copy: the manifest itself, which may be large, need not stay in memory twice
     return _Read(manifest, size, memoryview(bytes(tail[:position])) if start == 0 else None)

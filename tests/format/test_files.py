@@ -74,7 +74,7 @@ def _manifests(folder: Path) -> list[Path]:
 
 def _parse(data: bytes, where: str) -> tuple[Manifest, memoryview]:
     body = read_section(memoryview(data), manifest_position(data, where), where)
-    return parse_manifest(body, where), body
+    return parse_manifest(body, where, lambda: memoryview(data)), body
 
 
 def test_manifests_and_transactions_survive_a_rewrite(varied: Path) -> None:
@@ -104,7 +104,7 @@ def test_manifests_and_transactions_survive_a_rewrite(varied: Path) -> None:
 def test_unknown_fields_survive(varied: Path) -> None:
     body = bytes(_parse(_manifests(varied)[0].read_bytes(), "m")[1])
     unknown = b"\xfa\x3f\x05hello"  # field 1023, of no release
-    manifest = parse_manifest(memoryview(body + unknown), "m")
+    manifest = parse_manifest(memoryview(body + unknown), "m", lambda: memoryview(b""))
     _, encoded = _parse(encode_manifest_file(manifest), "m")
     assert unknown in bytes(encoded)
 

@@ -63,6 +63,7 @@ FLOORS = """
     index
     versions
     file
+    file/legacy
     file/columns
     file/layouts
     file/layouts/fullzip  file/layouts/miniblock

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import lance
 import pyarrow as pa
 
 from tests.support.difference import REFUSED, Difference, tried
@@ -99,7 +100,24 @@ def _dictionary_of_views(library: ModuleType, uri: str) -> Any:
     return REFUSED if made == REFUSED else str(made.schema.field("c").type.value_type)
 
 
+def _added_to_a_legacy_table(library: ModuleType, uri: str) -> Any:
+    lance.write_dataset(pa.table({"a": [1]}), uri, data_storage_version="legacy")
+    more = pa.table({"a": [2]})
+    made = tried(lambda: library.write_dataset(more, uri, mode="append"))
+    return REFUSED if made == REFUSED else made.count_rows()
+
+
 OF_FILES = (
+    Difference(
+        "what writes data files of a table of format 0.1, an overwrite without a version among it",
+        "an error: they are read, and not written; an overwrite in a newer version works",
+        "writes files of 0.1",
+        "they have no place for nulls, and no release since 0.19.2, at least, makes such a table "
+        "unasked; [all that writes none](data-files.md#versions) is done",
+        _added_to_a_legacy_table,
+        REFUSED,
+        2,
+    ),
     Difference(
         "`compact_files` of dictionaries whose keys of 8 or 16 bits are too few for all values",
         "leaves such fragments apart",

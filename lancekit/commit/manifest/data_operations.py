@@ -80,8 +80,7 @@ def _version_of(operation: ops.Overwrite) -> str | None:
     """Return the storage version that the files of an overwrite are of."""
     for fragment in operation.fragments:
         for file in fragment.files:
-            major, minor = file.version
-            return f"{major}.{minor}" if major else ("2.0" if minor == 3 else "0.1")
+            return file.storage_version
     return None
 
 

@@ -16,7 +16,7 @@ __all__ = ["Built", "Draft", "check_files", "check_format", "check_known", "numb
 __all__ += ["without_dead", "without_unread"]
 
 _FILE_VERSIONS: Mapping[str, frozenset[tuple[int, int]]] = {
-    "0.1": frozenset({(0, 1), (0, 2)}),
+    "0.1": frozenset({(0, 0), (0, 1), (0, 2)}),
     "2.0": frozenset({(2, 0), (0, 3)}),
 }
 #: those that may lie side by side in a table of mixed versions

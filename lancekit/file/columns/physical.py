@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import pyarrow as pa
 
+from lancekit.file.container.legacy_tables import LEGACY
 from lancekit.file.kernels.faults import Damaged
 from lancekit.format.field_marks import PACKED, PACKINGS, Metadata, is_blob, is_packed
 from lancekit.format.paths import show_path
@@ -14,6 +16,7 @@ from lancekit.format.schema import LanceField, LanceSchema
 
 __all__ = [
     "FileColumn",
+    "column_owners",
     "file_column",
     "file_columns",
     "in_one_column",
@@ -44,11 +47,11 @@ class FileColumn:
 def owning_fields(field: LanceField, version: tuple[int, int]) -> Iterator[LanceField]:
     """Yield the fields that own a physical column, in the order of the columns.
 
-    In 2.0 structs and lists own one too; from 2.1 on only leaves do.  The children of packed
+    Up to 2.0 structs and lists own one too; from 2.1 on only leaves do.  The children of packed
     structs and blobs never do.
     """
     if field.children and not _shares_a_column(field):
-        if version == (2, 0):
+        if version <= (2, 0):
             yield field
         for child in field.children:
             yield from owning_fields(child, version)
@@ -77,6 +80,8 @@ def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> Lanc
     Damaged
         None of the marks gives so many: a part of the schema is lost.
     """
+    if version == LEGACY:  # nothing is packed, and an id without a field has a column too
+        return packed_where(schema, lambda _: False)
     for packs in PACKINGS:
         found = packed_where(schema, packs)
         if columns == sum(1 for field in found.fields for _ in owning_fields(field, version)):
@@ -104,21 +109,34 @@ def in_one_column(field: LanceField, ids: Collection[int]) -> bool:
     return field.id in ids and all(part not in ids for part in below)
 
 
+def column_owners(
+    schema: LanceSchema, version: tuple[int, int]
+) -> Iterator[tuple[int, LanceField]]:
+    """Yield the physical columns of a file by its own schema, and the fields that own them.
+
+    In 0.1 a field's id says which is its own.
+    """
+    owners = (owner for field in schema.fields for owner in owning_fields(field, version))
+    if version != LEGACY:
+        yield from enumerate(owners)
+        return
+    first = min((field.id for field in schema.walk()), default=0)
+    yield from ((owner.id - first, owner) for owner in owners)
+
+
 def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileColumn, ...]:
     """Return every top-level field of a file's own schema with its physical columns."""
-    columns = []
-    first = 0
+    columns = column_owners(schema, version)
+    found = []
     for field in schema.fields:
         count = sum(1 for _ in owning_fields(field, version))
-        columns.append(FileColumn(field.to_arrow(), tuple(range(first, first + count))))
-        first += count
-    return tuple(columns)
+        found.append(FileColumn(field.to_arrow(), tuple(at for at, _ in islice(columns, count))))
+    return tuple(found)
 
 
 def file_column(schema: LanceSchema, wanted: LanceField, version: tuple[int, int]) -> FileColumn:
     """Return a field of a file's own schema, or what is left of it, with its physical columns."""
-    owners = (owner.id for field in schema.fields for owner in owning_fields(field, version))
-    places = {field_id: place for place, field_id in enumerate(owners)}
+    places = {owner.id: at for at, owner in column_owners(schema, version)}
     columns = tuple(places[owner.id] for owner in owning_fields(wanted, version))
     return FileColumn(wanted.to_arrow(), columns)
 

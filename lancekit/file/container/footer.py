@@ -17,6 +17,7 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.container.checksums import Checksums
+from lancekit.file.container.legacy_tables import LEGACY, legacy_tables
 from lancekit.file.container.page import Page
 from lancekit.file.container.prefetch import PrefetchedSource
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
@@ -45,6 +46,8 @@ ALIGNMENT = 64
 
 #: (major, minor) of a footer -> the version's name and numbers in manifests
 VERSIONS = {
+    (0, 1): ("0.1", LEGACY),
+    (0, 2): ("0.1", LEGACY),
     (0, 3): ("2.0", (2, 0)),
     (2, 0): ("2.0", (2, 0)),
     (2, 1): ("2.1", (2, 1)),
@@ -244,6 +247,13 @@ class _Tail:
             return self.data.slice(position - self.start, length)
         return self.source.read(position, length)
 
+    def of_its_own(self, first: int) -> _Tail:
+        """Return the end without what lies before a position, in memory that nothing else holds."""
+        start = max(self.start, first)
+        return _Tail(
+            self.source, start, pa.py_buffer(self.data.slice(start - self.start).to_pybytes())
+        )
+
 
 def open_container(source: RandomAccess) -> Container:
     """Read footer, tables and schema; one read for most files.
@@ -299,10 +309,12 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
     if known is None:
         raise UnsupportedFeatureError(
             f"{source.name}: data file version {major}.{minor} is not supported.",
-            hint="Versions 2.0, 2.1 and 2.2 are.",
+            hint="Versions 0.1, 2.0, 2.1 and 2.2 are.",
             file=source.name,
             version=f"{major}.{minor}",
         )
+    if known[1] == LEGACY:
+        return _legacy_frame(source, tail, kept)
     if not columns_at <= table_at <= globals_at <= size - FOOTER.size:
         raise Damaged("the footer points outside of the file")
     require(num_globals >= 1, "there is no schema")
@@ -313,11 +325,15 @@ def _read_frame(source: RandomAccess, kept: bool) -> _Frame:
     schema_at, schema_size = global_table[0]
     stored = tail.read(schema_at, schema_size)
     descriptor = parse(schema_pb2.FileDescriptor, stored, f"Schema of {source.name}")
-    data = tail.data
-    if kept:
-        start = max(start, columns_at)
-        data = pa.py_buffer(data.slice(start - tail.start).to_pybytes())
-    return _Frame(known[1], descriptor, columns, global_table, start, data)
+    end = tail.of_its_own(columns_at) if kept else tail
+    return _Frame(known[1], descriptor, columns, global_table, end.start, end.data)
+
+
+def _legacy_frame(source: RandomAccess, tail: _Tail, kept: bool) -> _Frame:
+    """Return what the end of a legacy file says."""
+    descriptor, schema, columns = legacy_tables(tail.read, source.size(), source.name)
+    end = tail.of_its_own(columns[0][0]) if kept else tail
+    return _Frame(LEGACY, descriptor, columns, (schema,), end.start, end.data)
 
 
 def _table(data: pa.Buffer) -> tuple[tuple[int, int], ...]:

@@ -22,7 +22,7 @@ from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.blob_decode import DESCRIPTOR, resolve
 from lancekit.format.pb import encodings_v20_pb2 as pb
 
-__all__ = ["ArrayPage"]
+__all__ = ["ArrayPage", "without_null_items"]
 
 #: Bytes that a compressed buffer may have besides its values.
 _PADDING = 64
@@ -266,7 +266,7 @@ class ArrayPage:
         if pa.types.is_dictionary(self._kind):  # null keys may be keys of a null item
             there = codes if missing is None else codes[~missing]
             require(len(there) == 0 or int(there.max()) < len(items), "an index has no value")
-            keys, items = _without_null_items(codes, missing, items)
+            keys, items = without_null_items(codes, missing, items)
             kind = self._kind.index_type
             fitting = keys.type.bit_width == kind.bit_width and len(items) < 1 << kind.bit_width - 1
             keys = keys.view(kind) if fitting else keys.cast(kind)
@@ -278,7 +278,7 @@ class ArrayPage:
         return look_up(items, arrow_of(index, null if null.any() else None))
 
 
-def _without_null_items(
+def without_null_items(
     codes: NDArray[Any], missing: NDArray[np.bool_] | None, items: pa.Array
 ) -> tuple[pa.Array, pa.Array]:
     """Return null keys instead of keys of null items, which Arrow cannot unify."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from lancekit.errors import FormatError, InvalidArgumentError
 from lancekit.file import FileReader
-from lancekit.file.columns.physical import owning_fields
+from lancekit.file.columns.physical import column_owners
 from lancekit.format.field_marks import is_blob
 from lancekit.format.fragment import DataFile
 from lancekit.format.schema import LanceField, LanceSchema
@@ -24,7 +24,6 @@ __all__ = ["BroughtFile", "check_file", "open_brought"]
 
 #: covers footer, tables, metadata and schema of most files
 _TAIL = 1 << 16
-_LEGACY_2_0 = (0, 3)
 
 #: types that are stored alike
 _STORED = {
@@ -104,7 +103,8 @@ def open_brought(location: FileLocation, size: int | None = None) -> tuple[FileR
 def check_file(brought: BroughtFile) -> None:
     """Raise ``InvalidArgumentError`` if a file is not what is said of it."""
     file, location = brought.file, brought.location
-    reader, _ = open_brought(location, file.file_size_bytes)
+    # what releases say of the size of legacy files is wrong
+    reader, _ = open_brought(location, None if file.is_legacy else file.file_size_bytes)
     if reader.num_rows != brought.rows:
         raise InvalidArgumentError(
             f"Data file {location} has {reader.num_rows} rows, but the fragment that it is for "
@@ -112,24 +112,22 @@ def check_file(brought: BroughtFile) -> None:
             hint="Rows that were deleted count too: a file has a value for each.",
             file=str(location),
         )
-    said = (2, 0) if file.version == _LEGACY_2_0 else file.version
-    if reader.version != said:
+    if reader.storage_version != file.storage_version:
         raise InvalidArgumentError(
-            f"Data file {location} is of format {_dotted(reader.version)}, not {_dotted(said)}.",
+            f"Data file {location} is of format {reader.storage_version}, not "
+            f"{file.storage_version}.",
             file=str(location),
         )
     count = reader.num_columns
-    places = {id_: at for id_, at in zip(file.fields, file.column_indices, strict=True) if id_ >= 0}
+    given = zip(file.fields, file.column_indices, strict=not file.is_legacy)
+    pairs = file.columns.items() if file.is_legacy else given
+    places = {id_: at for id_, at in pairs if id_ >= 0}
     if outside := [at for at in places.values() if not -1 <= at < count]:
         raise InvalidArgumentError(
             f"Data file {location} has {count} columns, and no column {outside[0]}.",
             file=str(location),
         )
     _check_types(brought, reader, places)
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ def _stored_as(logical: str) -> str:
 def _check_types(brought: BroughtFile, reader: FileReader, places: dict[int, int]) -> None:
     own = reader.stored_schema
     stored = {field.id: column for field, column in _columns(own)}
-    owners = [owner for top in own.fields for owner in owning_fields(top, reader.version)]
+    owners = dict(column_owners(own, reader.version))
     if len(owners) != reader.num_columns:  # kept in a way of its own, such as blobs are
         return
     read_as = {field.id: column for field, column in _columns(brought.schema)}

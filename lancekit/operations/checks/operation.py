@@ -259,7 +259,8 @@ def _place(file: DataFile) -> tuple[object, ...]:
 
 
 def _columns(file: DataFile) -> frozenset[tuple[int, ...]]:
-    pairs = zip(file.fields, file.column_indices, strict=False)
+    given = zip(file.fields, file.column_indices, strict=False)
+    pairs = file.columns.items() if file.is_legacy else given
     return frozenset(pair for pair in pairs if pair[0] >= 0)
 
 
@@ -350,7 +351,7 @@ def _check_fields(file: DataFile, schema: LanceSchema) -> None:
             file=file.path,
             fields=twice,
         )
-    if len(file.fields) != len(file.column_indices):
+    if len(file.fields) != len(file.column_indices) and not file.is_legacy:
         raise InvalidArgumentError(
             f"Data file {file.path} lists {len(file.fields)} fields and "
             f"{len(file.column_indices)} column indices; each field needs one.",

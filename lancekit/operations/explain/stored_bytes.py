@@ -60,6 +60,5 @@ def _share(source: FragmentSource, place: int, ids: frozenset[int]) -> float:
     if ids.issuperset(file.fields):
         return 1.0
     sizes = [c.size_bytes for c in metadata_of(FragmentReader(source).file(place)).columns]
-    columns = zip(file.fields, file.column_indices, strict=False)
-    wanted = {column for id_, column in columns if id_ in ids and 0 <= column < len(sizes)}
+    wanted = {at for id_, at in file.columns.items() if id_ in ids and at < len(sizes)}
     return sum(sizes[column] for column in wanted) / max(sum(sizes), 1)

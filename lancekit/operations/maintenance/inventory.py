@@ -147,7 +147,7 @@ def _field_sizes(source: FragmentSource) -> dict[int, int]:
     sizes = Counter[int]()
     for place, file in enumerate(source.fragment.files):
         columns = metadata_of(reader.file(place)).columns
-        for field, column in zip(file.fields, file.column_indices, strict=False):
-            if 0 <= column < len(columns):
+        for field, column in file.columns.items():
+            if column < len(columns):
                 sizes[field] += columns[column].size_bytes
     return dict(sizes)

@@ -89,15 +89,16 @@ def _check_file(reader: FragmentReader, place: int) -> None:
             f"{location} has {size} bytes, but {reader.source.where} says {location.size}.",
             file=str(location),
         )
-    if opened.version != file.version:
+    if opened.storage_version != file.storage_version:
         raise CorruptFileError(
-            f"{location} is of format {opened.version}, but {reader.source.where} says "
-            f"{file.version}.",
+            f"{location} is of format {opened.storage_version}, but {reader.source.where} says "
+            f"{file.storage_version}.",
             file=str(location),
         )
     columns = opened.num_columns
-    outside = [index for index in file.column_indices if not 0 <= index < columns]
-    if outside or len(file.column_indices) != len(file.fields):
+    outside = [index for index in file.columns.values() if index >= columns]
+    unsaid = len(file.column_indices) != len(file.fields) and not file.is_legacy
+    if outside or unsaid or min(file.column_indices, default=0) < 0:
         raise CorruptFileError(
             f"{location} has {columns} columns, and {reader.source.where} lists "
             f"{len(file.fields)} fields in columns {list(file.column_indices)}.",

@@ -16,6 +16,7 @@ from lancekit.file import FileWriter
 from lancekit.format.fragment import Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
+from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
 from lancekit.pipeline.casts.alter import Conversion, convert
 from lancekit.pipeline.columns.filler import blank
@@ -72,6 +73,9 @@ class ColumnsTask:
     storage_version: str
     checksums: bool = False
     optimize_for: str = DEFAULT_GOAL
+
+    def __post_init__(self) -> None:
+        check_written(self.storage_version)
 
 
 def write_columns(task: ColumnsTask) -> Fragment:

@@ -18,6 +18,7 @@ from lancekit.format.field_marks import is_blob_v2, texts
 from lancekit.format.fragment import DataFile, Fragment
 from lancekit.format.names import DATA, data_file_name
 from lancekit.format.schema import LanceSchema
+from lancekit.format.storage_version import check_written
 from lancekit.options import DEFAULT_GOAL
 from lancekit.progress import FragmentWriteProgress
 from lancekit.storage import Store
@@ -90,6 +91,9 @@ class WriteTask:
     optimize_for: str = DEFAULT_GOAL
     external_blobs: bool = True
     places: tuple[WriteTarget, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_written(self.storage_version)
 
 
 def write_fragments(

@@ -1,0 +1,359 @@
+"""Decoding parts of fields of legacy files: plain values, strings, lists, structs, dictionaries.
+
+There are no bits for nulls: a number that was null is what lay there, a list or struct that was
+null is empty, and a string of no bytes is null where the field may have nulls.
+
+See docs/format/legacy.md, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.file.container.footer import Container
+from lancekit.file.encodings.packed_struct import struct_array
+from lancekit.file.kernels import bits
+from lancekit.file.kernels import values as raw
+from lancekit.file.kernels.arrow_buffers import is_variable
+from lancekit.file.kernels.bounds import nulls
+from lancekit.file.kernels.faults import Unsupported, require
+from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, numbers_of, starts_of
+from lancekit.file.kernels.row_selection import Rows, grouped
+from lancekit.file.layouts.blob_decode import DESCRIPTOR
+from lancekit.file.layouts.v20_decode import without_null_items
+from lancekit.file.legacy.pages import Pages, read_pieces
+from lancekit.file.structure.assemble import nested_in, struct_of
+from lancekit.file.structure.field_tree import Node, is_list
+from lancekit.file.structure.repdef import Lists, ranges
+from lancekit.format.arrow_parts import item_field
+
+__all__ = ["LegacyPart", "Places", "part_of"]
+
+Places: TypeAlias = tuple[tuple[int, int], ...]
+
+
+class LegacyPart(Protocol):
+    """Reads a field or a part of one."""
+
+    @property
+    def pages(self) -> Pages:
+        """Where the entries lie, counted as those of the part."""
+
+    @property
+    def children(self) -> Sequence[LegacyPart]:
+        """The parts below, which have fields of their own."""
+
+    @property
+    def encoding(self) -> str:
+        """How the entries are stored, in words."""
+
+    def read(self, rows: Rows) -> pa.Array:
+        """Return some of the entries."""
+
+    def places(self) -> list[Places]:
+        """Return for each page where its buffers lie: position and size."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Nulls:
+    """Nothing but nulls, of which only the number is stored."""
+
+    pages: Pages
+    kind: pa.DataType
+    children: ClassVar[Sequence[LegacyPart]] = ()
+    encoding: ClassVar[str] = "nulls"
+
+    def read(self, rows: Rows) -> pa.Array:
+        return nulls(len(rows), self.kind)
+
+    def places(self) -> list[Places]:
+        return [() for _ in self.pages.lengths]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Values of one width, or of one bit, or fixed-size lists of such."""
+
+    pages: Pages
+    kind: pa.DataType
+    children: ClassVar[Sequence[LegacyPart]] = ()
+    encoding: ClassVar[str] = "plain values"
+
+    def read(self, rows: Rows) -> pa.Array:
+        sizes, width = _shape(self.kind)
+        times = prod(sizes)
+        count = times * len(rows)
+        if width:
+            data = _bytes(self.pages, times * width, rows)
+            values: raw.DecodedValues = raw.Fixed(width, data, count)
+        else:
+            data = _bits(self.pages.holding(times), grouped(rows, times))
+            values = raw.Bits(data, count)
+        for place in range(len(sizes) - 1, -1, -1):
+            count = prod(sizes[:place]) * len(rows)
+            values = raw.Lists(sizes[place], None, values, count)
+        return raw.to_arrow(values, self.kind)
+
+    def places(self) -> list[Places]:
+        sizes, width = _shape(self.kind)
+        bits_of_entry = prod(sizes) * (8 * width or 1)
+        pages = zip(self.pages.positions.tolist(), self.pages.lengths.tolist(), strict=True)
+        return [((at, -(-length * bits_of_entry // 8)),) for at, length in pages]
+
+
+def _shape(kind: pa.DataType) -> tuple[list[int], int]:
+    """Return the sizes of nested fixed-size lists, and the bytes of an item: none for booleans."""
+    sizes = []
+    while pa.types.is_fixed_size_list(kind):
+        sizes.append(int(kind.list_size))
+        kind = kind.value_type
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_decimal(kind):
+        width = int(kind.byte_width)
+    elif pa.types.is_primitive(kind):
+        width = kind.bit_width // 8
+    else:
+        width = -1
+    if width < 0 or (width == 0 and not pa.types.is_boolean(kind)) or 0 in sizes:
+        raise Unsupported(f"values of type {kind} in a file of 0.1")
+    return sizes, width
+
+
+def _bytes(pages: Pages, width: int, rows: Rows) -> Bytes:
+    pages.holding(width)  # no more bytes than can be counted
+    page, first, stop = pages.runs(rows)
+    begin = pages.positions[page]
+    return read_pieces(pages.source, begin + first * width, begin + stop * width)
+
+
+def _bits(pages: Pages, rows: Rows) -> Bytes:
+    """Return bits, which begin with a byte in each page; all between the first and the last."""
+    if len(rows) == 0:
+        return np.empty(0, np.uint8)
+    around = range(int(rows[0]), int(rows[-1]) + 1)
+    page, first, stop = pages.runs(around)
+    begin = pages.positions[page]
+    data = read_pieces(pages.source, begin + first // 8, begin - (-stop // 8))
+    sizes = -(-stop // 8) - first // 8
+    # of the first page alone what is wanted may begin inside of a byte
+    skipped = int(first[0] % 8)
+    counts = stop - first
+    counts[0] += skipped
+    found = bits.gather_bits(data, starts_of(sizes)[:-1], counts)
+    found = bits.slice_bits(found, skipped, len(around))
+    if isinstance(rows, range):
+        return found
+    return bits.pack(bits.unpack(found, len(around))[rows - around.start])
+
+
+class _Between(NamedTuple):
+    """Offsets of some entries: of each run its page, first and last one; of each entry its own."""
+
+    page: Ints
+    first: Ints
+    last: Ints
+    begin: Ints
+    lengths: Ints
+
+
+def _between(pages: Pages, dtype: str, rows: Rows) -> _Between:
+    """Read offsets, of which a page has one more than entries."""
+    page, first, stop = pages.runs(rows)
+    width = np.dtype(dtype).itemsize
+    pages.holding(width)
+    start = pages.positions[page]
+    data = read_pieces(pages.source, start + first * width, start + (stop + 1) * width)
+    offsets = data.view(dtype).astype(np.int64)
+    borders = starts_of(stop - first + 1)
+    last = borders[1:] - 1
+    begin = np.delete(offsets, last)
+    lengths = np.delete(offsets, borders[:-1]) - begin
+    require((begin >= 0).all() and (lengths >= 0).all(), "offsets are out of order")
+    return _Between(page, offsets[borders[:-1]], offsets[last], begin, lengths)
+
+
+@dataclass(frozen=True, slots=True)
+class _Strings:
+    """Strings: their bytes, and behind them offsets that count from the beginning of the file.
+
+    Blobs are the same, and shown as where they are if that is asked for.
+    """
+
+    pages: Pages
+    kind: pa.DataType
+    nullable: bool
+    children: ClassVar[Sequence[LegacyPart]] = ()
+    encoding: ClassVar[str] = "strings"
+
+    def read(self, rows: Rows) -> pa.Array:
+        found = _between(self.pages, "<i8", rows)
+        lengths = found.lengths
+        validity = bits.pack(lengths > 0) if self.nullable and not lengths.all() else None
+        if self.kind == DESCRIPTOR:
+            parts = [arrow_of(part.astype(np.uint64)) for part in (found.begin, lengths)]
+            return raw.with_validity(struct_array(self.kind, parts, len(rows)), validity)
+        data = read_pieces(self.pages.source, found.first, found.last)
+        return raw.to_arrow(raw.Variable(starts_of(lengths), data), self.kind, validity)
+
+    def places(self) -> list[Places]:
+        found = _between(self.pages, "<i8", range(int(self.pages.firsts[-1])))
+        first, size = np.zeros((2, len(self.pages.lengths)), np.int64)
+        first[found.page], size[found.page] = found.first, found.last - found.first
+        table = (first, size, self.pages.positions, 8 * (self.pages.lengths + 1))
+        rows = zip(*(column.tolist() for column in table), strict=True)
+        return [((begin, many), (at, offsets)) for begin, many, at, offsets in rows]
+
+
+class _Dictionary:
+    """Keys, and values that are stored once in a file."""
+
+    children: ClassVar[Sequence[LegacyPart]] = ()
+    encoding: ClassVar[str] = "keys of a dictionary"
+
+    def __init__(self, pages: Pages, kind: pa.DataType, values: LegacyPart) -> None:
+        self.pages = pages
+        self._kind = cast("pa.DictionaryType", kind)
+        self._keys = _Plain(pages, self._kind.index_type)
+        self._values = values
+
+    @cached_property
+    def _items(self) -> pa.Array:
+        return self._values.read(range(int(self._values.pages.firsts[-1])))
+
+    def read(self, rows: Rows) -> pa.Array:
+        keys = numbers_of(self._keys.read(rows))
+        items = self._items
+        require(
+            len(keys) == 0 or (keys.min() >= 0 and keys.max() < len(items)),
+            "a key of a dictionary has no value",
+        )
+        index, items = without_null_items(keys, None, items)
+        index = index.cast(self._kind.index_type)
+        ordered = self._kind.ordered
+        return pa.DictionaryArray.from_arrays(index, items, ordered=ordered, safe=False)
+
+    def places(self) -> list[Places]:
+        return self._keys.places()
+
+
+class _Lists:
+    """Lists: offsets among the items of the same batch."""
+
+    encoding: ClassVar[str] = "lists"
+
+    def __init__(
+        self, pages: Pages, kind: pa.DataType, items: LegacyPart, rows: Ints | None
+    ) -> None:
+        self.pages = pages.shorter().of_batches(rows)
+        self.children = (items,)
+        self._kind = kind
+        offsets = pa.int64() if pa.types.is_large_list(kind) else pa.int32()
+        self._offsets = _Plain(pages, offsets)
+
+    def read(self, rows: Rows) -> pa.Array:
+        found = _between(self.pages, str(self._offsets.kind), rows)
+        (child,) = self.children
+        below = child.pages
+        require((found.last <= below.lengths[found.page]).all(), "lists longer than their items")
+        start, stop = (below.firsts[found.page] + each for each in (found.first, found.last))
+        wanted: Rows = range(0)
+        if len(start) and (start[1:] == stop[:-1]).all():
+            wanted = range(int(start[0]), int(stop[-1]))
+        elif len(start):
+            wanted = ranges(start, stop - start)
+        items = child.read(wanted)
+        return nested_in(self._kind, Lists(starts_of(found.lengths), None), items)
+
+    def places(self) -> list[Places]:
+        return self._offsets.places()
+
+
+@dataclass(frozen=True, slots=True)
+class _Struct:
+    """Structs, which are nothing but their fields."""
+
+    kind: pa.DataType
+    children: Sequence[LegacyPart]
+    encoding: ClassVar[str] = "structs"
+
+    @property
+    def pages(self) -> Pages:
+        pages, *others = (child.pages for child in self.children)
+        require(
+            all(np.array_equal(pages.lengths, other.lengths) for other in others),
+            "the fields of a struct differ in length",
+        )
+        return pages
+
+    def read(self, rows: Rows) -> pa.Array:
+        return struct_of(self.kind, [child.read(rows) for child in self.children], None)
+
+    def places(self) -> list[Places]:
+        return []
+
+
+def part_of(
+    container: Container,
+    node: Node,
+    columns: Iterator[int],
+    rows: Ints | None,
+    *,
+    nullable: bool,
+) -> LegacyPart:
+    """Return what reads a part of a field, of whose columns, parents first, these are the rest.
+
+    ``rows`` are those of each batch; ``None`` for items of lists, of which only the pages know.
+
+    Raises
+    ------
+    Damaged, Unsupported
+        To be called inside of `located`.
+    """
+    column, kind = next(columns), node.kind
+    if node.is_leaf:
+        pages = Pages.of(container, column).of_batches(rows)
+        return _leaf(container, pages, column, kind, nullable=nullable)
+    if pa.types.is_struct(kind):
+        fields = (kind.field(place) for place in range(kind.num_fields))
+        pairs = list(zip(node.children, fields, strict=True))
+        children = [
+            part_of(container, child, columns, rows, nullable=field.nullable)
+            for child, field in pairs
+        ]
+        return _Struct(kind, children)
+    if not is_list(kind) or pa.types.is_map(kind):
+        raise Unsupported(f"a column of {kind} in a file of 0.1")
+    pages, item = Pages.of(container, column), item_field(kind)
+    below = part_of(container, node.children[0], columns, None, nullable=item.nullable)
+    return _Lists(pages, kind, below, rows)
+
+
+def _leaf(
+    container: Container, pages: Pages, column: int, kind: pa.DataType, *, nullable: bool
+) -> LegacyPart:
+    if pa.types.is_dictionary(kind):
+        message = container.descriptor.schema.fields
+        first = min(field.id for field in message)
+        (stored,) = (field.dictionary for field in message if field.id == first + column)
+        places = (np.array([part]) for part in (stored.offset, stored.length))
+        values = _plain_or_strings(
+            Pages.checked(container, *places), kind.value_type, nullable=True
+        )
+        return _Dictionary(pages, kind, values)
+    return _plain_or_strings(pages, kind, nullable=nullable)
+
+
+def _plain_or_strings(pages: Pages, kind: pa.DataType, *, nullable: bool) -> LegacyPart:
+    if pa.types.is_null(kind):
+        return _Nulls(pages, kind)
+    if is_variable(kind) or kind == DESCRIPTOR:
+        return _Strings(pages, kind, nullable)
+    if pa.types.is_nested(kind) and not pa.types.is_fixed_size_list(kind):
+        raise Unsupported(f"a column of {kind} in a file of 0.1")
+    return _Plain(pages, kind)
