@@ -99,6 +99,10 @@ class DatasetOptimizer(PartOfPylance):
         materialize_deletions, materialize_deletions_threshold
             Whether to rewrite fragments with deleted rows (``True``), and from which share of
             their rows on (more than 0.1).
+        defer_index_remap
+            Leave indices as they are, which is quicker, and note where rows are now (``False``):
+            readers follow that, until `optimize_indices` puts it into the indices.  Not for tables
+            with stable row ids.
         compaction_mode
             ``"reencode"`` decodes all rows; ``"try_binary_copy"`` copies the pages of all columns
             that can be copied, however small.  By default those of 1 MiB and more are.
@@ -385,9 +389,9 @@ class Compaction:
         )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, CompactionMetrics]:
-            _parsed(snapshot, options)
+            defer = _parsed(snapshot, options).defer_index_remap
             read = _at(dataset, results[0].read_version) if results else snapshot
-            landed = commit_compaction(read, results)
+            landed = commit_compaction(read, results, defer=defer)
             return landed, measure(results, landed.version)
 
         return dataset._move(change)

@@ -370,6 +370,7 @@ def _build(base: _Base, latest: Snapshot, pending: Pending) -> Built:
         storage_version=base.storage_version,
         marks=pending.marks_upon(latest.manifest.config),
         next_row_id=pending.next_row_id,
+        reuse=None if pending.reuse is None else pending.reuse.new,
         bases=pending.bases,
     )
 

@@ -21,7 +21,7 @@ from lancekit.commit.rules.verdict import Evidence, Outcome, Verdict, listed
 from lancekit.format import operations as ops
 from lancekit.format import row_address
 from lancekit.format.fragment import DeletionKind, Fragment
-from lancekit.format.index import IndexMetadata
+from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
 from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
 from lancekit.format.transaction import Transaction
 from lancekit.versions.snapshot import Snapshot
@@ -43,6 +43,18 @@ class RowConflict(Exception):  # noqa: N818  # a signal between two modules, nev
         self.verdict = Verdict(
             Outcome.RETRYABLE,
             Evidence(sentence=str(self), fragments=(fragment_id,), rows=addresses),
+        )
+
+
+class ReuseConflict(RowConflict):
+    """Another compaction has said where rows are now, too: what both say has to be one."""
+
+    def __init__(self, version: int) -> None:
+        sentence = "both compacted, and left it to one entry to say where rows are now"
+        Exception.__init__(self, sentence)
+        self.version = version
+        self.verdict = Verdict(
+            Outcome.RETRYABLE, Evidence(sentence=sentence, indices=(FRAGMENT_REUSE,))
         )
 
 
@@ -68,6 +80,8 @@ def rebase(
         A row was changed by both.
     """
     operation = pending.operation
+    if pending.reuse is not None and pending.reuse.old != fragment_reuse_of(latest.indices):
+        raise ReuseConflict(latest.version)
     if isinstance(operation, ops.Delete | ops.Update) and pending.affected_rows is not None:
         changed = _merge_deletions(operation, pending.affected_rows, read, latest, theirs)
         return pending if changed is operation else replace(pending, operation=changed)

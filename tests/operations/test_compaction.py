@@ -174,8 +174,6 @@ def test_options_are_checked(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(InvalidArgumentError, match=name):
             Compaction.execute(ds, {name: value})
-    with pytest.raises(NotOfferedError, match="kept up"):
-        compact(defer_index_remap=True)
     with pytest.raises(NotOfferedError, match="anew"):
         compact(compaction_mode="force_binary_copy")
     with pytest.raises(InvalidArgumentError, match="dictionary"):

@@ -127,7 +127,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
             "max_rows_per_group": NOT_ONE,
             "max_bytes_per_file": Refused(0),
             "materialize_deletions": Value(False, {"target_rows_per_fragment": 1}),
-            "defer_index_remap": Refused(True),
+            "defer_index_remap": NOT_ONE,
             "compaction_mode": NOT_ONE,
             "binary_copy_read_batch_bytes": Refused(0),
             "max_source_fragments": Value(1),

@@ -82,7 +82,7 @@ COMPACTING: dict[str, Check] = {
     "max_bytes_per_file": Refused(0),
     "materialize_deletions": Value(False, {"target_rows_per_fragment": 1}),
     "materialize_deletions_threshold": Value(0.5, {"target_rows_per_fragment": 1}),
-    "defer_index_remap": Refused(True),
+    "defer_index_remap": Refused("x"),
     "num_threads": Hint(1, "x"),
     "batch_size": Hint(7, "x"),
     "compaction_mode": Refused("force_binary_copy"),

@@ -87,7 +87,7 @@ DIFFERENCES: dict[str, str] = {
     ),
     "DatasetOptimizer.compact_files": (
         "indices with graphs and `IVF_RQ` lose what is compacted, with a warning; zone maps and "
-        "Bloom filters are kept up; `defer_index_remap` and `force_binary_copy` are refused"
+        "Bloom filters are kept up; `force_binary_copy` is refused"
     ),
     "LanceDataset.update": (
         "the dictionary is an `UpdateResult`, which tells more; all assignments see the old row"

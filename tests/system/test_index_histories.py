@@ -139,7 +139,7 @@ def change(rng: random.Random, module: Any, uri: str, what: str, first: int) -> 
     elif what == "compact":
         ds.optimize.compact_files()
     elif what == "defer" and not ds.has_stable_row_ids:
-        lance.dataset(uri).optimize.compact_files(defer_index_remap=True)
+        ds.optimize.compact_files(defer_index_remap=True)
     elif what == "optimize":
         ds.optimize.optimize_indices(num_indices_to_merge=rng.choice([0, 1, 2]))
     elif what == "drop" and (indices := lk.dataset(uri).describe_indices()):

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancekit as lk
+from lancekit.format.index import fragment_reuse_of
 
 SIZE, COUNT = 8, 12
 WORDS = ["apple", "berries", "cherry", "dates", "elder", "figs", "grape"]
@@ -74,10 +75,10 @@ def step(rng: random.Random, uri: str, first: int) -> str:
     elif what == "merge":
         merge = ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
         merge.execute(rows(rng, 20, rng.randint(0, first)))
-    elif what == "compact":
+    elif what == "compact" and not (module is lance and is_noted(uri)):
         ds.optimize.compact_files()
     elif what == "defer" and not ds.has_stable_row_ids:
-        lance.dataset(uri).optimize.compact_files(defer_index_remap=True)
+        ds.optimize.compact_files(defer_index_remap=True)
     elif what == "optimize":
         # deltas of pylance beside a segment with updated rows find these by their old values
         merge = rng.choice([None, 0, 1, 2] if module is lk or not ds.has_stable_row_ids else [9])
@@ -86,6 +87,11 @@ def step(rng: random.Random, uri: str, first: int) -> str:
             covered(uri)
         what += f" {merge}"
     return f"{module.__name__}: {what}"
+
+
+def is_noted(uri: str) -> bool:
+    """Whether indices wait for a remap: pylance loses rows of text if it compacts then."""
+    return fragment_reuse_of(lk.dataset(uri)._snapshot.indices) is not None
 
 
 def covered(uri: str) -> None:

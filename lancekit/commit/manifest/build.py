@@ -53,6 +53,7 @@ def build_manifest(
     storage_version: str | None = None,
     marks: Mapping[str, str] | None = None,
     next_row_id: int | None = None,
+    reuse: IndexMetadata | None = None,
     bases: Sequence[BasePath] = (),
 ) -> Built:
     """Return the version that ``operation`` makes of ``latest``.
@@ -72,6 +73,8 @@ def build_manifest(
         Entries to add to the config, whatever the operation.
     next_row_id
         Of an `Update` that takes rows over as they are: the first id that none of them has.
+    reuse
+        Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
     bases
         Base paths to add, whatever the operation.
 
@@ -96,6 +99,7 @@ def build_manifest(
         restored=restored,
         storage_version=storage_version,
         next_row_id=next_row_id,
+        reuse=reuse,
     )
     manifest, kept = build(draft, operation)
     if bases:

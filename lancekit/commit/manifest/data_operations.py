@@ -38,6 +38,7 @@ from lancekit.commit.manifest.row_ids import (
 from lancekit.errors import InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.fragment import TOMBSTONE, DataFile, Fragment, FragmentList
+from lancekit.format.index import FRAGMENT_REUSE
 from lancekit.format.schema import LanceSchema
 
 __all__ = ["append", "data_replacement", "delete", "merge", "overwrite", "rewrite", "update"]
@@ -154,6 +155,9 @@ def rewrite(draft: Draft, operation: ops.Rewrite) -> Built:
     indices = swapped(draft.indices, groups, operation.rewritten_indices)
     if manifest.has_stable_row_ids:
         indices = moved(indices, groups, operation.rewritten_indices)
+    if draft.reuse is not None:
+        kept = (index for index in indices if index.name != FRAGMENT_REUSE)
+        indices = (*kept, draft.reuse)
     return draft.built(fragments=fragments, indices=indices)
 
 

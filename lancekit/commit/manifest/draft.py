@@ -46,6 +46,8 @@ class Draft:
         That of the files of an `Overwrite`, if it is not the newest version's.
     next_row_id
         Of an `Update` whose rows are taken over as they are: the first id that none of them has.
+    reuse
+        Of a `Rewrite` that leaves indices as they are: the entry that says where rows are now.
     """
 
     manifest: Manifest
@@ -54,6 +56,7 @@ class Draft:
     restored: Built | None = None
     storage_version: str | None = None
     next_row_id: int | None = None
+    reuse: IndexMetadata | None = None
 
     def built(self, *, indices: tuple[IndexMetadata, ...] | None = None, **changes: Any) -> Built:
         """Return the newest version with changes."""

@@ -81,7 +81,7 @@ def index_of_rewritten_rows(
     The index that maps rows from before a compaction to those after it is always to be made again:
     the rewrite may have added to it, which its transaction does not say.
     """
-    if fragment_reuse_of(mine.new_indices) is not None:
+    if fragment_reuse_of((*mine.new_indices, *mine.removed_indices)) is not None:
         return retry(
             f"the index of moved rows was made anew, and {named_fragments(theirs.all_old_ids)} "
             "was rewritten",

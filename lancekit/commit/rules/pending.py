@@ -8,10 +8,19 @@ from dataclasses import dataclass, field
 from pyroaring import BitMap
 
 from lancekit.commit.rules.exactly_once import BatchMarker
+from lancekit.format.index import IndexMetadata
 from lancekit.format.manifest import BasePath
 from lancekit.format.transaction import Operation, Transaction
 
-__all__ = ["Pending"]
+__all__ = ["Pending", "ReuseEntry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReuseEntry:
+    """The entry that tells where rows are which moved, and that in whose place it is put."""
+
+    new: IndexMetadata
+    old: IndexMetadata | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +32,8 @@ class Pending:
     fragment can both land.  `uuid` lets a writer recognise its own commit.
 
     An update with `next_row_id` takes rows over as they are, with their ids and the versions that
-    its fragments record of them: the ids below that number are given out.  `bases` are base paths
+    its fragments record of them: the ids below that number are given out.  A rewrite with `reuse`
+    leaves indices as they are, and says there where rows are now.  `bases` are base paths
     that come with the change.
 
     `doing` is what the user called, where the operation's name does not say it.  With a `mark` it
@@ -39,6 +49,7 @@ class Pending:
     mark: BatchMarker | None = None
     implied: tuple[BatchMarker, ...] = ()
     next_row_id: int | None = None
+    reuse: ReuseEntry | None = None
     bases: tuple[BasePath, ...] = ()
 
     def marks_upon(self, config: Mapping[str, str]) -> dict[str, str]:

@@ -7,32 +7,72 @@ soon as all indices have caught up, that is not needed any more.  See docs/forma
 from __future__ import annotations
 
 import uuid as uuids
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
+import numpy as np
 from pyroaring import BitMap
 
-from lancekit.commit.rules.pending import Pending
+from lancekit.commit.rules.pending import Pending, ReuseEntry
 from lancekit.errors import CommitConflictError
+from lancekit.format.fragment import Fragment
 from lancekit.format.fragment_reuse import (
     INLINE_BYTES,
     REUSE_FILE,
     FragmentReuse,
+    ReuseGroup,
     encode_fragment_reuse,
     external_reuse,
     inline_reuse,
 )
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
-from lancekit.format.operations import CreateIndex
+from lancekit.format.operations import CreateIndex, RewriteGroup
 from lancekit.index.build.files import segment_folder
+from lancekit.index.row_sets import SetForm, encoded_set
 from lancekit.index.search.reuse import reuse_of
 from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.index.rows import live_addresses
+from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["reuse_entry", "trimmed"]
+__all__ = ["deferred", "trimmed"]
 
 
-def reuse_entry(snapshot: Snapshot, groups: FragmentReuse) -> IndexMetadata:
+def deferred(snapshot: Snapshot, groups: Sequence[RewriteGroup], version: int) -> ReuseEntry | None:
+    """Return what tells where rows are that move, ``None`` if there is no index that names them.
+
+    The fragments of each group have the ids that they will have.  Indices of versions up to
+    `version` name rows where they were.
+    """
+    if all(index.is_system for index in snapshot.indices):
+        return None
+    sources = {source.fragment.id: source for source in fragment_sources(snapshot)}
+    added = tuple(
+        ReuseGroup(
+            version=version,
+            old_digests=tuple(map(_digest, group.old_fragments)),
+            new_digests=tuple(map(_digest, group.new_fragments)),
+            survivors=encoded_set(
+                np.sort(
+                    np.concatenate([live_addresses(sources[f.id])[2] for f in group.old_fragments])
+                ),
+                SetForm.PLAIN,
+            ),
+        )
+        for group in groups
+    )
+    reuse = reuse_of(snapshot)
+    before = () if reuse is None else reuse.groups
+    return ReuseEntry(
+        new=_entry(snapshot, (*before, *added), version), old=fragment_reuse_of(snapshot.indices)
+    )
+
+
+def _digest(fragment: Fragment) -> tuple[int, int, int]:
+    return fragment.id, fragment.physical_rows, fragment.num_deletions
+
+
+def _entry(snapshot: Snapshot, groups: FragmentReuse, version: int) -> IndexMetadata:
     """Return an entry of some compactions, what is too much for a manifest in a file of its own."""
     uuid = uuids.uuid4()
     content = encode_fragment_reuse(groups)
@@ -49,7 +89,7 @@ def reuse_entry(snapshot: Snapshot, groups: FragmentReuse) -> IndexMetadata:
     return IndexMetadata(
         uuid=uuid,
         name=FRAGMENT_REUSE,
-        dataset_version=snapshot.version,
+        dataset_version=version,
         fragment_ids=BitMap(id_ for group in groups for id_, _ in group.new),
         index_version=0,
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
@@ -73,9 +113,8 @@ def trimmed(snapshot: Snapshot) -> Snapshot:
     left = () if first is None else reuse.groups[first:]
     if len(left) == len(reuse.groups):
         return snapshot
-    new = () if not left else (reuse_entry(snapshot, left),)
-    kept = tuple(replace(one, dataset_version=entry.dataset_version) for one in new)
-    operation = CreateIndex(new_indices=kept, removed_indices=(entry,))
+    new = (_entry(snapshot, left, entry.dataset_version),) if left else ()
+    operation = CreateIndex(new_indices=new, removed_indices=(entry,))
     try:
         return commit(
             snapshot,

@@ -11,7 +11,7 @@ from typing import Any
 
 from lancekit.checked import from_text
 from lancekit.commit.protocol import check_writable
-from lancekit.commit.rules.pending import Pending
+from lancekit.commit.rules.pending import Pending, ReuseEntry
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.fragment import Fragment
 from lancekit.format.operations import RewrittenIndex
@@ -21,6 +21,7 @@ from lancekit.operations.common.results import CompactionMetrics
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.index.remap import rewritten_indices
+from lancekit.operations.index.reuse import deferred
 from lancekit.operations.index.segments import removed_unless_committed
 from lancekit.operations.maintenance.compact_json import parsed_fragments, shown_fragments
 from lancekit.operations.maintenance.compact_plan import (
@@ -105,7 +106,7 @@ def compact(
         plan = plan_compaction(current, options)
         runner = choose_runner(sum(f.num_rows for task in plan.tasks for f in task.fragments))
         results = run_tasks(current, plan.tasks, runner)
-        landed = commit_compaction(current, results)
+        landed = commit_compaction(current, results, defer=options.defer_index_remap)
         metrics = measure(results, landed.version)
         left = {covered.index: covered.fragment_ids for covered in plan.left_to_indices}
         return landed, replace(
@@ -161,7 +162,9 @@ def run_tasks(
     ]
 
 
-def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> Snapshot:
+def commit_compaction(
+    snapshot: Snapshot, results: Sequence[RewriteResult], *, defer: bool = False
+) -> Snapshot:
     """Put new fragments in the place of the old; two versions, one that reserves their ids.
 
     Parameters
@@ -170,6 +173,8 @@ def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> S
         The version that the tasks were planned on.
     results
         What `run_tasks` returned, all of it or some.
+    defer
+        Whether to leave indices as they are, and say where rows are now.
 
     Raises
     ------
@@ -191,7 +196,8 @@ def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> S
         removed_unless_landed(snapshot.store, new),
         removed_unless_committed(snapshot, (segment.new_id for segment in segments)),
     ):
-        ids = _reserve(snapshot, len(new)) if new else iter(())
+        reserved = _reserve(snapshot, len(new)) if new else snapshot
+        ids = _last_ids(reserved, len(new))
         groups = tuple(
             RewriteGroup(
                 old_fragments=result.original_fragments,
@@ -199,21 +205,27 @@ def commit_compaction(snapshot: Snapshot, results: Sequence[RewriteResult]) -> S
             )
             for result in results
         )
-        segments.extend(rewritten_indices(snapshot, groups))
-        return _commit(snapshot, Rewrite(groups=groups, rewritten_indices=tuple(segments)))
+        reuse = deferred(snapshot, groups, reserved.version) if defer else None
+        if reuse is None:
+            segments.extend(rewritten_indices(snapshot, groups))
+        return _commit(snapshot, Rewrite(groups=groups, rewritten_indices=tuple(segments)), reuse)
 
 
-def _reserve(snapshot: Snapshot, count: int) -> Iterator[int]:
-    """Return ids that no other writer gets: the rewrite says which fragment has which."""
-    reserved = _commit(snapshot, ReserveFragments(num_fragments=count))
+def _reserve(snapshot: Snapshot, count: int) -> Snapshot:
+    """Reserve ids that no other writer gets: the rewrite says which fragment has which."""
+    return _commit(snapshot, ReserveFragments(num_fragments=count))
+
+
+def _last_ids(reserved: Snapshot, count: int) -> Iterator[int]:
     last = reserved.manifest.max_fragment_id or 0
     return iter(range(last - count + 1, last + 1))
 
 
-def _commit(snapshot: Snapshot, operation: ReserveFragments | Rewrite) -> Snapshot:
-    return commit(
-        snapshot, Pending(operation=operation, uuid=str(uuid.uuid4()), doing="compaction")
-    )
+def _commit(
+    snapshot: Snapshot, operation: ReserveFragments | Rewrite, reuse: ReuseEntry | None = None
+) -> Snapshot:
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), reuse=reuse, doing="compaction")
+    return commit(snapshot, pending)
 
 
 def measure(results: Sequence[RewriteResult], version: int) -> CompactionMetrics:

@@ -86,17 +86,6 @@ def _mode(name: str, value: Any) -> str:
     )
 
 
-def _at_once(name: str, value: Any) -> bool:
-    if _flag(name, value):
-        raise NotOfferedError(
-            f"{name}=True is not offered: indices are kept up at once.",
-            hint="Leave it out. Fragments that an index covers which lancekit cannot keep up are "
-            "left alone; drop_index_coverage=True compacts them and takes them out of the index.",
-            argument=name,
-        )
-    return False
-
-
 def _ids(name: str, value: Any) -> frozenset[int]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise InvalidArgumentError(
@@ -136,7 +125,7 @@ class CompactionOptions:
     io_buffer_size: int | None = _option(_positive, default=None)
     compaction_mode: str | None = _option(_mode, default=None)
     binary_copy_read_batch_bytes: int | None = _option(_positive, default=None)
-    defer_index_remap: bool = _option(_at_once, default=False)
+    defer_index_remap: bool = _option(_flag, default=False)
     max_source_fragments: int | None = _option(_positive, default=None)
     max_source_rows: int | None = _option(_positive, default=None)
     max_source_bytes: int | None = _option(_positive, default=None)
@@ -241,7 +230,18 @@ def plan_compaction(snapshot: Snapshot, options: CompactionOptions) -> Compactio
         for index in snapshot.indices
         if not index.is_system
     ]
-    blocking = {index.uuid for index in snapshot.indices if is_in_the_way(index, snapshot)}
+    if options.defer_index_remap and snapshot.manifest.has_stable_row_ids:
+        raise NotOfferedError(
+            "defer_index_remap=True is not offered for tables with stable row ids.",
+            hint="Leave it out: indices by row ids need no work when rows move.",
+            argument="defer_index_remap",
+        )
+    blocking = {
+        index.uuid
+        for index in snapshot.indices
+        if index.fragment_ids is None
+        or (not options.defer_index_remap and is_in_the_way(index, snapshot))
+    }
     in_the_way = [index for index in indices if index.uuid in blocking]
     fragments = snapshot.manifest.fragments
     apart = kept_apart(snapshot)

@@ -1,0 +1,139 @@
+"""Compactions that leave indices as they are, by both libraries, and what ends that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import NotOfferedError, RetryableConflictError
+from lancekit.format.index import fragment_reuse_of
+from lancekit.index.search.reuse import reuse_of
+from lancekit.operations.index import reuse as notes
+from lancekit.optimize import Compaction
+
+DEFER = {"defer_index_remap": True}
+
+
+def made(path: Path) -> str:
+    """Write six fragments with deleted rows, and four indices, which cover five of them."""
+    uri = str(path)
+    vectors = np.random.default_rng(0).standard_normal((60, 4)).astype("f4")
+    rows = pa.table(
+        {
+            "x": range(60),
+            "t": [f"word{number % 7}" for number in range(60)],
+            "v": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 4),
+        }
+    )
+    ds = lk.write_dataset(rows.slice(0, 50), uri, max_rows_per_file=10)
+    for kind in ("BTREE", "BITMAP", "ZONEMAP"):
+        ds.create_scalar_index("x", kind, name=f"x_{kind}")
+    ds.create_scalar_index("t", "INVERTED")
+    ds.create_index("v", "IVF_FLAT", num_partitions=2)
+    lk.write_dataset(rows.slice(50), uri, mode="append")
+    ds = lk.dataset(uri)
+    ds.delete("x % 6 = 5")
+    return uri
+
+
+def entry(uri: str) -> Any:
+    return fragment_reuse_of(lk.dataset(uri)._snapshot.indices)
+
+
+def check(uri: str) -> None:
+    live = [x for x in range(60) if x % 6 != 5]
+    for ds in (lk.dataset(uri), lance.dataset(uri)):
+        for asked in ("x = 33", "x < 20", "x >= 45"):
+            found = ds.to_table(columns=["x"], filter=asked)["x"].to_pylist()
+            assert (
+                found
+                == ds.to_table(columns=["x"], filter=asked, use_scalar_index=False)["x"].to_pylist()
+            )
+        words = ds.to_table(columns=["x"], full_text_query="word3")["x"].to_pylist()
+        assert sorted(words) == [x for x in live if x % 7 == 3]
+        asked_ = {"column": "v", "q": [0.1, 0.2, 0.3, 0.4], "k": 50, "nprobes": 9}
+        assert sorted(ds.to_table(columns=["x"], nearest=asked_)["x"].to_pylist()) == live
+
+
+def test_both_libraries_note_the_same(tmp_path: Path) -> None:
+    ours, theirs = made(tmp_path / "ours"), made(tmp_path / "theirs")
+    lk.dataset(ours).optimize.compact_files(**DEFER, target_rows_per_fragment=20)
+    lance.dataset(theirs).optimize.compact_files(**DEFER, target_rows_per_fragment=20)
+    read = [reuse_of(lk.dataset(uri)._snapshot) for uri in (ours, theirs)]
+    mine, known = (sorted(one.groups, key=lambda g: g.old) for one in read if one is not None)
+    assert [(g.old_digests, g.new_digests, g.version) for g in mine] == [
+        (g.old_digests, g.new_digests, g.version) for g in known
+    ]
+    addresses = np.arange(10, dtype=np.uint64)
+    asked = pa.array(addresses)
+    moved = lance.dataset(ours).remap_row_addrs(asked)
+    assert moved.equals(lance.dataset(theirs).remap_row_addrs(asked))
+    assert read[0] is not None
+    rows, kept = read[0].moved(addresses)
+    assert moved.equals(pa.array(rows, mask=~kept))
+    check(ours)
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("by", [lk, lance], ids=["ours", "theirs"])
+def test_what_is_noted_is_let_go_of(
+    tmp_path: Path, by: Any, external: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = made(tmp_path / "d")
+    if external:
+        monkeypatch.setattr(notes, "INLINE_BYTES", 10)
+    by.dataset(uri).optimize.compact_files(**DEFER, target_rows_per_fragment=20)
+    ds = lk.dataset(uri)
+    done = ds.optimize.compact_files()
+    assert set(done.left_to_indices) == {index.name for index in ds._snapshot.indices[:-1]}
+    ds.optimize.compact_files(**DEFER)  # what moved moves again
+    files = list((tmp_path / "d" / "_indices").glob("*/details.binpb"))
+    assert len(files) == external * (2 if by is lk else 1)
+    check(uri)
+    ds.optimize.optimize_indices(index_names=["x_BTREE", "t_idx"])
+    assert entry(uri) is not None  # others need it
+    check(uri)
+    ds.optimize.optimize_indices()
+    assert entry(uri) is None
+    check(uri)
+    theirs = lance.dataset(uri)
+    fast = theirs.to_table(full_text_query="word3", columns=["x"], fast_search=True)
+    assert len(fast) == len([x for x in range(60) if x % 6 != 5 and x % 7 == 3])
+    theirs.optimize.optimize_indices()
+    theirs.optimize.compact_files()
+    check(uri)
+
+
+def test_two_who_note(tmp_path: Path) -> None:
+    uri = made(tmp_path / "d")
+    ds = lk.dataset(uri)
+    options = {**DEFER, "target_rows_per_fragment": 20}
+    first, second, *_ = Compaction.plan(ds, options).tasks
+    mine = lk.dataset(uri)
+    results = [first.execute(ds)], [second.execute(mine)]
+    Compaction.commit(ds, results[0], options)
+    with pytest.raises(RetryableConflictError, match="left it to one entry"):
+        Compaction.commit(mine, results[1], options)
+    check(uri)
+    # one that lets go, and one that notes more
+    old = lk.dataset(uri)
+    lk.dataset(uri).optimize.compact_files(**options)
+    before = entry(uri)
+    assert notes.trimmed(old._snapshot).version == old.version
+    assert entry(uri) == before
+
+
+def test_where_nothing_is_noted(tmp_path: Path) -> None:
+    rows = {"x": range(20)}
+    ds = lk.write_dataset(rows, tmp_path / "a", max_rows_per_file=10)
+    ds.optimize.compact_files(**DEFER)
+    assert entry(ds.uri) is None
+    ds = lk.write_dataset(rows, tmp_path / "b", max_rows_per_file=10, enable_stable_row_ids=True)
+    with pytest.raises(NotOfferedError, match="stable row ids"):
+        ds.optimize.compact_files(**DEFER)
