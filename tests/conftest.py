@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in this hook, too
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _leave_out_repetitions(config, items)
     for item in items:
         # `make torture` selects by the mark: a long form without it would never be run
         asked = inspect.signature(item.function).parameters if hasattr(item, "function") else ()
@@ -56,6 +58,45 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             )
         item.add_marker(pytest.mark.xdist_group(_group_of(item)))
     items.sort(key=_turn)
+
+
+def _leave_out_repetitions(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the cases of tests with the mark `cover`, run as many as show each value once.
+
+    ``cover(2)`` is for each pair of two parameters' values. All of them run with ``--whole``, where
+    they are torture tests.
+    """
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("cover"):
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    if config.getoption("--whole"):
+        for item in (item for family in families.values() for item in family):
+            item.add_marker(pytest.mark.torture)
+        return
+    left_out = {item for family in families.values() for item in _repetitions(family)}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _repetitions(family: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases of a test that show nothing which another does not; greedily chosen."""
+    mark = family[0].get_closest_marker("cover")
+    together = mark.args[0] if mark and mark.args else 1
+    shows = {item: set(combinations(_values_of(item), together)) for item in family}
+    left = set(family)
+    missing = set().union(*shows.values())
+    while missing:
+        best = max(family, key=lambda item: len(shows[item] & missing))
+        missing -= shows[best]
+        left.discard(best)
+    return left
+
+
+def _values_of(item: pytest.Item) -> list[tuple[str, int]]:
+    """Return which parameters have which values, by what they are in memory: all cases share it."""
+    return sorted((name, id(value)) for name, value in item.callspec.params.items())
 
 
 def _turn(item: pytest.Item) -> int:

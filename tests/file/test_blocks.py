@@ -92,16 +92,16 @@ def compare(data: bytes, same: Callable[[Any, Any, str], None], *, remote: bool)
     return use.hits if use else 0
 
 
-@pytest.mark.parametrize(
-    ("version", "remote"),
-    [*((version, False) for version in VERSIONS), ("2.0", True), ("2.2", True)],
-)
+@pytest.mark.cover
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_nested_values_equal_those_of_the_file(tmp_path: Path, version: str, remote: bool) -> None:
     table = nested_table(ROWS, version)
     data = write_reference(table, tmp_path / "a.lance", version)
     assert compare(data, assert_same_nested, remote=remote) > 0
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize(
     ("nulls", "remote"),

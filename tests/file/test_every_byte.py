@@ -85,6 +85,7 @@ def _read(data: bytes) -> pa.Table | None:
     return table
 
 
+@pytest.mark.cover
 @pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("writer", ["ours", "theirs"])

@@ -28,6 +28,7 @@ def _compare(actual: pa.Table, expected: pa.Table, note: str) -> None:
         assert_same(actual[name], expected[name].combine_chunks(), f"{name}, {note}")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("rows", SIZES)
@@ -41,6 +42,7 @@ def test_reads_what_the_reference_wrote(
     _compare(reader.read(reader.columns), table, f"{version}, {nulls} null")
 
 
+@pytest.mark.cover(2)
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", NULLS)
 @pytest.mark.parametrize("rows", SIZES)
@@ -55,6 +57,7 @@ def test_the_reference_reads_what_we_wrote(
     _compare(ours.read(ours.columns), table, f"own {version}, {nulls} null")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", ["none", "some"])
 def test_several_pages(tmp_path: Path, version: str, nulls: str) -> None:

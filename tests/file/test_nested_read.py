@@ -56,6 +56,7 @@ def _write_pages(table: pa.Table, path: Path, version: str, step: int) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("rows", [0, 1, 5, 1100])
 def test_reads_what_the_reference_wrote(tmp_path: Path, version: str, rows: int) -> None:
@@ -86,6 +87,7 @@ def test_many_pages(written: tuple[FileReader, pa.Table]) -> None:
     assert max(pages) > 10
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 0), (0, 1), (269, 271), (700, 1900), (1499, 1502), (2999, ROWS)]
 )
@@ -95,6 +97,7 @@ def test_ranges(written: tuple[FileReader, pa.Table], start: int, stop: int) -> 
     _compare(read, table.slice(start, stop - start), f"[{start}:{stop}]")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("count", [1, 5, 300, 2000])
 def test_scattered_rows(written: tuple[FileReader, pa.Table], count: int) -> None:
     reader, table = written
@@ -102,6 +105,7 @@ def test_scattered_rows(written: tuple[FileReader, pa.Table], count: int) -> Non
     _compare(reader.read(reader.columns, rows), table.take(pa.array(rows)), f"{count} rows")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("batch_size", [130, 100_000])
 def test_batches(written: tuple[FileReader, pa.Table], batch_size: int) -> None:
     reader, table = written

@@ -54,6 +54,7 @@ def _check(table: pa.Table, version: str, path: Path, **options: Any) -> None:
     _compare(ours.read(ours.columns), table, f"own {version}")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("rows", "offset"), [(0, 0), (1, 0), (5, 0), (5, 7), (1100, 13)])
 def test_both_read_what_we_wrote(tmp_path: Path, version: str, rows: int, offset: int) -> None:

@@ -44,6 +44,7 @@ def _table(rows: int, nulls: str) -> pa.Table:
     )
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", NULLS)
 def test_reads_its_files(
@@ -100,6 +101,7 @@ def test_runs_that_reach_beyond_their_chunk(
             assert_same(part[name], values.slice(128 * k, 30), name)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", NULLS)
 def test_it_reads_ours(

@@ -50,6 +50,7 @@ def reader(
     return open_ours(write_reference(table, tmp_path_factory.mktemp("a") / "a.lance", version))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(
     ("start", "stop"), [(0, 0), (0, 1), (0, 1024), (700, 705), (1023, 1026), (1199, ROWS)]
 )
@@ -59,6 +60,7 @@ def test_ranges(reader: FileReader, table: pa.Table, start: int, stop: int) -> N
         assert_same(read[name], table[name].combine_chunks()[start:stop], name)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("count", [1, 7, 300, 1000])
 def test_scattered_rows(reader: FileReader, table: pa.Table, count: int) -> None:
     rows = np.sort(np.random.default_rng(count).choice(ROWS, count, replace=False))
@@ -67,6 +69,7 @@ def test_scattered_rows(reader: FileReader, table: pa.Table, count: int) -> None
         assert_same(read[name], table[name].combine_chunks().take(pa.array(rows)), name)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("batch_size", [400, 10_000])
 def test_batches(reader: FileReader, table: pa.Table, batch_size: int) -> None:
     rows = np.arange(5, ROWS, 2)

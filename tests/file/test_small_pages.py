@@ -38,6 +38,7 @@ def wide(rows: int) -> pa.Table:
     return pa.table(dict(found()))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 @pytest.mark.parametrize("rows", [1, 2, 129, 1000, 1024, 2048])
 def test_files_are_the_same(monkeypatch: pytest.MonkeyPatch, version: str, rows: int) -> None:

@@ -52,6 +52,7 @@ def data(tmp_path: Path, version: str) -> bytes:
     return write_reference(_table(), tmp_path / "a.lance", version)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize(("start", "stop"), [(0, ROWS), (777, 8123), (5, 15)])
 def test_same_rows(data: bytes, start: int, stop: int) -> None:
     reader = open_ours(data)

@@ -234,6 +234,7 @@ def _sorted(table: pa.Table) -> list[Any]:
     return sorted(table.to_pylist(), key=repr)
 
 
+@pytest.mark.cover
 @pytest.mark.torture
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable"])
 @pytest.mark.parametrize("seed", range(3))

@@ -506,6 +506,7 @@ def test_a_filter_is_compiled_once(monkeypatch):
     assert len(made) == 2
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("members", [3, 100, 5000])
 @pytest.mark.parametrize(
     ("kind", "low", "high"),

@@ -51,6 +51,7 @@ def _scan(ds: lk.LanceDataset, where: str, **settings: Any) -> Scan:
     return Scan(sources=tuple(fragment_sources(ds._snapshot)), request=request)
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("filter_bytes", [1, 1 << 12, 1 << 23])
 @pytest.mark.parametrize("block_bytes", [1, 1 << 13, 1 << 26])
 @pytest.mark.parametrize(

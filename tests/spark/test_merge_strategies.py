@@ -194,6 +194,7 @@ def test_many_keys_of_several_columns_go_by_their_numbers(spark, tmp_path, monke
     assert sorted(map(repr, added)) == sorted(map(repr, new.to_pylist()))
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("columns", [False, True])
 def test_a_merge_into_no_rows_at_all(spark, tmp_path, strategy, columns):

@@ -89,6 +89,7 @@ DENSE = {
 }
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("mark", [None, "zstd", "lz4"])
 def test_what_is_written_is_read_without_being_asked_to(

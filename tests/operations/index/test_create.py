@@ -24,6 +24,7 @@ from tests.support.indexed_columns import COLUMNS, answered_by_index, rows, unli
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 
 
+@pytest.mark.cover
 @IDS
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 @pytest.mark.parametrize("name", KINDS)

@@ -37,6 +37,7 @@ def _changed(ds: lk.LanceDataset, seed: int) -> None:
     ds.update({"int32": "int32 + 3", "double": "0.5", "text": "'abcd'"}, where=wanted)
 
 
+@pytest.mark.cover
 @IDS
 @pytest.mark.parametrize("name", KINDS)
 def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path) -> None:

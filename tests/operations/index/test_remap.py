@@ -32,6 +32,7 @@ def _indexed(
     return lk.dataset(str(path)), columns
 
 
+@pytest.mark.cover
 @IDS
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 @pytest.mark.parametrize("name", KINDS)

@@ -29,6 +29,7 @@ result = found
 LEFT_OUT = {"BITMAP": ("LIKE", "float", "double")}
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 @pytest.mark.parametrize("name", KINDS)
 def test_it_answers_as_without(name: str, stable: bool, tmp_path: Path, pylance4: Any) -> None:

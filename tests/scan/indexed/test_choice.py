@@ -146,6 +146,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 NOT_HASHED = {"b", "n"}
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "ids"])
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_filters_give_the_same_rows_with_indices_as_without(

@@ -46,6 +46,7 @@ def made(uri: str, kind: str, values: str, options: dict[str, Any], *, stable: b
     lance.dataset(uri).update({"n": "n + 10000"}, where="n < 30")
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row ids"])
 @pytest.mark.parametrize("name", KINDS)
 def test_the_same_rows_are_found(tmp_path: Path, name: str, stable: bool) -> None:
