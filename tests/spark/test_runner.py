@@ -1,11 +1,9 @@
-"""Work on Spark's tasks: results in order, errors as they were raised, interrupts that cancel."""
+"""Work on Spark's tasks: results in order, errors as they were raised."""
 
 from __future__ import annotations
 
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import pyarrow as pa
@@ -17,7 +15,6 @@ from lancekit.options import options
 from lancekit.pipeline.engine.engine import LocalRunner, choose_runner
 from lancekit.spark.frames.runner import SparkRunner
 from lancekit.spark.jobs.failures import job_failure
-from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -120,46 +117,3 @@ def test_work_in_another_thread(spark):
     thread.start()
     thread.join()
     assert found == [[2]]
-
-
-INTERRUPT = """
-import os, signal, sys, threading, time
-import pyarrow as pa
-import lancekit as lk
-
-config = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
-spark = lk.spark_session(memory="1g", config=config)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's kernel
-ds = lk.write_dataset(pa.table({"x": [1]}), sys.argv[1])
-
-def slow(batches):
-    time.sleep(3600)
-    yield from batches
-
-def interrupt():
-    tracker = spark.sparkContext.statusTracker()
-    while not tracker.getActiveJobsIds():
-        time.sleep(0.05)
-    time.sleep(0.5)
-    os.kill(os.getpid(), signal.SIGINT)
-
-threading.Thread(target=interrupt, daemon=True).start()
-try:
-    lk.write_dataset(spark.range(2).toDF("x").mapInArrow(slow, "x long"), ds, mode="append")
-except KeyboardInterrupt:
-    print("interrupted")
-left = spark.sparkContext.statusTracker().getActiveJobsIds()
-print(list(left), lk.dataset(sys.argv[1]).version, spark.range(3).count())
-"""
-
-
-@pytest.mark.classic
-def test_an_interrupt_cancels_the_job_and_commits_nothing(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", INTERRUPT, str(tmp_path / "d")],
-        capture_output=True,
-        text=True,
-        timeout=HANG_SECONDS,
-        check=False,
-    )
-    assert done.stdout.splitlines() == ["interrupted", "[] 1 3"], done.stderr

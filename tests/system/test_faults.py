@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,14 @@ from lancekit import errors
 
 ROWS = pa.table({"k": pa.array([1, 2, 3, 4], pa.int64()), "s": ["a", "b", None, "d"]})
 
-# For each line, a place and a number, a process that dies without a word at the n-th call that
-# changes the disk; what it ended with is printed.
+# For each line, a number, a change and a place, a process that dies without a word at the n-th call
+# that changes the disk; what it ended with is printed.
 DYING = """
 import os, sys
 import lancekit as lk, pyarrow as pa
 lk.LanceDataset  # loaded once for all of them
-change = sys.argv[1]
 for line in sys.stdin:
-    left, path = line.rstrip("\\n").split(" ", 1)
+    left, change, path = line.rstrip("\\n").split(" ", 2)
     left = int(left)
     if not (child := os.fork()):
         break
@@ -78,29 +78,31 @@ AFTER = {
 }
 
 
+@pytest.fixture(scope="module")
+def dying() -> Iterator[subprocess.Popen[str]]:
+    """What starts the processes that die: it has loaded all that they need."""
+    with subprocess.Popen(
+        [sys.executable, "-c", DYING], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+
+
 @pytest.mark.torture
 @pytest.mark.parametrize("change", AFTER)
-def test_a_writer_may_die_anywhere(tmp_path, change: str, whole: bool) -> None:
+def test_a_writer_may_die_anywhere(tmp_path, dying, change: str, whole: bool) -> None:
     """Whatever step it dies at, the dataset is as before or as after, in both libraries."""
     # each change begins elsewhere, so that all kinds of steps are among the few
     step, first = (1, 1) if whole else (11, 1 + 2 * list(AFTER).index(change) % 11)
-    dying = subprocess.Popen(
-        [sys.executable, "-c", DYING, change],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    with dying:
-        for left in range(first, 200, step):
-            path = tmp_path / str(left)
-            if change != "create":
-                lk.write_dataset(ROWS, path)
-            print(left, path, file=dying.stdin, flush=True)
-            code = int(dying.stdout.readline())
-            assert code in {0, 7}
-            check_after_death(path, change, left)
-            if code == 0:
-                return
+    for left in range(first, 200, step):
+        path = tmp_path / str(left)
+        if change != "create":
+            lk.write_dataset(ROWS, path)
+        print(left, change, path, file=dying.stdin, flush=True)
+        code = int(dying.stdout.readline())
+        assert code in {0, 7}
+        check_after_death(path, change, left)
+        if code == 0:
+            return
     raise AssertionError("the change never came to its end")
 
 
