@@ -1,7 +1,8 @@
 """Every pair of changes that pylance can commit, by two stale writers, in pylance and in lancekit.
 
 The later commit is made by the reference on one copy and by lancekit on another: outcome and
-result have to be the same, except where `DIFFER` says otherwise.
+result have to be the same, except where `DIFFER` says otherwise. Short runs ask of most pairs one
+order only.
 """
 
 from __future__ import annotations
@@ -104,9 +105,17 @@ def _kind(outcome: str) -> str:
     return outcome if re.fullmatch(r"\w+", outcome) else ERROR
 
 
-def _meet(prepared: Prepared, folder: Path, theirs: str) -> None:
+def _asked(theirs: str, mine: str) -> bool:
+    """Whether a short run has a pair in this order: every other one, and of two orders one."""
+    at, other = (list(CHANGES).index(name) for name in (theirs, mine))
+    return (theirs, mine) in DIFFER or at == other or (at < other) == ((at + other) % 2 == 0)
+
+
+def _meet(prepared: Prepared, folder: Path, theirs: str, *, whole: bool) -> None:
     stage = Stage(prepared, folder, theirs)
     for mine, change in prepared.changes.items():
+        if not (whole or _asked(theirs, mine)):
+            continue
         if len(change.theirs) > 1:
             continue  # two commits cannot be one side of a pair
         theirs_path, our_path = stage.copy(), stage.copy()
@@ -122,14 +131,17 @@ def _meet(prepared: Prepared, folder: Path, theirs: str) -> None:
             assert _contents(our_path) == _contents(theirs_path), (theirs, mine)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("theirs", CHANGES)
-def test_the_later_one_meets_the_same(prepared: Prepared, tmp_path: Path, theirs: str) -> None:
-    _meet(prepared, tmp_path, theirs)
+def test_the_later_one_meets_the_same(
+    prepared: Prepared, tmp_path: Path, theirs: str, whole: bool
+) -> None:
+    _meet(prepared, tmp_path, theirs, whole=whole)
 
 
 @pytest.mark.parametrize("theirs", _STABLE)
 def test_with_stable_row_ids_too(stable: Prepared, tmp_path: Path, theirs: str) -> None:
-    _meet(stable, tmp_path, theirs)
+    _meet(stable, tmp_path, theirs, whole=True)
 
 
 def test_the_reference_meets_ours_as_its_own(prepared: Prepared, tmp_path: Path) -> None:

@@ -252,15 +252,10 @@ def test_a_condition_is_asked_of_a_few_pairs_at_a_time(
     assert ds.to_table().sort_by("id")["v"].to_pylist() == expected
 
 
+@pytest.mark.cover
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    ("strategy", "condition"),
-    [
-        ("auto", None),
-        ("shuffle", None),
-        *((strategy, CONDITION) for strategy in ("auto", "closure", "shuffle", "broadcast")),
-    ],
-)
+@pytest.mark.parametrize("condition", [CONDITION, None])
+@pytest.mark.parametrize("strategy", ["auto", "closure", "shuffle", "broadcast"])
 def test_on_spark_it_gives_the_same(
     spark: Any, tmp_path: Path, strategy: str, condition: str | None
 ) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import lance
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -100,14 +99,14 @@ CHANGES: dict[str, Change] = {
 }
 
 
-MOST_ALIKE = 4
+MOST_ALIKE = 2
 
 
 def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
-    In short runs one mode per call, each in its turn, and of many calls of one kind a few from the
-    first to the last; where an operation is made by hand, which commits as the others do, of every
+    In short runs one mode per call, each in its turn, and of many calls of one kind a few: others
+    for each change; where an operation is made by hand, which commits as the others do, of every
     third call.
     """
     record = Faults()
@@ -118,10 +117,11 @@ def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     kinds: dict[str, list[int]] = {}
     for call in record.calls[:: 3 if name in RAW else 1]:
         kinds.setdefault(call.kind, []).append(call.number)
+    place_of_change = list(CHANGES).index(name)
     for kind, numbers in kinds.items():
-        drawn = np.linspace(0, len(numbers) - 1, min(len(numbers), MOST_ALIKE)).round().astype(int)
-        for turn, at in enumerate(drawn.tolist(), start=numbers[0]):
-            yield Faults(numbers[at], MODES[kind][turn % len(MODES[kind])])
+        step = -(-len(numbers) // MOST_ALIKE)
+        for turn, number in enumerate(numbers[place_of_change % step :: step], start=numbers[0]):
+            yield Faults(number, MODES[kind][turn % len(MODES[kind])])
 
 
 @pytest.mark.torture
