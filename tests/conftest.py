@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import gc
 import os
 import signal
 import sys
@@ -51,8 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     _leave_out_repetitions(config, items)
     for item in items:
         # `make torture` selects by the mark: a long form without it would never be run
-        asked = inspect.signature(item.function).parameters if hasattr(item, "function") else ()
-        if "whole" in asked and not item.get_closest_marker("torture"):
+        if "whole" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("torture"):
             raise pytest.UsageError(
                 f"{item.nodeid} takes `whole`: mark it with pytest.mark.torture"
             )
@@ -108,7 +107,7 @@ def _turn(item: pytest.Item) -> int:
     if item.name == "test_it_is_made_once_and_mapped_by_java":
         return 0
     group = _group_of(item)
-    if group == "processes":
+    if group in {"processes", "servers"}:
         return 1
     if group in {"spark", "notebooks"}:
         return 3
@@ -119,7 +118,8 @@ def _group_of(item: pytest.Item) -> str:
     """Return which tests one worker runs together: those of a file, which share its fixtures.
 
     A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
-    others the notebooks, each once, and the tests that start processes with sessions of their own.
+    others the notebooks, each once, and the tests that start processes with sessions of their own,
+    over Spark Connect or not.
     A server for S3 costs seconds, too.
     """
     marks = {mark.name for mark in item.iter_markers()}
@@ -130,7 +130,7 @@ def _group_of(item: pytest.Item) -> str:
     if "notebook" in marks:
         return "notebooks"
     if "classic" in marks and marks & {"spark", "over_connect"}:
-        return "processes"
+        return "servers" if "connect" in item.path.name else "processes"
     if "spark" in marks:
         return "spark"
     return "s3" if "s3" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
@@ -139,6 +139,8 @@ def _group_of(item: pytest.Item) -> str:
 def pytest_collection_finish() -> None:
     # Importing modules for their doctests binds `lancekit.dataset` to the module again.
     lancekit.dataset = sys.modules["lancekit.dataset"].dataset
+    # Ten thousand tests and all modules stay: looking for garbage there took a tenth of the time.
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
