@@ -6,7 +6,7 @@ See docs/format/operations.md, 6.6.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -114,7 +114,18 @@ def clean_up(
             batch = [file for file in candidates if _tells_a_branch(file) is telling]
             outcomes = list(pool.map(remove, batch))
             removed += [file for file, gone in zip(batch, outcomes, strict=True) if gone]
+    _remove_empty(line, removed)
     return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed), left_alone)
+
+
+def _remove_empty(line: Line, removed: Iterable[CleanupFile]) -> None:
+    """Remove the folders of indices that have no file any more; best effort."""
+    for folder in {file.path.rpartition("/")[0] for file in removed if file.kind == "index"}:
+        try:
+            if not line.store.first_names(folder).names:
+                line.store.delete_tree(folder)
+        except OSError:
+            continue
 
 
 def _tells_a_branch(file: CleanupFile) -> bool:

@@ -19,6 +19,7 @@ from lancekit.index.kinds import IndexKind
 from lancekit.legible import shown
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.index.groups import Groups
 from lancekit.operations.index.segments import (
     IndexedField,
     build_segment,
@@ -26,6 +27,8 @@ from lancekit.operations.index.segments import (
     indexed_field,
     removed_unless_committed,
 )
+from lancekit.pipeline.engine.engine import choose_engine, choose_runner
+from lancekit.progress import tracking
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -62,6 +65,9 @@ class IndexRequest:
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
     """Make an index; return the version that has it.
 
+    On Spark it has a segment for each of some groups of fragments.  Where another writer rewrote
+    fragments meanwhile, only the groups of these are made again.
+
     Raises
     ------
     ColumnNotFoundError
@@ -72,6 +78,9 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         Another index has the name.
     """
     parsed_parameters(request.kind, request.parameters)
+    rows = sum(fragment.num_rows for fragment in snapshot.manifest.fragments)
+    parts = request.train and request.uuid is None and choose_engine(rows).engine == "spark"
+    groups = Groups(choose_runner(rows)) if parts else None
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
@@ -81,6 +90,10 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         if name is None:
             name = default_name(current, column, request.kind)
         check_name(current, column, name, replace=request.replace)
+        if groups is not None:
+            segments = groups.of(current, column, request.kind, name, request.parameters)
+            if segments:
+                return put_segments(current, name, segments, current.indices)
         segment = build_segment(
             current,
             column,
@@ -92,7 +105,9 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         )
         return commit_segments(current, name, [segment])
 
-    return retried(snapshot, attempt, policy)[0]
+    made = {} if groups is None else groups.made
+    with tracking("indexing"), removed_unless_committed(snapshot, made):
+        return retried(snapshot, attempt, policy)[0]
 
 
 def default_name(snapshot: Snapshot, column: IndexedField, kind: IndexKind) -> str:
