@@ -65,6 +65,7 @@ def _refusals() -> dict[str, Callable[[lk.LanceDataset], Any]]:
             ds.merge_insert("id").when_matched_update_all().execute(_table())
         ),
         "add": lambda ds: ds.add_columns({"more": "id + 1"}),
+        "nulls": lambda ds: ds.add_columns(pa.field("more", pa.int32())),
         "cast": lambda ds: ds.alter_columns({"path": "id", "data_type": pa.int32()}),
         "compact": lambda ds: ds.optimize.compact_files(),
         "newer": lambda ds: lk.write_dataset(

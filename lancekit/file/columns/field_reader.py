@@ -8,7 +8,7 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import accumulate, islice
 from typing import NamedTuple, Protocol
@@ -47,13 +47,20 @@ _UNIT_DECODED = 64 << 20
 _LEVELS_BYTES = 8
 
 
+class Ahead(Protocol):
+    """What says which bytes had better be fetched together before rows are read."""
+
+    def ahead_of(self, rows: Rows, /) -> Iterable[tuple[int, int]]:
+        """Return positions and sizes."""
+
+
 class Plan(NamedTuple):
     """What to decode, with its cost, and how to make chunks of a field from the results."""
 
     work: list[Work]
     finish: Callable[[list[pa.Array]], list[pa.Array]]
     #: pages and the rows of them that are read: what had better be fetched before the work begins
-    ahead: Sequence[tuple[PageGroup, Rows]] = ()
+    ahead: Sequence[tuple[Ahead, Rows]] = ()
 
 
 class _Reader(Protocol):

@@ -81,7 +81,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     held = 0
     for start, length in sorted(ranges):
         stop = start + length
-        held += length
+        held += stop - min(max(start, spans[-1][1] if spans else 0), stop)
         if held > _MAX_BYTES:
             break
         if spans and start - spans[-1][1] <= _GAP:

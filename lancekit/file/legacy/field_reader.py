@@ -76,7 +76,25 @@ class LegacyFieldReader:
                 for part in self._cut(rows, _PIECE_BYTES)
             ],
             list,
+            [(self, rows)],
         )
+
+    def ahead_of(self, rows: Rows) -> Iterator[tuple[int, int]]:
+        """Yield where the batches lie that rows are in, if what is between pages is read anyway.
+
+        Pages of other columns between those of one are: fetched for each, they would come as often.
+        """
+        if self._part is None or len(rows) == 0:
+            return
+        pages = self._part.pages
+        last = len(pages.positions)
+        if self._container.size > last * self._container.source.gap:
+            return
+        # before a page of strings lie their bytes, but no more than behind a page of the last batch
+        borders = np.concatenate(([0], pages.positions, [self._container.column_table[0][0]]))
+        touched = np.unique(pages.runs(rows).page)
+        for start, stop in zip(borders[touched], borders[touched + 2], strict=True):
+            yield int(start), max(int(stop - start), 0)
 
     def bounds(self, rows: range) -> Iterator[tuple[range, BlockBounds | None]]:
         """Yield the rows: nothing is remembered of what lies in the file as it is."""

@@ -133,23 +133,21 @@ def _bytes(pages: Pages, width: int, rows: Rows) -> Bytes:
 
 
 def _bits(pages: Pages, rows: Rows) -> Bytes:
-    """Return bits, which begin with a byte in each page; all between the first and the last."""
+    """Return bits, which begin with a byte in each page; all that lie around some are read."""
     if len(rows) == 0:
         return np.empty(0, np.uint8)
-    around = range(int(rows[0]), int(rows[-1]) + 1)
-    page, first, stop = pages.runs(around)
-    begin = pages.positions[page]
-    data = read_pieces(pages.source, begin + first // 8, begin - (-stop // 8))
-    sizes = -(-stop // 8) - first // 8
-    # of the first page alone what is wanted may begin inside of a byte
-    skipped = int(first[0] % 8)
-    counts = stop - first
-    counts[0] += skipped
-    found = bits.gather_bits(data, starts_of(sizes)[:-1], counts)
-    found = bits.slice_bits(found, skipped, len(around))
-    if isinstance(rows, range):
-        return found
-    return bits.pack(bits.unpack(found, len(around))[rows - around.start])
+    page, first, stop = pages.runs(rows)
+    touched, at = np.unique(page, return_index=True)
+    low, high = first[at] & ~7, stop[np.append(at[1:], len(page)) - 1]
+    begin = pages.positions[touched]
+    data = read_pieces(pages.source, begin + low // 8, begin - (-high // 8))
+    starts = starts_of(-(-high // 8) - low // 8)
+    if isinstance(rows, range):  # of the first page alone they may begin inside of a byte
+        found = bits.gather_bits(data, starts[:-1], high - low)
+        return bits.slice_bits(found, int(first[0] - low[0]), len(rows))
+    place = np.searchsorted(touched, page)
+    wanted = ranges(8 * starts[place] + first - low[place], stop - first)
+    return bits.pack(bits.unpack(data, 8 * data.size)[wanted])
 
 
 class _Between(NamedTuple):

@@ -17,6 +17,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismat
 from lancekit.file.columns.limits import check_new_marks
 from lancekit.format.column_names import check_column_name, column_not_found
 from lancekit.format.schema import LanceField, LanceSchema, check_key_type
+from lancekit.format.storage_version import check_written
 from lancekit.legible import shown
 from lancekit.operations.columns.alter import (
     columns_runner,
@@ -229,6 +230,8 @@ def _added(current: Snapshot, arrow: pa.Schema) -> tuple[LanceSchema, LanceSchem
 
 
 def _nulls(current: Snapshot, arrow: pa.Schema) -> Addition:
+    # a column of no file could not be read by the releases that such a table is from
+    check_written(current.manifest.storage_version)
     for field in arrow:
         if not field.nullable:
             raise InvalidArgumentError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from typing import Any
 
 import lance
 import numpy as np
@@ -11,9 +12,11 @@ import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.file import FileReader
 from lancekit.file.legacy import field_reader
 from lancekit.format.pb import schema_pb2
 from tests.file.lance_io import open_ours
+from tests.support.memory_file import CountedFile
 
 ROWS = 500
 
@@ -70,6 +73,36 @@ def test_any_rows_in_any_pieces(
 def _field(reader: object) -> field_reader.LegacyFieldReader:
     column = reader.columns[0]  # type: ignore[attr-defined]
     return field_reader.LegacyFieldReader(reader.container, column.field, column.columns)  # type: ignore[attr-defined]
+
+
+def _fetched(data: bytes, columns: int, rows: Any, gap: int = 1 << 16) -> tuple[pa.Table, int, int]:
+    """Return rows of the first columns, and the requests and bytes that they took."""
+    source = CountedFile(data)
+    source.gap = gap
+    reader = FileReader.open(source)
+    requests, size = source.requests, sum(size for _, size in source.reads)
+    found = reader.read(reader.columns[:columns], rows)
+    return found, source.requests - requests, sum(size for _, size in source.reads) - size
+
+
+def test_what_lies_between_pages_is_fetched_once(tmp_path: Path) -> None:
+    k = range(20_000)
+    table = pa.table({"n": k, "t": [f"text {i}" for i in k], "b": [i % 3 == 0 for i in k]})
+    options = {"data_storage_version": "legacy", "max_rows_per_group": 500}
+    ds = lance.write_dataset(table, tmp_path / "d.lance", **options)
+    (file,) = ds.get_fragments()[0].data_files()
+    data = (tmp_path / "d.lance/data" / file.path).read_bytes()
+    assert _fetched(data, 3, None) == (table, 1, pytest.approx(len(data), rel=0.02))
+    found, requests, size = _fetched(data, 3, range(700, 900))
+    assert found.equals(table.slice(700, 200))
+    assert (requests, size < len(data) / 10) == (1, True)
+    found, requests, size = _fetched(data, 3, np.array([3, 11_111, 17_000]))
+    assert found.equals(table.take(pa.array([3, 11_111, 17_000])))
+    assert (requests, size < len(data) / 5) == (1, True)
+    # batches are larger than what is read in vain: of one column, the others are left out
+    found, _, size = _fetched(data, 1, None, gap=10)
+    assert found.equals(table.select(["n"]))
+    assert size < len(data) / 2
 
 
 def _read(data: bytes) -> bool:
