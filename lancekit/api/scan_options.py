@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -214,7 +214,7 @@ def _make_scan(
     with_row_id: bool | None = None,
     with_row_address: bool | None = None,
     blob_handling: str | None = None,
-    sources: Iterable[FragmentSource] | None = None,
+    sources: Sequence[FragmentSource] | None = None,
     with_deleted: bool = False,
     report: Callable[[ScanStatistics], object] | None = None,
     search: NearestSearch | FullTextSearch | None = None,
@@ -264,7 +264,7 @@ def _make_scan(
             )
         sources = [replace(source, with_deleted=True) for source in sources]
     scan = Scan(
-        sources=tuple(sources),
+        sources=sources if search is None else tuple(sources),
         request=request,
         limit=None if limit is None else check_count("limit", limit),
         offset=0 if offset is None else check_count("offset", offset),

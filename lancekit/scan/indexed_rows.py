@@ -15,15 +15,15 @@ from lancekit.errors import FormatError
 from lancekit.file.kernels.memory import starts_of
 from lancekit.format.deletions import to_offsets
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.scan.fragment_rows import select_among
+from lancekit.scan.fragment_rows import ScanRequest, block_rows, project, select_among
 from lancekit.scan.fragments.joint_reader import open_together, together
-from lancekit.scan.fragments.reader import FragmentReader, Offsets
-from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
+from lancekit.scan.fragments.source import FragmentSource, FragmentSources
 from lancekit.scan.indexed.choice import RowChoice
 from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.selection import Selection
 
-__all__ = ["IndexedRows", "divided", "select_chosen"]
+__all__ = ["IndexedRows", "divided", "projected", "select_chosen"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -48,6 +48,13 @@ class IndexedRows:
         """Yield each fragment by itself."""
         for source, chosen in zip(self.sources, self.chosen, strict=True):
             yield IndexedRows((source,), (chosen,))
+
+    def read(self, request: ScanRequest) -> Iterator[pa.Table]:
+        """Yield what is asked for of the rows that are wanted, in blocks."""
+        inputs = set[str]().union(*(output.inputs for output in request.outputs))
+        found = self.select(request.predicate, inputs)
+        for part in found.parts(block_rows(self.sources[0].schema, request)):
+            yield projected(request, part)
 
     def select(self, predicate: Predicate | None, keep: Collection[str] = ()) -> Selection:
         """Return the rows that a filter wants; with them come columns to `keep` that it has read.
@@ -83,6 +90,17 @@ def select_chosen(
     return select_among(reader, predicate, rows, keep)
 
 
+def projected(request: ScanRequest, wanted: Selection) -> pa.Table:
+    """Return what is asked for of some rows."""
+    try:
+        return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
+    except FormatError:
+        # of fragments that are read together the error does not name the file
+        for reader, rows in wanted.reader.split(as_offsets(wanted.rows)):
+            project(reader, request.outputs, rows)
+        raise
+
+
 def divided(
     sources: Iterable[FragmentSource], choice: RowChoice | None
 ) -> Iterator[Sequence[FragmentSource] | IndexedRows]:
@@ -93,7 +111,10 @@ def divided(
     if choice is None:
         yield tuple(sources)
         return
-    asked = [(source, choice.rows_of(source)) for source in sources]
+    nothing = choice.without_rows
+    if isinstance(sources, FragmentSources):
+        sources = sources.without(nothing)
+    asked = [(s, choice.rows_of(s)) for s in sources if s.fragment.id not in nothing]
     left = [(source, chosen) for source, chosen in asked if chosen is None or chosen.rows]
     for whole, run in groupby(left, lambda pair: pair[1] is None):
         pairs = list(run)

@@ -14,7 +14,6 @@ from typing import Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
-from lancekit.errors import FormatError
 from lancekit.format.schema import LanceSchema
 from lancekit.scan.ahead import Workers
 from lancekit.scan.fragment_rows import (
@@ -29,13 +28,12 @@ from lancekit.scan.fragment_rows import (
 )
 from lancekit.scan.fragments.reader import (
     FragmentReader,
-    as_offsets,
     rows_without_columns,
 )
 from lancekit.scan.fragments.rebatch import combined, cut_at, no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.indexed.choice import RowChoice
-from lancekit.scan.indexed_rows import IndexedRows, divided
+from lancekit.scan.indexed_rows import IndexedRows, divided, projected
 from lancekit.scan.selection import Selection, projections
 
 __all__ = [
@@ -74,7 +72,7 @@ class Scan:
     With a `choice` indices are asked which rows the filter wants, before any are looked at.
     """
 
-    sources: tuple[FragmentSource, ...]
+    sources: Sequence[FragmentSource]
     request: ScanRequest
     limit: int | None = None
     offset: int = 0
@@ -249,9 +247,7 @@ class _Chosen:
         return self.of.select(request.predicate, inputs)
 
     def run(self, request: ScanRequest) -> Iterator[pa.Table]:
-        found = self.find(request)
-        for part in found.parts(block_rows(self.schema, request)):
-            yield _projected(request, part)
+        yield from self.of.read(request)
 
 
 _AnyJob: TypeAlias = _Job | _Block | _Chosen
@@ -266,16 +262,6 @@ def _read_ahead(jobs: Sequence[_AnyJob], request: ScanRequest) -> Generator[pa.T
         work = projections(
             found,
             block_rows(jobs[0].schema, request),
-            partial(_projected, request),
+            partial(projected, request),
         )
         yield from chain.from_iterable(workers.results(work))
-
-
-def _projected(request: ScanRequest, wanted: Selection) -> pa.Table:
-    try:
-        return project(wanted.reader, request.outputs, wanted.rows, wanted.known)
-    except FormatError:
-        # of fragments that are read together the error does not name the file
-        for reader, rows in wanted.reader.split(as_offsets(wanted.rows)):
-            project(reader, request.outputs, rows)
-        raise

@@ -21,7 +21,7 @@ import pyarrow as pa
 from lancekit.errors import StorageError
 from lancekit.pipeline.engine.inputs import as_reader, scan_of
 from lancekit.scan.scan import Scan
-from lancekit.spark.frames.scan import cut_pieces, pieces_frame, scan_ranges
+from lancekit.spark.frames.scan import pieces_frame, scan_pieces
 from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
 from lancekit.spark.frames.wire_rows import by_place, gathered, subschema
 from lancekit.spark.jobs.client import client_of
@@ -95,7 +95,7 @@ def _scanned(session: SparkSession, scan: Scan) -> Brought | None:
         return None
     schema = scan.request.schema
     outputs = {output.field.name: output for output in scan.request.outputs}
-    pieces = cut_pieces(scan_ranges(scan), scan.request, client_of(session).parallelism())
+    pieces = scan_pieces(scan, client_of(session).parallelism())
 
     def read(names: Sequence[str]) -> DataFrame:
         wire = by_place("c", wire_schema(subschema(schema, names), exact=True))

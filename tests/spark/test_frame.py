@@ -22,7 +22,13 @@ from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.scan.outputs import plan_columns
 from lancekit.spark.frames import scan as frame_module
-from lancekit.spark.frames.scan import cut_pieces, read_piece, scan_ranges, whole_ranges
+from lancekit.spark.frames.scan import (
+    cut_pieces,
+    read_piece,
+    scan_pieces,
+    scan_ranges,
+    whole_ranges,
+)
 from tests.spark.test_types import ROWS
 
 
@@ -162,6 +168,37 @@ def test_a_column_of_sparks_filters_after_the_scan(spark, dataset):
 def test_a_pyarrow_expression(spark, dataset):
     frame = dataset.to_spark(["id"], pc.field("x") < 3)
     assert frame.toArrow()["id"].to_pylist() == [1, 2, 4, 5]
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory):
+    """The same with an index, and rows that it does not cover."""
+    table = pa.table({"id": range(700), "x": [n % 5 for n in range(700)]})
+    ds = lk.write_dataset(table, tmp_path_factory.mktemp("i") / "d", max_rows_per_file=100)
+    ds.create_scalar_index("id", "BTREE")
+    ds.insert(pa.table({"id": [7, 8], "x": [0, 1]}))
+    ds.delete("id = 205")
+    return ds
+
+
+@pytest.mark.parametrize("text", ["id IN (7, 205, 301, 302)", "id > 690 AND x = 1", "id < 0"])
+def test_indices_are_asked_before_tasks_are_made(indexed, text):
+    scan = indexed.scanner(["id", "x"], filter=text, with_row_id=True)._scan
+    pieces = scan_pieces(scan, 3)
+    ids = {source.fragment.id for p in pieces for source, *_ in p.ranges}
+    assert ids == {7}  # of the others indices know the rows
+    found = [b for p in pieces for b in read_piece(p, scan.request)]
+    expected = indexed.to_table(["id", "x"], text, with_row_id=True, use_scalar_index=False)
+    assert pa.Table.from_batches(found, scan.request.schema).equals(expected)
+
+
+@pytest.mark.spark
+def test_a_filter_asks_indices(spark, indexed):
+    text = "id IN (7, 205, 301) AND x < 4"
+    expected = sorted(indexed.to_table(filter=text)["id"].to_pylist())
+    assert sorted(row.id for row in indexed.to_spark(filter=text).collect()) == expected
+    frame = spark.read.format("lance").option("filter", text).load(indexed.uri)
+    assert sorted(row.id for row in frame.collect()) == expected
 
 
 def test_row_ids_leave_fragments_out(dataset):

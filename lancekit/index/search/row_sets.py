@@ -25,8 +25,18 @@ Numbers = npt.NDArray[np.uint64]
 
 def rows_of(numbers: Numbers) -> Rows:
     """Return ids or addresses, in any order, as a set of rows."""
+    if (numbers[1:] > numbers[:-1]).all():  # as where a column is in order
+        return {upper: _bitmap(lower) for upper, lower in row_address.by_fragment(numbers)}
     parts = row_address.by_fragment(np.sort(numbers))
     return {upper: to_bitmap(lower) for upper, lower in parts}
+
+
+def _bitmap(ascending: Numbers) -> BitMap:
+    """Return a set of distinct rows, which may be a range."""
+    first, last = int(ascending[0]), int(ascending[-1])
+    if last - first + 1 == len(ascending):
+        return BitMap(range(first, last + 1))
+    return to_bitmap(ascending)
 
 
 def union(sets: Iterable[Rows]) -> Rows:

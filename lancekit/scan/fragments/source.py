@@ -9,8 +9,10 @@ from typing import overload
 
 import numpy as np
 import numpy.typing as npt
+from pyroaring import BitMap
 
 from lancekit.format import row_address
+from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
@@ -90,6 +92,11 @@ class FragmentSources(Sequence[FragmentSource]):
         if not self.stable_row_ids:
             return self.with_addresses(ids)
         return self._fragments.row_id_bounds.candidates(ids)
+
+    def without(self, fragment_ids: BitMap) -> list[FragmentSource]:
+        """Return all fragments but some."""
+        left = ~np.isin(self._fragments.ids, to_offsets(fragment_ids))
+        return list(map(self._at, np.flatnonzero(left).tolist()))
 
     def _at(self, place: int) -> FragmentSource:
         snapshot, fragment = self._snapshot, self._fragments[place]

@@ -120,7 +120,7 @@ class FullTextSearch:
             texts.setdefault(leaf.column, []).append(leaf.query)
         columns = {
             name: TextColumn(
-                self.snapshot, name, scan.sources, tuple(mine), early, self.indexed_only
+                self.snapshot, name, tuple(scan.sources), tuple(mine), early, self.indexed_only
             )
             for name, mine in texts.items()
         }

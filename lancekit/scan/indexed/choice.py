@@ -106,6 +106,12 @@ class RowChoice:
         found = None if questions is None else self._answer(questions)
         return Found() if found is None else found
 
+    @cached_property
+    def without_rows(self) -> BitMap:
+        """The fragments of which indices know that they have no row wanted."""
+        with_rows = (id_ for id_, rows in self.found.rows.items() if rows)
+        return self.found.covered - BitMap(with_rows)
+
     def rows_of(self, source: FragmentSource) -> ChosenRows | None:
         """Return the rows to look at; ``None`` for all rows of the fragment."""
         found, id_ = self.found, source.fragment.id

@@ -28,10 +28,9 @@ from lancekit.spark.datasource.stream_reader import LanceStreamReader
 from lancekit.spark.datasource.writer import LanceWriter, plan_writer
 from lancekit.spark.frames.scan import (
     Piece,
-    cut_pieces,
     read_piece,
     scan_batch,
-    scan_ranges,
+    scan_pieces,
     scan_wire,
 )
 from lancekit.spark.frames.types import spark_schema
@@ -143,7 +142,7 @@ class LanceReader(DataSourceReader):  # type: ignore[misc]  # pyspark is untyped
     def __init__(self, scan: Scan, options: Options) -> None:
         self._request = scan.request
         self._options = options
-        pieces = cut_pieces(scan_ranges(scan), scan.request, processors())
+        pieces = scan_pieces(scan, processors())
         self._pieces: list[Piece] = pieces or [Piece(())]
 
     def partitions(self) -> list[InputPartition]:

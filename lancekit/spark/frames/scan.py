@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from lancekit.scan.fragment_rows import ScanRequest, read_block, row_bytes
 from lancekit.scan.fragments.reader import META_COLUMNS, FragmentReader
 from lancekit.scan.fragments.rebatch import combined
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.spark.frames.runner import TASKS_PER_CORE
@@ -36,7 +37,7 @@ __all__ = [
     "read_piece",
     "scan_batch",
     "scan_frame",
-    "scan_ranges",
+    "scan_pieces",
     "scan_wire",
     "whole_ranges",
 ]
@@ -55,9 +56,10 @@ Range = tuple[FragmentSource, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one task reads: ranges of the physical rows of fragments."""
+    """What one task reads: ranges of the physical rows of fragments, or rows of indices."""
 
     ranges: tuple[Range, ...]
+    chosen: IndexedRows | None = None
 
 
 def cut_pieces(ranges: Sequence[Range], request: ScanRequest, parallelism: int) -> list[Piece]:
@@ -127,6 +129,25 @@ def whole_ranges(sources: Iterable[FragmentSource]) -> list[Range]:
     return [(source, 0, source.fragment.physical_rows) for source in sources]
 
 
+def scan_pieces(scan: Scan, parallelism: int) -> list[Piece]:
+    """Return what tasks read of a scan; indices are asked here, and tasks get their rows.
+
+    Parameters
+    ----------
+    parallelism
+        How many tasks run at once.
+    """
+    if scan.choice is None:
+        return cut_pieces(scan_ranges(scan), scan.request, parallelism)
+    pieces: list[Piece] = []
+    for part in divided(scan.sources, scan.choice):
+        if isinstance(part, IndexedRows):
+            pieces.append(Piece((), part))
+        else:
+            pieces += cut_pieces(whole_ranges(part), scan.request, parallelism)
+    return pieces
+
+
 def scan_ranges(scan: Scan) -> list[Range]:
     """Return the physical rows that a scan has to look at.
 
@@ -155,6 +176,8 @@ def _physical(source: FragmentSource, start: int, stop: int) -> tuple[int, int]:
 
 def read_piece(piece: Piece, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     """Read the selected rows of a piece."""
+    for table in () if piece.chosen is None else piece.chosen.read(request):
+        yield from combined(table).to_batches(max_chunksize=request.batch_rows)
     for source, start, stop in piece.ranges:
         reader = FragmentReader(source)
         step = max(request.block_bytes // _row_width(source, request), 1)
@@ -186,17 +209,7 @@ def fragment_frame(
     StorageError
         The dataset is in this process's memory, where no worker can read it.
     """
-    return _ranges_frame(session, whole_ranges(sources), request, convert, wire)
-
-
-def _ranges_frame(
-    session: SparkSession,
-    ranges: Sequence[Range],
-    request: ScanRequest,
-    convert: Callable[[pa.RecordBatch], pa.RecordBatch],
-    wire: pa.Schema,
-) -> DataFrame:
-    pieces = cut_pieces(ranges, request, client_of(session).parallelism())
+    pieces = cut_pieces(whole_ranges(sources), request, client_of(session).parallelism())
     return pieces_frame(session, pieces, request, convert, wire)
 
 
@@ -263,8 +276,9 @@ def scan_frame(scan: Scan, condition: Column | None = None) -> DataFrame:
         return scan_batch(batch, wire)
 
     cut_later = condition is not None or scan.request.predicate is not None
-    ranges = whole_ranges(scan.sources) if cut_later else scan_ranges(scan)
-    frame = _ranges_frame(session, ranges, scan.request, convert, wire)
+    read = replace(scan, limit=None, offset=0) if cut_later else scan
+    pieces = scan_pieces(read, client_of(session).parallelism())
+    frame = pieces_frame(session, pieces, scan.request, convert, wire)
     if condition is not None:
         frame = _where(frame, condition)
     if cut_later and scan.offset:
