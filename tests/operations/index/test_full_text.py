@@ -231,3 +231,37 @@ def test_what_cannot_be_made(
     with pytest.raises(error, match=text):
         ds.create_scalar_index(column, "INVERTED", **given)
     assert ds.version == 1
+
+
+def test_older_releases_find_what_joined(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
+    """An index of release 4.0.0 is kept up here, and goes on there.
+
+    Without positions: that release cannot compact a table whose index has those of 14.0.2.
+    """
+    place = str(tmp_path / "d.lance")
+    program = """
+import pyarrow as pa
+uri, mode = arguments["uri"], arguments["mode"]
+if mode == "create":
+    rows = pa.table({"k": range(300), "t": [f"w{k % 7} common" for k in range(300)]})
+    ds = lance.write_dataset(rows, uri, max_rows_per_file=100)
+    ds.create_scalar_index("t", "INVERTED", with_position=False)
+if mode == "extend":
+    lance.dataset(uri).optimize.optimize_indices()
+    lance.dataset(uri).optimize.compact_files()
+ds = lance.dataset(uri)
+result = sorted(ds.to_table(full_text_query="w3", fast_search=True)["k"].to_pylist())
+"""
+    known = list(range(3, 300, 7))
+    assert pylance4(program, uri=place, mode="create") == known
+    ds = lk.write_dataset({"k": [1000], "t": ["w3"]}, place, mode="append")
+    ds.optimize.optimize_indices()
+    assert pylance4(program, uri=place, mode="read") == [*known, 1000]
+    ds.delete("k = 3")
+    ds.optimize.compact_files()
+    assert pylance4(program, uri=place, mode="read") == [*known[1:], 1000]
+    lk.write_dataset({"k": [1001], "t": ["w3"]}, place, mode="append")
+    assert pylance4(program, uri=place, mode="extend") == [*known[1:], 1000, 1001]
+    for one in (lk.dataset(place), lance.dataset(place)):
+        table = one.to_table(["k"], full_text_query="w3", fast_search=True)
+        assert sorted(table["k"].to_pylist()) == [*known[1:], 1000, 1001]

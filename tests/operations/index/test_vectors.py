@@ -249,3 +249,24 @@ def test_parts_of_an_index(tmp_path: Path) -> None:
     exact = {"column": "v", "q": q, "k": 10, "use_index": False}
     known = set(theirs.to_table(["n"], nearest=exact)["n"].to_pylist())
     assert found(ds, q, 99) == found(lance.dataset(uri), q, 99, fast_search=True) == known
+
+
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_SQ"])
+def test_older_releases_find_what_joined(
+    tmp_path: Path, kind: str, pylance4: Callable[..., Any]
+) -> None:
+    uri = str(tmp_path / "t")
+    lance.write_dataset(pa.table({"n": range(400), "v": column(drawn(400))}), uri)
+    parts = {"num_sub_vectors": 4} if kind == "IVF_PQ" else {}
+    lance.dataset(uri).create_index("v", kind, num_partitions=1, **parts)
+    ds = lk.write_dataset({"n": [400], "v": column(drawn(1))}, uri, mode="append")
+    ds.optimize.optimize_indices()
+    ds.delete("n = 7")
+    ds.optimize.compact_files()
+    program = """
+nearest = {"column": "v", "q": arguments["q"], "k": 500, "refine_factor": 2}
+found = lance.dataset(arguments["uri"]).to_table(columns=["n"], nearest=nearest, fast_search=True)
+result = found["n"].to_pylist()
+"""
+    near = pylance4(program, uri=uri, q=drawn(1)[0].tolist())
+    assert (near[0], sorted(near)) == (400, [n for n in range(401) if n != 7])
