@@ -22,7 +22,7 @@ from lancekit.file.encodings.packed_struct import struct_array
 from lancekit.file.kernels import bits
 from lancekit.file.kernels import values as raw
 from lancekit.file.kernels.arrow_buffers import is_variable
-from lancekit.file.kernels.bounds import nulls
+from lancekit.file.kernels.bounds import claim, nulls
 from lancekit.file.kernels.faults import Unsupported, require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, numbers_of, starts_of
 from lancekit.file.kernels.row_selection import Rows, grouped
@@ -94,6 +94,8 @@ class _Plain:
             data = _bytes(self.pages, times * width, rows)
             values: raw.DecodedValues = raw.Fixed(width, data, count)
         else:
+            if not isinstance(rows, range):
+                claim(8 * count, f"the places of {count:,} booleans")
             data = _bits(self.pages.holding(times), grouped(rows, times))
             values = raw.Bits(data, count)
         for place in range(len(sizes) - 1, -1, -1):
@@ -264,6 +266,8 @@ class _Lists:
         if len(start) and (start[1:] == stop[:-1]).all():
             wanted = range(int(start[0]), int(stop[-1]))
         elif len(start):
+            count = int((stop - start).sum())
+            claim(8 * count, f"the places of {count:,} items")
             wanted = ranges(start, stop - start)
         items = child.read(wanted)
         return nested_in(self._kind, Lists(starts_of(found.lengths), None), items)

@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.errors import CorruptFileError, LancekitError, MemoryLimitError
 from lancekit.file import FileReader
 from lancekit.file.legacy import field_reader
 from lancekit.format.pb import schema_pb2
+from lancekit.options import options
 from tests.file.lance_io import open_ours
 from tests.support.memory_file import CountedFile
 
@@ -146,6 +147,21 @@ def test_damage_is_an_error_or_other_values(tmp_path: Path, whole: bool) -> None
     assert 0 < survived < times
     for size in rng.integers(0, len(data), times // 10).tolist():
         assert not _read(data[:size])
+
+
+def test_counts_that_no_bytes_account_for(tmp_path: Path) -> None:
+    lists = pa.array([[None] * 9000] * 8, pa.list_(pa.null()))
+    ds = lance.write_dataset(pa.table({"l": lists}), tmp_path / "d", data_storage_version="legacy")
+    (file,) = ds.get_fragments()[0].data_files()
+    data = (tmp_path / "d/data" / file.path).read_bytes()
+    rows = np.array([1, 5])
+    reader = open_ours(data)
+    assert reader.read(reader.columns, rows)["l"].to_pylist() == [[None] * 9000] * 2
+    with (
+        options(page_memory_bytes=10),
+        pytest.raises(MemoryLimitError, match=r"places of 18,000 items would take 144,000 bytes"),
+    ):
+        open_ours(data).read(reader.columns, rows)
 
 
 def test_damage_is_named(tmp_path: Path) -> None:
