@@ -3,6 +3,7 @@
 from lancekit.scan.fulltext.queries import (
     BooleanQuery,
     BoostQuery,
+    CombinedFieldsQuery,
     DocumentGranularity,
     FullTextOperator,
     FullTextQuery,
@@ -16,6 +17,7 @@ from lancekit.scan.fulltext.queries import (
 __all__ = [
     "BooleanQuery",
     "BoostQuery",
+    "CombinedFieldsQuery",
     "DocumentGranularity",
     "FullTextOperator",
     "FullTextQuery",

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from lancekit.index.inverted.partition import Partition
 from lancekit.index.inverted.postings import Postings
 
-__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "weights"]
+__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "weights"]
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]
@@ -32,7 +32,7 @@ class Statistics:
     """Of all documents: how many there are, their tokens, and in how many some tokens are."""
 
     documents: int
-    tokens: int
+    tokens: float
     frequencies: Mapping[str, int]
 
     @classmethod
@@ -60,7 +60,7 @@ class Statistics:
         told: np.float32 = np.log((absent + _HALF) / (there + _HALF) + _ONE)
         return told
 
-    def shares(self, counts: Numbers, lengths: Numbers) -> Scores:
+    def shares(self, counts: Numbers | Scores, lengths: Numbers | Scores) -> Scores:
         """Return how much of a token's weight documents get that have it so often."""
         often = counts.astype(np.float32)
         norms = _K1 * (_ONE - _B + _B * lengths.astype(np.float32) / self.mean_length)
@@ -111,6 +111,28 @@ def all_tokens(partition: Partition, tokens: Sequence[str], statistics: Statisti
         share = _shares(partition, token, statistics)[places]
         np.add(total, _weight(token, times, statistics) * share, out=total)
     return Matches(docs, total)
+
+
+def one_of_each(
+    partition: Partition,
+    tokens: Sequence[str],
+    statistics: Statistics,
+    groups: Sequence[Sequence[str]],
+) -> Matches:
+    """Score the documents that have a token of each of some groups, by all `tokens` that they have.
+
+    A group without tokens is in no document.
+    """
+    found = any_token(partition, tokens, statistics)
+    kept = np.ones(len(found.docs), bool)
+    for group in groups:
+        there = np.zeros(len(found.docs), bool)
+        for token in set(group):
+            postings = partition.postings(token)
+            if postings is not None:
+                there |= _held(found.docs, postings.docs)
+        kept &= there
+    return Matches(found.docs[kept], found.scores[kept])
 
 
 def weights(rarities: Scores, times: int) -> Scores:

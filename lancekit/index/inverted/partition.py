@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
 from lancekit.index.inverted.analyzer import TokenTable
@@ -38,7 +39,7 @@ class Partition(Protocol):
     def num_tokens(self) -> int:
         """How many tokens all documents have."""
 
-    def tokens(self) -> Iterable[str]:
+    def words(self) -> pa.Array:
         """All tokens."""
 
     def frequency(self, token: str) -> int:
@@ -88,9 +89,11 @@ class StoredPartition:
         """How many tokens all documents have."""
         return self.documents_file.remembered("tokens", lambda: _sum(self.lengths), lambda _: 0)
 
-    def tokens(self) -> Iterable[str]:
+    def words(self) -> pa.Array:
         """Return all tokens."""
-        return self.token_set.tokens()
+        return self.postings_file.remembered(
+            "words", self.token_set.words, lambda found: int(found.nbytes)
+        )
 
     def frequency(self, token: str) -> int:
         """Return in how many documents a token is."""
@@ -262,9 +265,9 @@ class FreshPartition:
         texts = place[table.texts[asked]]
         return rows[filled], lengths[filled], texts, codes[asked], table.positions[asked]
 
-    def tokens(self) -> Iterable[str]:
+    def words(self) -> pa.Array:
         """Return all tokens that are kept."""
-        return self._vocabulary
+        return pa.array(self._vocabulary, pa.string())
 
     def frequency(self, token: str) -> int:
         """Return in how many documents a token is."""

@@ -21,8 +21,8 @@ class TokenSet(Protocol):
     def get(self, token: str) -> int | None:
         """Return the number of a token, ``None`` if it is not there."""
 
-    def tokens(self) -> Iterator[str]:
-        """Yield all of them, ascending."""
+    def words(self) -> pa.Array:
+        """Return all of them."""
 
     def numbered(self) -> Iterator[tuple[str, int]]:
         """Yield all of them, each with its number."""
@@ -35,8 +35,8 @@ class _FstTokens:
     def get(self, token: str) -> int | None:
         return self._fst.get(token.encode())
 
-    def tokens(self) -> Iterator[str]:
-        return (token for token, _ in self.numbered())
+    def words(self) -> pa.Array:
+        return pa.array([key for key, _ in self._fst.items()], pa.binary()).cast(pa.string())
 
     def numbered(self) -> Iterator[tuple[str, int]]:
         return ((key.decode(), number) for key, number in self._fst.items())
@@ -51,8 +51,8 @@ class _ArrowTokens:
         found: int | None = None if place < 0 else self._numbers[place].as_py()
         return found
 
-    def tokens(self) -> Iterator[str]:
-        return iter(sorted(self._tokens.to_pylist()))
+    def words(self) -> pa.Array:
+        return self._tokens
 
     def numbered(self) -> Iterator[tuple[str, int]]:
         return zip(self._tokens.to_pylist(), self._numbers.to_pylist(), strict=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +14,16 @@ from pyroaring import BitMap
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.paths import find_field
-from lancekit.index.inverted.analyzer import Analyzer, Token, TokenTable, analyzer
-from lancekit.index.inverted.bm25 import Matches, Statistics, all_tokens, any_token
-from lancekit.index.inverted.partition import FreshPartition, Partition
+from lancekit.index.inverted.analyzer import Analyzer, TokenTable, analyzer
+from lancekit.index.inverted.bm25 import (
+    Matches,
+    Statistics,
+    all_tokens,
+    any_token,
+    one_of_each,
+)
+from lancekit.index.inverted.fuzzy import Spelling, alternatives
+from lancekit.index.inverted.partition import FreshPartition, Partition, StoredPartition
 from lancekit.index.inverted.phrase import with_phrase
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
@@ -33,7 +40,7 @@ from lancekit.scan.places import Places
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["TextColumn", "text_indices"]
+__all__ = ["Documents", "TextColumn", "text_indices"]
 
 _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
 
@@ -48,6 +55,14 @@ def text_indices(snapshot: Snapshot, column: str) -> tuple[IndexMetadata, ...]:
     return first_of(INVERTED, snapshot.indices, find_field(snapshot.manifest.schema, column)[-1].id)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Documents:
+    """Texts, and the positions of their rows; -1 is a row that is gone."""
+
+    partition: Partition
+    positions: npt.NDArray[np.int64]
+
+
 @dataclass(frozen=True)
 class TextColumn:
     """A column of text, in some fragments of a version.
@@ -56,29 +71,49 @@ class TextColumn:
     ----------
     texts
         All that is asked of the column: other words are not kept of rows that no index covers.
+        Without it all are.
     predicate
         What rows that no index covers have to fulfil.
     indexed_only
         Whether these rows are passed over, if there is an index.
+    default
+        How text becomes tokens if no index says it.
     """
 
     snapshot: Snapshot
     column: str
     sources: tuple[FragmentSource, ...]
-    texts: tuple[str, ...]
+    texts: tuple[str, ...] | None
     predicate: Predicate | None = None
     indexed_only: bool = False
+    default: AnalyzerSettings | None = None
 
-    def match(self, text: str, *, all_of: bool, most: int | None = None) -> Scored:
+    def match(
+        self,
+        text: str,
+        *,
+        all_of: bool,
+        spelling: Spelling | None = None,
+        most: int | None = None,
+    ) -> Scored:
         """Return the rows with words of a text: with all of them, or with one.
 
         Parameters
         ----------
+        spelling
+            Which other words count for each; without it none do.
         most
             How many of the best are wanted at least; others may be left out.
         """
-        tokens = self.analyzer.tokens(text)
-        return self._search(tokens, all_tokens if all_of else any_token, most)
+        words = [token.text for token in self.analyzer.tokens(text)]
+        if spelling is None:
+            return self._search(words, all_tokens if all_of else any_token, most)
+        partitions: list[Partition] = [partition for partition, _ in self._stored]
+        if self._uncovered:
+            partitions.append(self._fresh)
+        groups = alternatives(words, [partition.words() for partition in partitions], spelling)
+        search = partial(one_of_each, groups=groups) if all_of else any_token
+        return self._search([word for group in groups for word in group], search, most)
 
     def phrase(self, text: str, slop: int, most: int | None = None) -> Scored:
         """Return the rows in which the words of a text follow each other; ``most`` as above.
@@ -105,17 +140,10 @@ class TextColumn:
             kept = with_phrase(partition, tokens, found.docs, slop)
             return Matches(found.docs[kept], found.scores[kept])
 
-        return self._search(tokens, search, most)
+        return self._search([token.text for token in tokens], search, most)
 
-    def _search(
-        self, tokens: Sequence[Token], search: _PartitionSearch, most: int | None
-    ) -> Scored:
-        words = [token.text for token in tokens]
-        stored = [
-            (partition, places)
-            for (_, segment), places in zip(self._segments, self._places, strict=True)
-            for partition in segment.partitions
-        ]
+    def _search(self, words: Sequence[str], search: _PartitionSearch, most: int | None) -> Scored:
+        stored = self._stored
         known = Statistics.of([partition for partition, _ in stored], words)
         parts = []
         for partition, places in stored if words else ():
@@ -127,19 +155,32 @@ class TextColumn:
             parts.append(Scored.of(fresh.rows[found.docs], found.scores))
         return added(parts)
 
+    def documents(self) -> list[Documents]:
+        """Return all texts, those that are indexed and others."""
+        found = [
+            Documents(partition, places.positions(partition.row_ids))
+            for partition, places in self._stored
+        ]
+        return [*found, Documents(self._fresh, self._fresh.rows)] if self._uncovered else found
+
     # ---- what an index knows
 
     @property
     def analyzer(self) -> Analyzer:
         """What makes tokens of its text: as its index says, or by the defaults."""
-        return analyzer(self._opened[1])
+        return analyzer(self.said or self.default or AnalyzerSettings())
+
+    @property
+    def said(self) -> AnalyzerSettings | None:
+        """How its index makes tokens of text; ``None`` if there is none."""
+        return self._opened[1]
 
     @property
     def _segments(self) -> list[tuple[BitMap, OpenSegment]]:
         return self._opened[0]
 
     @cached_property
-    def _opened(self) -> tuple[list[tuple[BitMap, OpenSegment]], AnalyzerSettings]:
+    def _opened(self) -> tuple[list[tuple[BitMap, OpenSegment]], AnalyzerSettings | None]:
         """The segments that are used, each with what it covers, and how text becomes tokens."""
         found: list[tuple[BitMap, OpenSegment]] = []
         settings: AnalyzerSettings | None = None
@@ -156,7 +197,7 @@ class TextColumn:
             settings = settings or opened.settings
             if opened.settings == settings and not moved and index.fragment_ids:
                 found.append((index.fragment_ids, opened))
-        return found, settings or AnalyzerSettings()
+        return found, settings
 
     def _open(self, index: IndexMetadata) -> OpenSegment:
         if (index.index_version or 0) > INVERTED.newest:
@@ -168,11 +209,13 @@ class TextColumn:
         return opened
 
     @cached_property
-    def _places(self) -> list[Places]:
-        return [
-            Places([source for source in self.sources if source.fragment.id in covered])
-            for covered, _ in self._segments
-        ]
+    def _stored(self) -> list[tuple[StoredPartition, Places]]:
+        """The documents that are indexed, and where their rows are."""
+        found: list[tuple[StoredPartition, Places]] = []
+        for covered, segment in self._segments:
+            here = Places([source for source in self.sources if source.fragment.id in covered])
+            found += [(partition, here) for partition in segment.partitions]
+        return found
 
     # ---- what no index knows
 
@@ -185,8 +228,11 @@ class TextColumn:
 
     @cached_property
     def _fresh(self) -> FreshPartition:
-        made = map(self.analyzer.tokens, self.texts)
-        return FreshPartition(self._blocks(), {token.text for tokens in made for token in tokens})
+        wanted = None
+        if self.texts is not None:
+            made = map(self.analyzer.tokens, self.texts)
+            wanted = {token.text for tokens in made for token in tokens}
+        return FreshPartition(self._blocks(), wanted)
 
     def _blocks(self) -> Iterator[tuple[npt.NDArray[np.int64], TokenTable]]:
         schema = self._uncovered[0].schema

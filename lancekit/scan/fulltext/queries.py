@@ -17,6 +17,7 @@ from lancekit.legible import shown
 __all__ = [
     "BooleanQuery",
     "BoostQuery",
+    "CombinedFieldsQuery",
     "DocumentGranularity",
     "FullTextOperator",
     "FullTextQuery",
@@ -36,6 +37,7 @@ class FullTextQueryType(Enum):
     BOOST = "boost"
     MULTI_MATCH = "multi_match"
     BOOLEAN = "boolean"
+    COMBINED_FIELDS = "combined_fields"
 
 
 class FullTextOperator(Enum):
@@ -92,14 +94,19 @@ class MatchQuery(FullTextQuery):
         What scores are multiplied with.
     operator
         Whether one of the words is enough.
+    fuzziness
+        How many letters of words may be more, less or others; ``None`` is 0, as for pylance.
+    max_expansions
+        So many words are looked for in the place of all in ``query``, the first by their letters.
+    prefix_length
+        How many bytes at the beginning of each word may not differ.
 
     Raises
     ------
     InvalidTypeError, InvalidArgumentError
         An argument cannot be used.
     NotOfferedError
-        ``fuzziness`` asks for words that are spelt otherwise, or ``document_granularity`` for
-        texts of lists one by one.
+        ``document_granularity`` asks for texts of lists one by one.
 
     Examples
     --------
@@ -127,12 +134,6 @@ class MatchQuery(FullTextQuery):
         _check_rows(self.document_granularity)
         if self.fuzziness is not None:
             _check_count("fuzziness", self.fuzziness)
-        if self.fuzziness != 0:
-            raise NotOfferedError(
-                f"fuzziness={self.fuzziness} is not offered: words are found as they are spelt.",
-                hint="Leave it out, or use pylance for this search.",
-                argument="fuzziness",
-            )
 
 
 @dataclass(frozen=True)
@@ -249,6 +250,51 @@ class MultiMatchQuery(FullTextQuery):
 
 
 @dataclass(frozen=True)
+class CombinedFieldsQuery(MultiMatchQuery):
+    """The rows that have words of a text in several columns, which count as one (BM25F).
+
+    With `FullTextOperator.AND` each word has to be in one of the columns, no matter which.
+
+    Parameters
+    ----------
+    query
+        The words.
+    columns
+        The paths of columns of text, whose indices have the same settings.
+    boosts
+        How much the words of each column weigh, 1 or more.
+    operator
+        Whether one of the words is enough.
+
+    Raises
+    ------
+    InvalidTypeError, InvalidArgumentError
+        An argument cannot be used.
+
+    Examples
+    --------
+    >>> CombinedFieldsQuery("anna berg", ["first", "last"], boosts=[1, 2]).query_type()
+    <FullTextQueryType.COMBINED_FIELDS: 'combined_fields'>
+    """
+
+    def __post_init__(self) -> None:
+        MultiMatchQuery.__post_init__(self)
+        if len(set(self.columns)) < len(self.columns):
+            raise InvalidArgumentError(
+                f"A column is named twice: {', '.join(self.columns)}.",
+                hint="Name each once, with a boost.",
+                argument="columns",
+            )
+        for boost in self.boosts or ():
+            if not 1 <= boost <= _HEAVIEST:
+                raise InvalidArgumentError(
+                    f"A boost is {boost}.",
+                    hint=f"Pass boosts from 1 to {_HEAVIEST:,}.",
+                    argument="boosts",
+                )
+
+
+@dataclass(frozen=True)
 class BooleanQuery(FullTextQuery):
     """The rows that answer to several queries.
 
@@ -288,12 +334,16 @@ class BooleanQuery(FullTextQuery):
         return [query for wanted, query in self.queries if wanted is occur]
 
 
+#: how much more than once a column may weigh
+_HEAVIEST = 1 << 20
+
 _TYPES = {
     MatchQuery: FullTextQueryType.MATCH,
     PhraseQuery: FullTextQueryType.MATCH_PHRASE,
     BoostQuery: FullTextQueryType.BOOST,
     MultiMatchQuery: FullTextQueryType.MULTI_MATCH,
     BooleanQuery: FullTextQueryType.BOOLEAN,
+    CombinedFieldsQuery: FullTextQueryType.COMBINED_FIELDS,
 }
 
 

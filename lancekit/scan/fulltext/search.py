@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.index.inverted.fuzzy import Spelling
 from lancekit.scan.chosen import POSITION, chosen_rows
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fulltext.column import TextColumn
+from lancekit.scan.fulltext.combined import combined_fields
 from lancekit.scan.fulltext.queries import (
     BooleanQuery,
     BoostQuery,
+    CombinedFieldsQuery,
     FullTextOperator,
     FullTextQuery,
     MatchQuery,
@@ -115,18 +118,25 @@ class FullTextSearch:
 
     def _find(self, scan: Scan, most: int | None) -> Scored:
         early = scan.request.predicate if self.prefilter else None
-        texts: dict[str, list[str]] = {}
+        asked: dict[str, list[MatchQuery | PhraseQuery]] = {}
         for leaf in leaves(self.query):
-            texts.setdefault(leaf.column, []).append(leaf.query)
+            asked.setdefault(leaf.column, []).append(leaf)
         columns = {
             name: TextColumn(
-                self.snapshot, name, tuple(scan.sources), tuple(mine), early, self.indexed_only
+                self.snapshot, name, tuple(scan.sources), _texts(mine), early, self.indexed_only
             )
-            for name, mine in texts.items()
+            for name, mine in asked.items()
         }
         whole = early is not None or self.query.parts()
         found = _answer(self.query, columns, None if whole else most)
         return found if early is None else found.where(_fulfilling(scan)[found.positions])
+
+
+def _texts(asked: Sequence[MatchQuery | PhraseQuery]) -> tuple[str, ...] | None:
+    """Return what is asked of a column; ``None`` if words that are spelt otherwise are, too."""
+    if any(isinstance(leaf, MatchQuery) and leaf.fuzziness for leaf in asked):
+        return None
+    return tuple(leaf.query for leaf in asked)
 
 
 def _fulfilling(scan: Scan) -> npt.NDArray[np.bool_]:
@@ -145,15 +155,33 @@ def _answer(
     """Return the rows that answer to a query; of one column's at least the ``most`` best."""
     if isinstance(query, MatchQuery):
         all_of = query.operator is FullTextOperator.AND
-        found = columns[query.column].match(query.query, all_of=all_of, most=most)
+        found = columns[query.column].match(
+            query.query, all_of=all_of, spelling=_spelling(query), most=most
+        )
         return Scored(found.positions, found.scores * np.float32(query.boost))
     if isinstance(query, PhraseQuery):
         return columns[query.column].phrase(query.query, query.slop, most)
     return _ANSWERS[type(query)](query, columns)
 
 
+def _spelling(query: MatchQuery) -> Spelling | None:
+    """Return which words are looked for, too; ``None`` if they are to be as they are spelt."""
+    if not query.fuzziness:
+        return None
+    return Spelling(query.fuzziness, query.prefix_length, query.max_expansions)
+
+
 def _best_column(query: MultiMatchQuery, columns: Mapping[str, TextColumn]) -> Scored:
     return best_of([_answer(part, columns) for part in query.parts()])
+
+
+def _as_one(query: CombinedFieldsQuery, columns: Mapping[str, TextColumn]) -> Scored:
+    return combined_fields(
+        query.query,
+        [columns[name] for name in query.columns],
+        query.boosts or [1.0] * len(query.columns),
+        all_of=query.operator is FullTextOperator.AND,
+    )
 
 
 def _boosted(query: BoostQuery, columns: Mapping[str, TextColumn]) -> Scored:
@@ -178,5 +206,6 @@ def _combined(query: BooleanQuery, columns: Mapping[str, TextColumn]) -> Scored:
 _ANSWERS: Mapping[type[FullTextQuery], Callable[[Any, Mapping[str, TextColumn]], Scored]] = {
     MultiMatchQuery: _best_column,
     BoostQuery: _boosted,
+    CombinedFieldsQuery: _as_one,
     BooleanQuery: _combined,
 }

@@ -62,7 +62,7 @@ def fresh(rows: list[str | None]) -> FreshPartition:
 def told(partition: Partition, rows: np.ndarray[Any, Any]) -> dict[str, Any]:
     """Return all that is known of each token."""
     found = {}
-    for token in partition.tokens():
+    for token in partition.words().to_pylist():
         postings = partition.postings(token)
         assert postings is not None
         assert partition.frequency(token) == len(postings.docs)
@@ -95,7 +95,7 @@ def test_indices_of_4_0_0(uri: str, pylance4: Callable[..., Any]) -> None:
     read = fresh(texts())
     wanted = told(read, read.rows)
     del wanted["often"]  # in one text more often than its positions are looked into
-    stored_tokens = set(stored.tokens())
+    stored_tokens = set(stored.words().to_pylist())
     assert stored_tokens == {*wanted, "often"}
     with pytest.raises(UnsupportedFeatureError, match="holds positions in blocks"):
         stored.positions("often")
@@ -169,7 +169,7 @@ def test_damaged_postings_are_named(uri: str) -> None:
     rewritten(uri, "part_0_invert.lance", lambda table: _damaged(table, source))
     (stored,) = reopened(uri).partitions
     told_of = 0
-    for token in stored.tokens():
+    for token in stored.words().to_pylist():
         try:
             stored.postings(token)
             stored.positions(token)

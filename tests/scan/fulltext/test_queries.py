@@ -36,6 +36,7 @@ def test_types_are_those_of_pylance() -> None:
         match = q.MatchQuery("a", "t")
         made = [match, q.PhraseQuery("a b", "t"), q.BoostQuery(match, match)]
         made += [q.MultiMatchQuery("a", ["t"]), match & match, match | match]
+        made.append(q.CombinedFieldsQuery("a", ["t"]))
         return [one.query_type().value for one in made]
 
     assert types(lancekit.query) == types(lance.query)
@@ -55,7 +56,7 @@ MATCH = Q.MatchQuery("a", "t")
         (lambda: Q.MatchQuery("a", "t", boost="x"), InvalidTypeError, "boost is 'x'"),
         (lambda: Q.MatchQuery("a", "t", operator="AND"), InvalidTypeError, "operator is 'AND'"),
         (lambda: Q.MatchQuery("a", "t", fuzziness=-1), InvalidTypeError, "fuzziness is -1"),
-        (lambda: Q.MatchQuery("a", "t", fuzziness=None), NotOfferedError, "fuzziness=None"),
+        (lambda: Q.MatchQuery("a", "t", max_expansions=None), InvalidTypeError, "is None"),
         (
             lambda: Q.PhraseQuery(
                 "a", "t", document_granularity=Q.DocumentGranularity("list_element")
@@ -69,6 +70,13 @@ MATCH = Q.MatchQuery("a", "t")
         (lambda: Q.MultiMatchQuery("a", []), InvalidArgumentError, "0 columns"),
         (lambda: Q.MultiMatchQuery("a", "t"), InvalidTypeError, "columns is 't'"),
         (lambda: Q.MultiMatchQuery("a", ["t"], boosts=[1, 2]), InvalidArgumentError, "2 boosts"),
+        (lambda: Q.CombinedFieldsQuery("a", []), InvalidArgumentError, "0 columns"),
+        (lambda: Q.CombinedFieldsQuery("a", ["t", "t"]), InvalidArgumentError, "twice: t, t"),
+        (
+            lambda: Q.CombinedFieldsQuery("a", ["t"], boosts=[0.5]),
+            InvalidArgumentError,
+            "boost is 0.5",
+        ),
         (lambda: Q.BooleanQuery([MATCH]), InvalidTypeError, "queries is "),
         (lambda: Q.BooleanQuery([("MUST", MATCH)]), InvalidTypeError, "queries is 'MUST'"),
         (lambda: Q.BooleanQuery([(Q.Occur.MUST_NOT, MATCH)]), InvalidArgumentError, "not wanted"),

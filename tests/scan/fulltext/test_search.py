@@ -20,7 +20,6 @@ from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
     InvalidTypeError,
-    NotOfferedError,
 )
 
 WORDS = [f"w{number}" for number in range(40)] + ["snow", "late", "train"]
@@ -128,6 +127,40 @@ def same(uri: str, query: Query, **scan: Any) -> dict[int, float]:
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_rows_and_scores_are_those_of_pylance(uri: str, query: Query, scan: dict[str, Any]) -> None:
     same(uri, query, **scan)
+
+
+SPELT = [
+    {"fuzziness": 1},
+    {"fuzziness": 2, "max_expansions": 7},
+    {"fuzziness": 2, "prefix_length": 1},
+    {"fuzziness": None},
+    {"fuzziness": 1, "max_expansions": 0},
+]
+
+
+@pytest.mark.cover(2)
+@pytest.mark.parametrize("spelt", SPELT, ids=str)
+@pytest.mark.parametrize("operator", ["AND", "OR"])
+@pytest.mark.parametrize("words", ["w3 lat", "w3 w3", "snw trains w39", "x"])
+def test_words_that_are_spelt_otherwise(
+    uri: str, words: str, operator: str, spelt: dict[str, Any]
+) -> None:
+    """pylance looks for them in what an index covers only."""
+
+    def query(q: ModuleType) -> Any:
+        return q.MatchQuery(words, "t", operator=q.FullTextOperator(operator), **spelt)
+
+    same(uri, query, fast_search=True)
+
+
+def test_fresh_rows_are_searched_for_words_that_are_spelt_otherwise(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1, 2], "t": ["late snow", "rain"]}, tmp_path / "d.lance")
+    ds.create_scalar_index("t", "INVERTED")
+    ds.insert({"id": [3, 4], "t": ["snöw", "slow"]})
+    query = lancekit.query.MatchQuery("sno", "t", fuzziness=1)
+    found = ds.to_table(["id"], full_text_query=query)
+    assert set(found["id"].to_pylist()) == {1, 3}
+    assert ds.to_table(["id"], full_text_query=query, fast_search=True)["id"].to_pylist() == [1]
 
 
 def test_filters_after_the_search_see_its_best_rows(uri: str) -> None:
@@ -258,8 +291,6 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
         plain.to_table(full_text_query={"query": '"late snow"', "columns": ["t", "plain"]})
     with pytest.raises(InvalidArgumentError, match="exclude each other"):
         plain.to_table(full_text_query="late", nearest={"column": "v", "q": [1]})
-    with pytest.raises(NotOfferedError, match="fuzziness=1"):
-        lancekit.query.MatchQuery("late", "t", fuzziness=1)
     scored = lk.write_dataset(pa.table({"_score": [1.0], "t": ["late"]}), tmp_path / "scored")
     with pytest.raises(InvalidArgumentError, match="has a column '_score'"):
         scored.to_table(full_text_query={"query": "late", "columns": ["t"]})
