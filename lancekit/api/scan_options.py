@@ -18,7 +18,7 @@ from lancekit.api.pylance.arguments import (
     check_known,
     refuse,
 )
-from lancekit.checked import checked
+from lancekit.checked import checked, is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
 from lancekit.scan.expressions.predicate import Predicate
@@ -259,15 +259,15 @@ def _make_scan(
             )
         if "_rowid" not in request.schema.names:
             raise InvalidArgumentError(
-                "include_deleted_rows is set, but with_row_id is not.",
+                "include_deleted_rows is set, but with_row_id is false.",
                 hint="Pass with_row_id=True: deleted rows are those without a row id.",
             )
         sources = [replace(source, with_deleted=True) for source in sources]
     scan = Scan(
         sources=sources if search is None else tuple(sources),
         request=request,
-        limit=None if limit is None else check_count("limit", limit),
-        offset=0 if offset is None else check_count("offset", offset),
+        limit=None if limit is None else _row_count("limit", limit),
+        offset=0 if offset is None else _row_count("offset", offset),
         search=search,
         choice=choice,
     )
@@ -277,3 +277,14 @@ def _make_scan(
 def _wanted(value: Any) -> Any:
     """Return what asks for something: neither ``False`` nor an empty list does."""
     return None if isinstance(value, bool | list | tuple | dict | bytes) and not value else value
+
+
+def _row_count(name: str, value: Any) -> int:
+    if is_whole(value) and value < 0:
+        raise InvalidArgumentError(
+            f"{name.capitalize()} must be non-negative; {name} is {value}.",
+            hint="Pass a whole number, 0 or more.",
+            argument=name,
+            value=value,
+        )
+    return check_count(name, value)

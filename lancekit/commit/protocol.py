@@ -221,13 +221,14 @@ def _commit_retrying(base: _Base, pending: Pending, attempts: int, timeout: time
 def _lost(
     read: Snapshot, pending: Pending, attempts: int, timeout: timedelta | None = None
 ) -> RetriesExhaustedError:
-    races = f"lost {attempts} race{'s' if attempts != 1 else ''} for the next version number"
+    what = f"{_name(pending)} on version {read.version} of {read.store.uri}"
+    lost = f"{what} lost {attempts} race{'s' if attempts != 1 else ''} for the next version number"
     if attempts == 0:
-        races = f"may only become version {read.version + 1}, which is taken"
+        lost = f"Commit conflict for version {read.version + 1}, which is taken: {what} is late"
     elif timeout is not None:
-        races += f", and {timeout.total_seconds():g} s are over"
+        lost += f", and {timeout.total_seconds():g} s are over"
     return RetriesExhaustedError(
-        f"{_name(pending)} on version {read.version} of {read.store.uri} {races}.",
+        f"{lost}.",
         hint="Other writers commit faster than this one; try again, or with more retries.",
         read_version=read.version,
         attempts=attempts,

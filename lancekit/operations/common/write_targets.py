@@ -29,7 +29,9 @@ def bases_of(current: Snapshot | None, new: Sequence[BasePath]) -> tuple[BasePat
         return with_bases((), new)
     if new:
         raise InvalidArgumentError(
-            "initial_bases can be given to a new dataset alone.", hint="Add them with add_bases()."
+            "Cannot register new bases in Append mode, nor when overwriting: initial_bases are "
+            "for a new dataset.",
+            hint="Add them with add_bases().",
         )
     return current.manifest.base_paths
 
@@ -94,7 +96,7 @@ def _named(bases: Sequence[BasePath], text: str) -> BasePath:
             return base
     known = ", ".join(repr(base.name or base.path) for base in bases)
     raise InvalidArgumentError(
-        f"There is no base path {shown(text)}.",
+        f"Base path {shown(text)} was not found.",
         hint=f"There are {known}." if known else "The dataset has none: see add_bases().",
         base=text,
     )

@@ -277,7 +277,8 @@ class Made:
             )
         if sorted(made.column_names) != sorted(self.schema.names):
             raise InvalidArgumentError(
-                f"The function gave columns {made.column_names}, and before {self.schema.names}.",
+                "Output schema of function does not match the expected schema: it gave columns "
+                f"{made.column_names}, and before {self.schema.names}.",
                 hint="It has to return the same columns for each batch.",
             )
         try:
@@ -308,7 +309,7 @@ class Streamed:
             batch = next(self.batches, None)
             if batch is None:
                 raise InvalidArgumentError(
-                    "The new columns have fewer rows than the dataset.",
+                    "Stream ended before producing values for all rows in dataset.",
                     hint="Pass one row for each row of the dataset, in its order.",
                 )
             new = pa.Table.from_batches([batch], self.schema)
@@ -321,7 +322,7 @@ class Streamed:
         """Raise ``InvalidArgumentError`` if rows are left."""
         if self._rest.num_rows or any(batch.num_rows for batch in self.batches):
             raise InvalidArgumentError(
-                "The new columns have more rows than the dataset.",
+                "Stream produced more values than expected for dataset.",
                 hint="Pass one row for each row of the dataset, in its order.",
             )
 
