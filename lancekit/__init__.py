@@ -15,21 +15,27 @@ from lancekit.options import options
 
 if _TYPE_CHECKING:
     from lancekit import (  # noqa: F401
+        arrow,
         blob,
         commit,
+        debug,
         file,
         fragment,
+        lance,
+        log,
         optimize,
         progress,
         query,
+        sampler,
         schema,
         spark,
         udf,
+        util,
         vector,
     )
     from lancekit.api.batch_udf import BatchUDF, batch_udf
     from lancekit.api.blob_type import BlobType
-    from lancekit.api.blob_values import Blob, BlobFile, blob_array, blob_field
+    from lancekit.api.blob_values import Blob, BlobColumn, BlobFile, blob_array, blob_field
     from lancekit.api.branch_comparison import BranchComparison
     from lancekit.api.branches import Branches
     from lancekit.api.diff import diff
@@ -40,6 +46,8 @@ if _TYPE_CHECKING:
     from lancekit.api.lance_schema import json_to_schema, schema_to_json
     from lancekit.api.merge_builder import MergeInsertBuilder
     from lancekit.api.open import dataset, write_dataset
+    from lancekit.api.pylance.log import set_logger
+    from lancekit.api.pylance.session import Session
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
     from lancekit.api.stream_sink import stream_sink
@@ -72,6 +80,7 @@ __all__ = [
     "ApplyResult",
     "BatchUDF",
     "Blob",
+    "BlobColumn",
     "BlobFile",
     "BlobType",
     "BranchComparison",
@@ -104,6 +113,7 @@ __all__ = [
     "MergeResult",
     "ScanStatistics",
     "ScannerBuilder",
+    "Session",
     "SqliteManifestStore",
     "Tags",
     "Transaction",
@@ -125,6 +135,7 @@ __all__ = [
     "schema",
     "schema_to_json",
     "session_info",
+    "set_logger",
     "spark_session",
     "stop_spark",
     "stream_sink",
@@ -136,7 +147,7 @@ __all__ = [
 _HOMES = {
     "api.batch_udf": "BatchUDF batch_udf",
     "api.blob_type": "BlobType",
-    "api.blob_values": "Blob BlobFile blob_array blob_field",
+    "api.blob_values": "Blob BlobColumn BlobFile blob_array blob_field",
     "api.branch_comparison": "BranchComparison",
     "api.diff": "diff",
     "api.fragment": "FragmentMetadata LanceFragment",
@@ -146,6 +157,8 @@ _HOMES = {
     "api.lance_schema": "json_to_schema schema_to_json",
     "api.merge_builder": "MergeInsertBuilder",
     "api.open": "dataset write_dataset",
+    "api.pylance.log": "set_logger",
+    "api.pylance.session": "Session",
     "api.scanner": "LanceScanner",
     "api.scanner_builder": "ScannerBuilder",
     "api.stream_sink": "stream_sink",
@@ -173,7 +186,7 @@ _HOMES = {
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are found as attributes there too, and Spark's room
 _MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
-_MODULES |= {"query", "udf", "vector"}
+_MODULES |= {"query", "udf", "vector", "arrow", "debug", "lance", "log", "sampler", "util"}
 
 _connect()
 # Importing a module puts it into its package under its name.  The module `lancekit.dataset` is

@@ -2,6 +2,7 @@
 
 from lancekit.api.blob_values import (
     Blob,
+    BlobColumn,
     BlobFile,
     BlobType,
     blob_array,
@@ -10,6 +11,7 @@ from lancekit.api.blob_values import (
 
 __all__ = [
     "Blob",
+    "BlobColumn",
     "BlobFile",
     "BlobType",
     "blob_array",

@@ -1,5 +1,6 @@
 """A door: pylance's `fragment`, which is `lancekit.api.fragment`."""
 
+from lancekit.api._fragment_reading import FragmentSession
 from lancekit.api.fragment import (
     DataFile,
     DeletionFile,
@@ -14,6 +15,7 @@ __all__ = [
     "DataFile",
     "DeletionFile",
     "FragmentMetadata",
+    "FragmentSession",
     "LanceFragment",
     "RowDatasetVersionMeta",
     "RowIdMeta",

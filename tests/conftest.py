@@ -12,6 +12,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lance.arrow  # noqa: F401  # registers its types of Arrow, and fails if ours came first
 import pytest
 from hypothesis import HealthCheck, settings
 

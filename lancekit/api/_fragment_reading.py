@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,19 @@ from lancekit.format.fragment import Fragment
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.take import parse_positions, take_rows
 
-__all__ = ["ReadingFragment"]
+__all__ = ["FragmentSession", "ReadingFragment"]
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentSession:
+    """Takes the same columns of a fragment again and again; `LanceFragment.open_session`."""
+
+    _fragment: ReadingFragment
+    _columns: Columns
+
+    def take(self, indices: Any) -> pa.Table:
+        """Read rows by their position among the fragment's live rows."""
+        return self._fragment.take(indices, self._columns)
 
 
 @checked_methods
@@ -193,6 +205,19 @@ class ReadingFragment(OneFragment):
         positions = parse_positions(indices, rows)
         alone, ends = replace(self.source, first_row=0), np.array([rows])
         return resolved(take_rows([alone], ends, columns, positions, schema))
+
+    def open_session(
+        self,
+        columns: list[str] | dict[str, str] | None = None,
+        with_row_address: bool | None = None,
+    ) -> FragmentSession:
+        """Return what takes rows again and again; ``_rowaddr`` comes last if it is wanted."""
+        if with_row_address and isinstance(columns, dict):
+            columns = {**columns, "_rowaddr": "_rowaddr"}
+        elif with_row_address:
+            names = self._dataset._snapshot.manifest.schema.names
+            columns = [*(names if columns is None else columns), "_rowaddr"]
+        return FragmentSession(self, columns)
 
     def head(self, num_rows: int) -> pa.Table:
         """Read the fragment's first rows."""

@@ -242,6 +242,10 @@ class Scans(Handle):
         )
         return self._scan(options).to_table()
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
+        return self.scanner().to_reader().__arrow_c_stream__(requested_schema)
+
     def to_batches(
         self,
         columns: Columns = None,

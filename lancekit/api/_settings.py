@@ -8,7 +8,9 @@ from typing import Self
 from lancekit.api._handle import Handle
 from lancekit.api.constraints import Constraints
 from lancekit.api.pylance.arguments import check_list, check_mapping
+from lancekit.api.pylance.session import Session
 from lancekit.checked import checked_methods
+from lancekit.file import LanceFileSession
 from lancekit.format.manifest import BasePath
 from lancekit.format.operations import UpdateConfig, UpdateMap
 from lancekit.legible import warn
@@ -20,7 +22,15 @@ __all__ = ["Settings"]
 
 @checked_methods
 class Settings(Handle):
-    """Config, metadata of the table, the schema and the fields, base paths."""
+    """Config, metadata of the table, the schema and the fields, base paths, sessions."""
+
+    def session(self) -> Session:
+        """Return what stands for the process's cache; it may be passed to `dataset`."""
+        return Session()
+
+    def new_file_session(self) -> LanceFileSession:
+        """Return what reads and writes files in the dataset's folder, with its options."""
+        return LanceFileSession(self._uri, self._line.storage_options)
 
     def _configure(self, operation: UpdateConfig) -> None:
         self._move(lambda snapshot: (update_settings(snapshot, operation), None))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ from lancekit.legible import discreet_repr, shown
 from lancekit.scan.fragments.blobs import BlobPlace
 from lancekit.storage.base import RandomAccess
 
-__all__ = ["Blob", "BlobFile", "BlobType", "blob_array", "blob_field"]
+__all__ = ["Blob", "BlobColumn", "BlobFile", "BlobType", "blob_array", "blob_field"]
 
 _THRESHOLDS = "lance-encoding:blob-{}-size-threshold"
 
@@ -158,6 +158,35 @@ def _threshold(name: str, value: int, least: int) -> int:
 
 
 # ---- to read
+
+
+class BlobColumn:
+    """A column of bytes in memory, gone through as files.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It is no Arrow array of binary or large binary.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> [file and file.read() for file in BlobColumn(pa.array([b"first", None]))]
+    [b'first', None]
+    """
+
+    def __init__(self, blob_column: pa.Array | pa.ChunkedArray) -> None:
+        kind = getattr(blob_column, "type", None)
+        if kind not in (pa.binary(), pa.large_binary()):
+            raise InvalidArgumentError(
+                f"Expected a binary array, got {type_name(blob_column)} of {kind}.",
+                hint="Cast it, or pass another column.",
+            )
+        self.blob_column = blob_column
+
+    def __iter__(self) -> Iterator[io.BytesIO | None]:
+        for value in self.blob_column:
+            yield io.BytesIO(value.as_py()) if value.is_valid else None
 
 
 @checked_methods

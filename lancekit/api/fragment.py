@@ -396,6 +396,7 @@ def write_fragments(
     3
     """
     check_hints(max_rows_per_group=max_rows_per_group, enable_stable_row_ids=enable_stable_row_ids)
+    check_hints(session=session)
     refuse(
         "write_fragments",
         data_cache_bytes=data_cache_bytes,
@@ -404,7 +405,6 @@ def write_fragments(
         external_blob_mode=None if external_blob_mode == "reference" else external_blob_mode,
         namespace_client=namespace_client,
         table_id=table_id,
-        session=session,
     )
     settings = write_settings(
         # nothing is created yet: whether there is a dataset already does not matter

@@ -131,13 +131,13 @@ class LanceDataset(
             metadata_cache_size=metadata_cache_size,
             metadata_cache_size_bytes=metadata_cache_size_bytes,
             index_cache_size_bytes=index_cache_size_bytes,
+            read_params=read_params,
+            session=session,
         )
         refuse(
             "dataset",
             namespace_client_managed_versioning=namespace_client_managed_versioning or None,
             serialized_manifest=serialized_manifest,
-            read_params=read_params,
-            session=session,
             namespace_client=namespace_client,
             table_id=table_id,
             base_store_params=base_store_params,
@@ -152,6 +152,11 @@ class LanceDataset(
         self._scan_defaults = dict(default_scan_options or {})
         self._snapshot = resolve(line, parse_reference(version, line))
         self._read_only = False
+
+    @property
+    def _ds(self) -> LanceDataset:
+        """The handle: by this name code for pylance reaches what is not in its public class."""
+        return self
 
     def __len__(self) -> int:
         return self.count_rows()

@@ -94,7 +94,8 @@ class WriteOptions:
         NotOfferedError, InvalidArgumentError, InvalidTypeError
             An argument cannot be followed.
         """
-        check_hints(max_rows_per_group=self.max_rows_per_group)  # of 0.1 files, never written
+        # groups are of 0.1 files, which are never written
+        check_hints(max_rows_per_group=self.max_rows_per_group, session=self.session)
         inline = self.external_blob_mode == "reference"
         refuse(
             "write_dataset",
@@ -105,7 +106,6 @@ class WriteOptions:
             blob_pack_file_size_threshold=self.blob_pack_file_size_threshold,
             namespace_client=self.namespace_client,
             table_id=self.table_id,
-            session=self.session,
         )
         cleanup = self.auto_cleanup_options
         return write_settings(

@@ -16,6 +16,7 @@ A format of 2.1 and later is the rule; modules of 2.0 are called ``v20_*``.
 from lancekit.file.columns.blocks import BlockBounds
 from lancekit.file.columns.physical import FileColumn, file_columns
 from lancekit.file.file_metadata import LanceFileMetadata
+from lancekit.file.file_session import LanceFileSession, ListResult
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.lance_file import LanceFileReader, LanceFileWriter, ReaderResults, stable_version
 from lancekit.file.layouts.blob_decode import as_descriptors
@@ -30,7 +31,9 @@ __all__ = [
     "FileWriter",
     "LanceFileMetadata",
     "LanceFileReader",
+    "LanceFileSession",
     "LanceFileWriter",
+    "ListResult",
     "ReaderResults",
     "Rows",
     "as_descriptors",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
 from types import TracebackType
 from typing import Any
 
@@ -30,7 +31,7 @@ from lancekit.legible import shown, without_secrets
 from lancekit.options import check_goal, options
 from lancekit.storage import Store, open_store
 
-__all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "stable_version"]
+__all__ = ["LanceFileReader", "LanceFileWriter", "ReaderResults", "no_namespace", "stable_version"]
 
 
 def stable_version() -> str:
@@ -102,7 +103,7 @@ class LanceFileReader:
         namespace_client: Any = None,
         table_id: Any = None,
     ) -> None:
-        _no_namespace(namespace_client, table_id)
+        no_namespace(namespace_client, table_id)
         store, name = _place(path, storage_options)
         try:
             self._reader = FileReader.open(store.open(name))
@@ -266,7 +267,7 @@ class LanceFileWriter:
         max_page_bytes: int | None = None,
         optimize_for: str | None = None,
     ) -> None:
-        _no_namespace(namespace_client, table_id)
+        no_namespace(namespace_client, table_id)
         self._goal = None if optimize_for is None else check_goal(optimize_for)
         self._store, self._name = _place(path, storage_options)
         self._path = os.fspath(path)
@@ -274,6 +275,7 @@ class LanceFileWriter:
         self._cache, self._page = data_cache_bytes, max_page_bytes
         self._metadata: dict[str, str] = {}
         self._writer: FileWriter | None = None
+        self._lock = Lock()  # threads may write batches to one file
         self.closed = False
         self.size_bytes: int | None = None
         if schema is not None:
@@ -300,17 +302,18 @@ class LanceFileWriter:
         return self._writer
 
     def write_batch(self, batch: pa.RecordBatch | pa.Table) -> None:
-        """Append rows.
+        """Append rows; threads that share a writer take turns.
 
         Raises
         ------
         SchemaMismatchError
             Columns, types or nulls that do not fit the schema.
         """
-        self._check_open()
-        writer = self._open(batch.schema)
-        for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
-            writer.write(part)
+        with self._lock:
+            self._check_open()
+            writer = self._open(batch.schema)
+            for part in batch.to_batches() if isinstance(batch, pa.Table) else [batch]:
+                writer.write(part)
 
     def add_schema_metadata(self, key: str, value: str) -> None:
         """Add an entry to the schema's metadata."""
@@ -345,7 +348,8 @@ class LanceFileWriter:
         self.closed = True
         if self._writer is None:
             raise InvalidArgumentError(
-                "The file has no schema.", hint="Pass `schema=`, or write a batch."
+                "Schema is unknown and file cannot be created.",
+                hint="Pass `schema=`, or write a batch.",
             )
         summary = self._writer.finish(self._metadata)
         self.size_bytes = summary.size_bytes
@@ -391,7 +395,8 @@ def _place(
     return open_store(folder + slash if slash else ".", storage_options), name
 
 
-def _no_namespace(client: Any, table_id: Any) -> None:
+def no_namespace(client: Any, table_id: Any) -> None:
+    """Raise ``NotOfferedError`` if a file is to be found by a namespace."""
     if client is not None or table_id is not None:
         raise NotOfferedError(
             "Namespaces are not offered.", hint="Pass the path or URI of the file."

@@ -273,13 +273,26 @@ ON_SPARK: dict[str, Method] = {
     ),
 }
 
-#: what starts and ends sessions, of which one process has one; and what draws at random
+_SESSIONS, _LOGS = "tests/api/test_session.py", "tests/api/test_log.py"
+_TAKES = "test_a_fragments_session_takes_its_columns"
+
+#: what starts and ends sessions, of which one process has one; what draws at random; loggers
 SHOWN_IN: dict[tuple[str, str], str] = {
     ("spark_session", "master"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "remote"): "tests/spark/test_session.py::test_bad_arguments_start_nothing",
     ("spark_session", "memory"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("spark_session", "config"): "tests/spark/test_session.py::test_what_a_caller_asks_for",
     ("stop_spark", "wait"): "tests/spark/test_session.py::test_a_life_of_sessions_prints_nothing",
+    ("BlobColumn", "blob_column"): f"{_SESSIONS}::test_bytes_are_gone_through_as_files",
+    ("LanceFragment.open_session", "columns"): f"{_SESSIONS}::{_TAKES}",
+    ("LanceFragment.open_session", "with_row_address"): f"{_SESSIONS}::{_TAKES}",
+    ("Session", "sizes"): f"{_SESSIONS}::test_every_session_is_the_same",
+    ("Session.is_same_as", "other"): f"{_SESSIONS}::test_every_session_is_the_same",
+    ("set_logger", "file_path"): f"{_LOGS}::test_a_sample_is_logged_to_a_file",
+    ("set_logger", "format_string"): f"{_LOGS}::test_a_sample_is_logged_to_a_file",
+    ("set_logger", "level"): f"{_LOGS}::test_a_handler_comes_instead_of_the_file",
+    ("set_logger", "log_handler"): f"{_LOGS}::test_a_handler_comes_instead_of_the_file",
+    ("set_logger", "name"): f"{_LOGS}::test_a_handler_comes_instead_of_the_file",
     ("warm_up", "again"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
     ("warm_up", "kernels"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
     ("warm_up", "spark"): "tests/spark/test_warmup.py::test_it_is_made_once_and_mapped_by_java",

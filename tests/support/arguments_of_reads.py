@@ -31,7 +31,7 @@ __all__ = ["GONE", "READS", "SCAN"]
 GONE: dict[str, Check] = {
     "namespace_client": Refused(object()),
     "table_id": Refused(["a"]),
-    "session": Refused(object()),
+    "session": Hint(lk.Session(), "x"),
     "base_store_params": Refused({"a": {}}),
 }
 
@@ -238,7 +238,7 @@ OPENING: dict[str, Check] = {
     "storage_options": Refused("text"),
     "serialized_manifest": Refused(b"x"),
     "default_scan_options": Value({"columns": ["x"]}),
-    "read_params": Refused({"a": 1}),
+    "read_params": Hint({"validate_on_decode": True}, {"a": 1}),
     "manifest_store": Refused(5),
     "namespace_client_managed_versioning": Refused(True),
     **GONE,

@@ -46,7 +46,8 @@ CLASSES: dict[str, tuple[type, type | None]] = {
 
 #: modules of pylance that have one of the same name here
 MODULES = ("lance", "lance.fragment", "lance.file", "lance.optimize", "lance.progress")
-MODULES += ("lance.schema", "lance.udf")
+MODULES += ("lance.schema", "lance.udf", "lance.arrow", "lance.debug", "lance.log")
+MODULES += ("lance.sampler", "lance.util", "lance.blob")
 
 #: how what works differs from pylance
 DIFFERENCES: dict[str, str] = {
@@ -224,8 +225,11 @@ EVERYWHERE = (
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
     "pylance tells only the beginning.",
     "Places in `memory://` are shared by a process, not by a handle.",
-    "`lancekit.vector` has `vec_to_table`.  There are no modules `arrow` (images, bfloat16: values "
-    "stay what is stored, 2 bytes each), `sampler`, `torch`, `namespace`, `debug` and `util`.",
+    "`lancekit.vector` has `vec_to_table`.  There are no modules `torch` and `namespace`; of "
+    "`lance.lance`, pylance's compiled part, `lancekit.lance` has what has a public name too.",
+    "Columns of `bfloat16` and of images are what is stored, bytes and lists, until "
+    "`lancekit.arrow` is imported; NumPy's `bfloat16` needs the package ml_dtypes.",
+    "`ds._ds` is the handle itself.",
 )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
+from lancekit.api.pylance.session import Session
 from lancekit.checked import is_flag, is_whole
+from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.legible import shown
 
@@ -46,9 +48,7 @@ REFUSED: Mapping[str, str] = {
     "blob_pack_file_size_threshold": "blobs are written into the data file",
     "namespace_client": "namespaces are not offered; pass the dataset's path or URI",
     "table_id": "namespaces are not offered; pass the dataset's path or URI",
-    "session": "all handles of a process share one cache (lancekit.options.cache_bytes)",
     "namespace_client_managed_versioning": "namespaces are not offered",
-    "read_params": "reads have no such settings",
     "serialized_manifest": "open the dataset by its path or URI",
 }
 
@@ -131,6 +131,19 @@ def check_mapping(name: str, value: Any) -> Mapping[Any, Any]:
     return value
 
 
+def _check_session(name: str, value: Any) -> None:
+    if not isinstance(value, Session):
+        raise InvalidTypeError(
+            f"{name} is {shown(value)}.", hint="Pass what ds.session() gives.", argument=name
+        )
+
+
+def _check_read_params(name: str, value: Any) -> None:
+    for key, flag in check_mapping(name, value).items():
+        check_choice(f"a key of {name}", key, ["cache_repetition_index", "validate_on_decode"])
+        check_flag(f"{name}[{key!r}]", flag)
+
+
 #: arguments of pylance that change no result here (sizes, read-ahead, use of indices), and what
 #: they may be
 _HINTS: Mapping[str, Callable[[str, Any], object]] = {
@@ -170,6 +183,8 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
         check_flag,
     ),
     "late_materialization": _check_columns,
+    "read_params": _check_read_params,
+    "session": _check_session,
     "storage_options": check_mapping,
 }
 

@@ -29,7 +29,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(
             [
                 "BlobArray",
-                "BlobColumn",
                 "BlobDescriptor",
                 "BlobDescriptorArrayBuilder",
                 "DedicatedBlobWriter",
@@ -56,15 +55,12 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
         **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
         "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
-        "set_logger": "lancekit writes no log",
         "simd_info": "NumPy and Arrow choose their instructions",
     },
     "lance.fragment": {
-        "FragmentSession": _SESSION,
         "RowIdSequence": "row ids of what is committed by hand are given out anew",
     },
     "lance.file": {
-        **dict.fromkeys(["LanceFileSession", "ListResult"], _SESSION),
         **dict.fromkeys(
             [
                 "LanceBufferDescriptor",
@@ -75,10 +71,18 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _LISTED,
         ),
     },
+    "lance.blob": {"BlobArray": _BLOBS, "BlobIterator": "iter() of a BlobColumn gives one"},
     "lance.progress": {"IndexProgress": _INDEX},
+    "lance.sampler": dict.fromkeys(["PrioritizedItem", "T"], "it is a detail of pylance's own"),
     "lance.udf": {
         "BatchUDFCheckpoint": "a checkpoint_file is named by its path",
         "normalize_transform": "add_columns() does it",
+    },
+    "lance.util": {
+        **dict.fromkeys(["HNSW", "KMeans"], "create_index() finds the middles of partitions"),
+        **dict.fromkeys(
+            ["sanitize_ts", "td_to_micros"], "dataset(asof=...) takes times as they are"
+        ),
     },
     "LanceDataset": {
         "prewarm_index": "what an index's files hold is remembered when it is first asked",
@@ -98,8 +102,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
                 "io_stats_incremental",
                 "io_stats_snapshot",
                 "latest_storage_options",
-                "new_file_session",
-                "session",
                 "storage_options_accessor",
             ],
             _SESSION,
@@ -129,7 +131,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "substrait_aggregate": _PLAN,
     },
     "LanceFragment": {
-        "open_session": _SESSION,
         "partition_expression": _NEVER,
     },
     "MergeInsertBuilder": {

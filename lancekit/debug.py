@@ -1,0 +1,10 @@
+"""A door: pylance's `debug`, which is `lancekit.api.debug`."""
+
+from lancekit.api.debug import (
+    format_fragment,
+    format_manifest,
+    format_schema,
+    list_transactions,
+)
+
+__all__ = ["format_fragment", "format_manifest", "format_schema", "list_transactions"]

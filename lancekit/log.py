@@ -1,0 +1,17 @@
+"""A door: pylance's `log`, which is `lancekit.api.pylance.log`."""
+
+from lancekit.api.pylance.log import (
+    ENV_NAME_PYLANCE_LOGGING_LEVEL,
+    LOGGER,
+    get_log_level,
+    get_python_log_level,
+    set_logger,
+)
+
+__all__ = [
+    "ENV_NAME_PYLANCE_LOGGING_LEVEL",
+    "LOGGER",
+    "get_log_level",
+    "get_python_log_level",
+    "set_logger",
+]
