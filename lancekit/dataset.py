@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         Flip,
         FragmentMetadata,
         Index,
+        IndexCoverage,
         LanceDataset,
         LanceFragment,
         LanceOperation,
@@ -47,8 +48,10 @@ if TYPE_CHECKING:
         SchemaChanges,
         SqlQuery,
         SqlQueryBuilder,
+        TableIndices,
         Tags,
         Transaction,
+        Uncovered,
     )
     from lancekit.api.open import dataset, write_dataset
 
@@ -80,6 +83,7 @@ __all__ = [
     "Flip",
     "FragmentMetadata",
     "Index",
+    "IndexCoverage",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -92,8 +96,10 @@ __all__ = [
     "SchemaChanges",
     "SqlQuery",
     "SqlQueryBuilder",
+    "TableIndices",
     "Tags",
     "Transaction",
+    "Uncovered",
     "dataset",
     "write_dataset",
 ]

@@ -17,6 +17,7 @@ from lancekit.api.pylance.arguments import (
     refuse,
     refuse_more,
 )
+from lancekit.api.table_indices import TableIndices
 from lancekit.api.vectors import centroids_of
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
@@ -41,6 +42,20 @@ __all__ = ["Indices"]
 @checked_methods
 class Indices(Handle):
     """Indices: made, dropped and told of."""
+
+    @property
+    def indices(self) -> TableIndices:
+        """The indices of this version: how much each covers, since when the rest is left out.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(1000)}, "memory://indices-property-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.indices["id_idx"].share
+        1.0
+        """
+        return TableIndices(lambda: self._snapshot)
 
     def create_scalar_index(
         self,

@@ -211,7 +211,7 @@ class Explainer:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name not in _EXPLAINED:
             raise AttributeError(
-                f"there is nothing to explain of {name!r}; there is {', '.join(sorted(_EXPLAINED))}"
+                f"there is nothing to explain of {name!r}; there is {', '.join(dir(self))}"
             )
         dataset, work = self._dataset, _EXPLAINED[name]
         owner = DatasetOptimizer if hasattr(DatasetOptimizer, name) else type(dataset)
@@ -237,8 +237,21 @@ class Explainer:
         )
         return explain
 
+    def filter(self, condition: str) -> Explanation:
+        """Tell what the rows of a filter would cost to find, and which index would help.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(100_000)}, "memory://explain-filter-example")
+        >>> print(ds.explain.filter("id = 7").notes[0].partition(":")[2].partition(" reads")[0])
+         ds.create_scalar_index('id', 'BTREE')
+        """
+        told: Explanation = self.to_table(filter=condition)
+        return told
+
     def __dir__(self) -> list[str]:
-        return sorted(_EXPLAINED)
+        return sorted([*_EXPLAINED, "filter"])
 
     def __repr__(self) -> str:
-        return f"Explainer({', '.join(sorted(_EXPLAINED))})"
+        return f"Explainer({', '.join(dir(self))})"

@@ -36,6 +36,7 @@ from lancekit.api.scanner import LanceScanner
 from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.sql import SqlQuery, SqlQueryBuilder
 from lancekit.api.stats import LanceStats
+from lancekit.api.table_indices import TableIndices
 from lancekit.api.tags import Tags
 from lancekit.api.time_travel import Ref
 from lancekit.api.write_options import WriteOptions, write_to
@@ -43,6 +44,7 @@ from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.format.transaction import COMMIT_MESSAGE as LANCE_COMMIT_MESSAGE_KEY
 from lancekit.format.transaction import Transaction
+from lancekit.operations.index.coverage import IndexCoverage, Uncovered
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
 from lancekit.pipeline.diff.statistics import ColumnStatistics
@@ -63,6 +65,7 @@ __all__ += ["ColumnChange", "ColumnHistory", "ColumnStatistics"]
 __all__ += ["Bisection", "Evaluation", "Flip", "RowChange", "RowHistory"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]
+__all__ += ["IndexCoverage", "TableIndices", "Uncovered"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
 __all__ += ["LanceStats"]

@@ -17,6 +17,7 @@ from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.row_history import RowHistory
+from lancekit.api.table_indices import TableIndices
 from lancekit.api.tags import Tags
 from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError
@@ -29,6 +30,7 @@ from lancekit.notebook._constraints import constraint_run_card, constraints_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
+from lancekit.notebook._indices import indices_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
@@ -80,6 +82,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     ColumnHistory: column_history_card,
     Tags: tags_card,
     Branches: branches_card,
+    TableIndices: indices_card,
     Constraints: constraints_card,
     ConstraintRun: constraint_run_card,
     MergeResult: merge_card,

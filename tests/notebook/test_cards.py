@@ -51,6 +51,24 @@ def test_a_feed_of_changes(ds):
     assert lines(ds.changes(4))[0].endswith("0 steps")
 
 
+def test_indices_and_what_they_lack():
+    table = pa.table({"id": range(1000), "city": ["Ulm", "Linz"] * 500})
+    ds = lk.write_dataset(table, "memory://card-of-indices", mode="overwrite")
+    assert lines(ds.indices) == ['0 indices · ds.create_scalar_index(column, "BTREE")']
+    ds.create_scalar_index("id", "BTREE")
+    assert lines(ds.indices)[0] == "1 index · all rows covered"
+    ds.create_scalar_index("city", "BITMAP")
+    ds.insert(table.slice(0, 3))
+    first, mend, *rest = lines(ds.indices)
+    assert first == "2 indices · 2 behind"
+    assert mend.split() == ["bring", "up", "to", "date", "ds.optimize.optimize_indices()"]
+    assert "1000 of 1003" in rest[2]
+    assert "> 99 %" in rest[2]
+    assert rest[-1].split()[:6] == ["city_idx,", "id_idx", "3", "1", "4", "append"]
+    ds.optimize.optimize_indices(index_names=["id_idx"])
+    assert fact(ds.indices, "bring up to date").endswith("(index_names=['city_idx'])")
+
+
 def test_changes_of_two_sides(shown):
     found = shown["conflicts"]
     assert lines(found)[0] == "1 row · 1 update/update"

@@ -83,6 +83,7 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
         },
     ),
     "delete": ({"predicate": "id = 1"}, {"predicate": Value("x = 1")}),
+    "filter": ({"condition": "x = 1"}, {"condition": Value("id = 1")}),
     "truncate_table": ({}, {}),
     "restore": ({}, {}),
     "update": (

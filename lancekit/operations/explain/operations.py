@@ -20,6 +20,7 @@ from lancekit.operations.columns.alter import (
     schema_without,
 )
 from lancekit.operations.columns.replace import plan_replacement
+from lancekit.operations.explain.advice import advice
 from lancekit.operations.explain.explanation import (
     METADATA_ONLY,
     Explanation,
@@ -98,6 +99,7 @@ def explain_scan(
         "columns the blocks that have rows left"
         if asked
         else "",
+        *advice(snapshot, request.predicate, scan.choice),
         "the whole result is sorted in memory" if order_by else "",
         f"it stops as soon as {scan.limit} rows are found"
         if scan.limit is not None and asked and not order_by
@@ -133,9 +135,13 @@ def _condition(snapshot: Snapshot, where: Any) -> Sequence[str]:
 
 
 def _indices(snapshot: Snapshot, where: Any) -> list[str]:
-    """Say which indices are asked what rows are to be changed."""
-    choice = None if where is None else row_choice(snapshot, _predicate(snapshot, where))
-    return [] if choice is None else [choice.told()]
+    """Say which indices are asked what rows are to be changed, or which would help."""
+    if where is None:
+        return []
+    predicate = _predicate(snapshot, where)
+    choice = row_choice(snapshot, predicate)
+    told = [] if choice is None else [choice.told()]
+    return [*told, *advice(snapshot, predicate, choice)]
 
 
 def explain_delete(snapshot: Snapshot, predicate: Any, operation: str = "delete") -> Explanation:
