@@ -179,7 +179,7 @@ def test_an_old_release_reads_on(tmp_path: Path, pylance4: Run, change: str) -> 
         (lambda ds: ds.add_columns({"n": 1}), InvalidTypeError, "SQL"),
         (lambda ds: ds.add_columns({"n": "nope"}), PredicateError, "nope"),
         (lambda ds: ds.add_columns(7), InvalidTypeError, "rows"),
-        (lambda ds: ds.add_columns(joined(n=[7])), InvalidArgumentError, "ended before"),
+        (lambda ds: ds.add_columns(joined(n=[7])), InvalidArgumentError, "fewer"),
         (
             lambda ds: ds.add_columns(joined(n=[7] * 9)),
             InvalidArgumentError,

@@ -309,7 +309,8 @@ class Streamed:
             batch = next(self.batches, None)
             if batch is None:
                 raise InvalidArgumentError(
-                    "Stream ended before producing values for all rows in dataset.",
+                    "Stream ended before producing values for all rows in dataset: "
+                    "the new columns have fewer rows.",
                     hint="Pass one row for each row of the dataset, in its order.",
                 )
             new = pa.Table.from_batches([batch], self.schema)
@@ -322,7 +323,8 @@ class Streamed:
         """Raise ``InvalidArgumentError`` if rows are left."""
         if self._rest.num_rows or any(batch.num_rows for batch in self.batches):
             raise InvalidArgumentError(
-                "Stream produced more values than expected for dataset.",
+                "Stream produced more values than expected for dataset: "
+                "the new columns have more rows.",
                 hint="Pass one row for each row of the dataset, in its order.",
             )
 
