@@ -122,6 +122,8 @@ def test_what_is_refused(tmp_path: Path) -> None:
         fragment.delete_rows([7])
     with pytest.raises(ColumnNotFoundError, match="nn"):
         fragment.update_columns(pa.table({"a": [1], "nn": ["l"]}), "a")
+    with pytest.raises(InvalidArgumentError, match="_rowaddr is a metadata column"):
+        fragment.update_columns(pa.table({"a": [1], "_rowaddr": [5]}), "a")
     with pytest.raises(InvalidArgumentError, match="besides the key"):
         fragment.update_columns(pa.table({"a": [1]}), "a")
     with pytest.raises(InvalidArgumentError, match="fewer rows"):

@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.column_names import RESERVED_NAMES
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.schema import LanceSchema
@@ -79,6 +80,13 @@ def update_in_fragment(
         raise InvalidArgumentError(
             "The rows have no column besides the key.", hint="Pass the columns to update."
         )
+    for name in names:
+        if name in RESERVED_NAMES:
+            raise InvalidArgumentError(
+                f"{name} is a metadata column, which cannot be updated.",
+                hint="Leave it out of the rows.",
+                column=name,
+            )
     fields = tuple(schema.field(name) for name in names)
     target = pa.schema([field.to_arrow() for field in fields])
     given = table.select(names)
