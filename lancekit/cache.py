@@ -42,6 +42,7 @@ __all__ = [
     "look_up",
     "read_for_the_last_time",
     "remembered",
+    "when_cleared",
 ]
 
 _Entries: TypeAlias = "OrderedDict[Hashable, tuple[str, int, Any]]"
@@ -345,9 +346,30 @@ def clear_cache() -> None:
     0
     """
     _cache.clear()
+    _clear_others()
 
 
-when_set("cache_bytes", lambda: _cache.shrink(cache_limit()))
+def _clear_others() -> None:
+    for clear in _cleared_with:
+        clear()
+
+
+_cleared_with: list[Callable[[], None]] = []
+
+
+def when_cleared(clear: Callable[[], None]) -> Callable[[], None]:
+    """Register what lets go of things that are remembered elsewhere; returns it."""
+    _cleared_with.append(clear)
+    return clear
+
+
+def _limit() -> None:
+    _cache.shrink(cache_limit())
+    if cache_limit() == 0:
+        _clear_others()
+
+
+when_set("cache_bytes", _limit)
 
 
 @cache

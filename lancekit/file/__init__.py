@@ -20,6 +20,7 @@ from lancekit.file.file_session import LanceFileSession, ListResult
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.lance_file import LanceFileReader, LanceFileWriter, ReaderResults, stable_version
 from lancekit.file.layouts.blob_decode import as_descriptors
+from lancekit.file.open_files import OpenFiles
 from lancekit.file.reader import FileReader
 from lancekit.file.writer import FileSummary, FileWriter
 
@@ -34,6 +35,7 @@ __all__ = [
     "LanceFileSession",
     "LanceFileWriter",
     "ListResult",
+    "OpenFiles",
     "ReaderResults",
     "Rows",
     "as_descriptors",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from lancekit.cache import look_up, remembered
 from lancekit.errors import CorruptFileError
-from lancekit.file import FileColumn, FileReader
+from lancekit.file import FileColumn, FileReader, OpenFiles
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.index import IndexMetadata
 from lancekit.format.names import INDICES
@@ -95,11 +95,12 @@ class IndexFileReader:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A segment of an index, and the dataset's folder that its own lies in."""
+    """A segment of an index, the dataset's folder that its own lies in, and what is open of it."""
 
     index: IndexMetadata
     kind: IndexKind
     store: Store
+    open_files: OpenFiles = field(default_factory=OpenFiles)
 
     def file(self, name: str) -> IndexFileReader:
         """Open one of its files.
@@ -109,7 +110,7 @@ class Segment:
         LancekitError, OSError
             It is not there, or none that can be read.
         """
-        return open_index_file(self.store, self.index, name)
+        return open_index_file(self.store, self.index, name, self.open_files)
 
     def remembered(
         self,
@@ -134,8 +135,10 @@ class Segment:
         return f"{INDICES}/{self.index.uuid}/{name}"
 
 
-def open_index_file(store: Store, index: IndexMetadata, name: str) -> IndexFileReader:
-    """Open one of the files of a segment of an index.
+def open_index_file(
+    store: Store, index: IndexMetadata, name: str, open_files: OpenFiles
+) -> IndexFileReader:
+    """Open one of the files of a segment of an index, or take it from those that are open.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def open_index_file(store: Store, index: IndexMetadata, name: str) -> IndexFileR
     """
     path = f"{INDICES}/{index.uuid}/{name}"
     sizes = {file.path: file.size_bytes for file in index.files}
-    reader = FileReader.open(store.open(path, sizes.get(name) or None))
+    reader = open_files.open(store, path, sizes.get(name) or None)
     return IndexFileReader(reader, f"{store.uri}/{path}")
 
 

@@ -54,6 +54,8 @@ class MappedFile:
         self._path = path
         self._size = int(self._data.size)
         self._large: defaultdict[int, deque[tuple[int, int]]] = defaultdict(deque)
+        #: about how many bytes were looked at, some of them again
+        self.seen = 0
 
     @property
     def name(self) -> str:
@@ -89,6 +91,7 @@ class MappedFile:
                 length=length,
                 size=self._size,
             )
+        self.seen += length
         return self._data.slice(start, length)
 
     def _let_go_of_others(self, start: int, length: int) -> None:

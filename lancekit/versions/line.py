@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.file import OpenFiles
 from lancekit.format.names import branch_folder
 from lancekit.format.refs import MAIN
 from lancekit.legible import shown
@@ -32,13 +33,14 @@ class Line:
     """Where versions live: `root` is the dataset's main folder, `store` that of the branch.
 
     Tags and branches are listed below `root`, whatever the branch.  `committer` decides which of
-    several writers wins a version.
+    several writers wins a version.  `open_files` are those that were read last.
     """
 
     root: Store
     branch: str | None = None
     storage_options: Mapping[str, str] | None = field(default=None, repr=False)
     committer: Committer = _CONDITIONAL
+    open_files: OpenFiles = field(default_factory=OpenFiles, compare=False, repr=False)
 
     @property
     def store(self) -> Store:

@@ -65,7 +65,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     if hashes is None:
         return None
     known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
-    nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if question.of_null() else None
+    nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if question.of_null else None
     return wanted_rows(lambda: segment.file(FILE), known.zones, known.that_may_have(hashes), nulls)
 
 

@@ -80,7 +80,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
     if -(-num_rows // pages.page_rows) != len(pages.nulls):
         raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
-    wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null()))
+    wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null))
     narrow = _single_values(question, len(wanted))
     values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
     if not always and values > max(_FEW, num_rows * _SHARE):

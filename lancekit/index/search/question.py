@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 Holds: TypeAlias = Callable[[pa.Array], Flags]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
     """A condition of one column.
 
@@ -50,8 +51,9 @@ class Question:
     runs: tuple[str, ...] = ()
     items: tuple[Holds, ...] = ()
 
+    @cached_property
     def of_null(self) -> bool:
-        """Return whether it holds of a null."""
+        """Whether it holds of a null."""
         return bool(self.holds(pa.nulls(1, self.type))[0])
 
     def of_nan(self) -> bool:

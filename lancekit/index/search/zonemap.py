@@ -52,7 +52,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
         return None
     known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
     wanted = known.that_may_hold(question)
-    nulls = (lambda: known.nulls > 0) if question.of_null() else None
+    nulls = (lambda: known.nulls > 0) if question.of_null else None
     return wanted_rows(lambda: segment.file(FILE), known.zones, wanted, nulls)
 
 

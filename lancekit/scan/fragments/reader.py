@@ -238,8 +238,8 @@ class FragmentReader:
         if reader is None:
             location = self.source.files[file_index]
             try:
-                opened = location.store.open(location.name, location.size)
-                reader = FileReader.open(opened)
+                files = self.source.line.open_files
+                reader = files.open(location.store, location.name, location.size)
             except FileNotFoundError as error:
                 raise missing_file(location, self.source.version) from error
             claimed = self.source.fragment.physical_rows

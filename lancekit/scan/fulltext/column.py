@@ -204,7 +204,8 @@ class TextColumn:
             raise UnsupportedFeatureError(
                 f"It is of version {index.index_version}; up to {INVERTED.newest} is known."
             )
-        opened = open_segment(Segment(index, INVERTED, self.snapshot.base_store(index.base_id)))
+        store, kept = self.snapshot.base_store(index.base_id), self.snapshot.line.open_files
+        opened = open_segment(Segment(index, INVERTED, store, kept))
         analyzer(opened.settings)
         return opened
 

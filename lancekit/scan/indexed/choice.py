@@ -283,4 +283,5 @@ def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
         if (index.index_version or 0) > kind.newest:
             tell_unused(index, f"has version {index.index_version}, and {kind.newest} is known")
             continue
-        yield Segment(index, kind, snapshot.base_store(index.base_id))
+        store = snapshot.base_store(index.base_id)
+        yield Segment(index, kind, store, snapshot.line.open_files)

@@ -222,8 +222,9 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
             raise UnsupportedFeatureError(
                 f"it has version {index.index_version}, and {VECTORS.newest} is known"
             )
-        store = snapshot.base_store(index.base_id)
-        return VectorSegment.open(*(open_index_file(store, index, name) for name in VECTORS.files))
+        store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+        files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
+        return VectorSegment.open(*files)
     except (LancekitError, OSError) as error:
         tell_unused(index, str(error), "all vectors are looked at")
         return None

@@ -102,8 +102,8 @@ def test_floats_lie_where_their_bits_put_them() -> None:
 def test_a_question_holds_of_what_the_filter_is_true_for() -> None:
     held = _one("NOT (i = 3)").holds(pa.array([1, 3, None], pa.int32()))
     assert held.tolist() == [True, False, False]
-    assert _one("i IS NULL").of_null()
-    assert not _one("i <> 3").of_null()
+    assert _one("i IS NULL").of_null
+    assert not _one("i <> 3").of_null
     values = pa.array([math.nan, -math.nan, 1.0, None])
     assert _one("f > 2").holds(values).tolist() == [True, True, False, False]
 

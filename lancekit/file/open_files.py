@@ -1,0 +1,102 @@
+"""Local data files that a handle keeps open: to map one anew costs more than to look up a few rows.
+
+A mapping is not a name: before a file is taken from here, the disk is asked whether its name still
+leads to it, so that one that was removed or put in its place is met as if nothing were kept.  What
+is kept is let go with the handle, and goes sooner once files have too many columns together, or
+once so much was looked at of them that it should not stay in memory.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+from weakref import WeakSet
+
+from lancekit.cache import when_cleared
+from lancekit.file.reader import FileReader
+from lancekit.options import options
+from lancekit.storage import LocalStore, Store
+from lancekit.storage.mapped import MappedFile
+
+__all__ = ["OpenFiles"]
+
+#: columns of all files that are kept, and bytes that were looked at of one, and of all
+_MOST_COLUMNS, _MOST_SEEN, _MOST_SEEN_OF_ALL = 4096, 16 << 20, 64 << 20
+
+
+class OpenFiles:
+    """Files of the datasets that a handle reads, those last used still open.  Thread-safe.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancekit.file import FileWriter
+    >>> from lancekit.storage import open_store
+    >>> store = open_store("memory://")
+    >>> writer = FileWriter(store.create("a.lance"), pa.schema({"n": pa.int8()}))
+    >>> writer.write(pa.record_batch({"n": pa.array([1, 2], pa.int8())}))
+    >>> _ = writer.finish()
+    >>> OpenFiles().open(store, "a.lance").num_rows
+    2
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
+        _all.add(self)
+
+    def open(self, store: Store, name: str, size: int | None = None) -> FileReader:
+        """Open a file, or return one that is still open.
+
+        Raises
+        ------
+        FileNotFoundError
+            There is none of that name.
+        CorruptFileError, UnsupportedFeatureError
+            As of `FileReader.open`.
+        """
+        # what is to be compared with checksums is read each time; other stores count or fetch
+        is_kept = isinstance(store, LocalStore) and not options.verify_checksums
+        identity = store.identity(name) if is_kept else None
+        if identity is None:
+            return FileReader.open(store.open(name, size))
+        key = identity, options.page_memory_bytes  # which decides what a page may be decoded to
+        with self._lock:
+            kept = self._kept.get(key)
+            if kept is not None and kept[1].seen <= _MOST_SEEN:
+                self._kept.move_to_end(key)
+                return kept[0]
+        mapped = store.open(name, size)
+        reader = FileReader.open(mapped)
+        if isinstance(mapped, MappedFile) and mapped.identity == identity:
+            self._keep(key, reader, mapped)
+        return reader
+
+    def clear(self) -> None:
+        """Let go of all files."""
+        with self._lock:
+            self._kept.clear()
+
+    def _keep(self, key: Hashable, reader: FileReader, mapped: MappedFile) -> None:
+        with self._lock:
+            self._kept[key] = reader, mapped
+            self._kept.move_to_end(key)
+            columns = seen = 0
+            for known, (other, its) in reversed(list(self._kept.items())):
+                columns, seen = columns + other.num_columns, seen + its.seen
+                if columns > _MOST_COLUMNS or seen > _MOST_SEEN_OF_ALL:
+                    del self._kept[known]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return OpenFiles, ()  # another process opens its own
+
+
+_all: WeakSet[OpenFiles] = WeakSet()
+
+
+@when_cleared
+def _clear_all() -> None:
+    for files in list(_all):
+        files.clear()

@@ -1,0 +1,144 @@
+"""Files that a handle keeps open are the ones that their names lead to, and few."""
+
+import gc
+import os
+import pickle
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.file import FileWriter, OpenFiles, open_files
+from lancekit.options import options
+from lancekit.storage import LocalStore, identity, open_store
+
+
+@pytest.fixture(autouse=True)
+def _settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+
+
+def _write(store: LocalStore, name: str, columns: int = 1, value: int = 0) -> None:
+    batch = pa.record_batch({f"c{i}": [value] * 10 for i in range(columns)})
+    writer = FileWriter(store.create(name), batch.schema)
+    writer.write(batch)
+    writer.finish()
+
+
+def _value(files: OpenFiles, store: LocalStore, name: str) -> object:
+    reader = files.open(store, name)
+    return reader.read(reader.columns, range(3, 4)).column(0)[0].as_py()
+
+
+def test_a_file_stays_open_until_its_name_leads_elsewhere(tmp_path: Path) -> None:
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a.lance", value=1)
+    first = files.open(store, "a.lance")
+    assert files.open(LocalStore(tmp_path), "a.lance") is first
+    assert OpenFiles().open(store, "a.lance") is not first
+
+    _write(store, "b.lance", value=2)
+    status = os.stat(tmp_path / "a.lance")
+    os.utime(tmp_path / "b.lance", ns=(status.st_atime_ns, status.st_mtime_ns))
+    os.replace(tmp_path / "b.lance", tmp_path / "a.lance")
+    assert _value(files, store, "a.lance") == 2
+
+    os.remove(tmp_path / "a.lance")
+    with pytest.raises(FileNotFoundError):
+        files.open(store, "a.lance")
+
+
+def test_nothing_is_kept_where_nothing_is_to_be_remembered(tmp_path: Path) -> None:
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a.lance")
+    first = files.open(store, "a.lance")
+    with options(verify_checksums=True):
+        assert files.open(store, "a.lance") is not first
+    with options(cache_bytes=0):
+        assert files.open(store, "a.lance") is not first
+    with options(page_memory_bytes=1 << 20):
+        small = files.open(store, "a.lance")
+        assert small.container.page_memory == 1 << 20
+    assert files.open(store, "a.lance") is first
+    lk.clear_cache()
+    assert files.open(store, "a.lance") is not first
+
+    memory = open_store("memory://")
+    _write(memory, "a.lance", value=5)  # type: ignore[arg-type]
+    assert files.open(memory, "a.lance") is not files.open(memory, "a.lance")
+
+
+def test_young_files_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", 3600.0)
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a.lance")
+    assert files.open(store, "a.lance") is not files.open(store, "a.lance")
+
+
+def test_few_columns_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(open_files, "_MOST_COLUMNS", 5)
+    store, files = LocalStore(tmp_path), OpenFiles()
+    for name, columns in (("a", 2), ("b", 2), ("c", 2), ("wide", 6)):
+        _write(store, name, columns)
+    a, b = (files.open(store, name) for name in "ab")
+    assert files.open(store, "a") is a  # so that b goes first
+    c = files.open(store, "c")
+    assert files.open(store, "a") is a
+    assert files.open(store, "c") is c
+    assert files.open(store, "b") is not b
+    assert files.open(store, "wide") is not files.open(store, "wide")
+
+
+def test_files_that_were_looked_at_often_are_opened_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_files, "_MOST_SEEN", 5000)
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a")
+    first = files.open(store, "a")
+    first.container.source.read(0, 10)
+    assert files.open(store, "a") is first
+    for _ in range(600):
+        first.container.source.read(0, 10)
+    second = files.open(store, "a")
+    assert second is not first
+    assert files.open(store, "a") is second
+
+    monkeypatch.setattr(open_files, "_MOST_SEEN_OF_ALL", 1)
+    _write(store, "b")
+    files.open(store, "b")
+    assert files.open(store, "a") is not second
+
+
+def test_a_copy_for_another_process_has_none_open(tmp_path: Path) -> None:
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a")
+    first = files.open(store, "a")
+    assert pickle.loads(pickle.dumps(files)).open(store, "a") is not first
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs Linux")
+def test_the_handle_keeps_files_mapped_and_no_longer(tmp_path: Path) -> None:
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count(f"{tmp_path}/")
+
+    place = f"{tmp_path}/d.lance"
+    lk.write_dataset(pa.table({"x": range(100), "y": range(100)}), place).create_scalar_index(
+        "x", "BTREE"
+    )
+    gc.disable()
+    try:
+        ds = lk.dataset(place)
+        assert ds.to_table(filter="x = 7").to_pylist() == [{"x": 7, "y": 7}]
+        kept = mapped()
+        assert kept == 3  # the data file, and both of the index
+        ds.to_table(filter="x = 8")
+        lk.dataset(place).to_table(filter="x = 8")
+        assert mapped() == kept
+        ds.delete("x = 1")
+        ds.take([3])
+        del ds
+        assert mapped() == 0
+    finally:
+        gc.enable()
