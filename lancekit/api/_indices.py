@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Self
 from uuid import UUID
 
+import pyarrow as pa
+
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import IndexConfig, kind_named
 from lancekit.api.lance_operation import Index
@@ -21,11 +23,12 @@ from lancekit.api.table_indices import TableIndices
 from lancekit.api.vectors import centroids_of
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
-from lancekit.errors import InvalidArgumentError, NotOfferedError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
 from lancekit.index.build.full_text import text_parameters
 from lancekit.index.distances import ALIASES
 from lancekit.index.inverted.settings import checked_settings
 from lancekit.index.kinds import INVERTED, VECTORS, IndexKind
+from lancekit.index.search.reuse import reuse_of
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.by_parts import commit_parts, make_part, merge_parts
@@ -35,6 +38,7 @@ from lancekit.operations.index.describe import (
     describe_indices,
     index_statistics,
 )
+from lancekit.operations.index.staged import merge_staged, stage_part
 
 __all__ = ["Indices"]
 
@@ -89,6 +93,9 @@ class Indices(Handle):
         train
             ``False`` makes an index that covers no rows, until they are added by
             ``ds.optimize.optimize_indices()``.
+        fragment_ids
+            Of ``"INVERTED"``: the fragments of which a part is made, which is no index before
+            `merge_index_metadata` and a commit.
         index_uuid
             The folder of its files.
         kwargs
@@ -120,9 +127,14 @@ class Indices(Handle):
             format_version=format_version,
             document_granularity=document_granularity,
         )
-        if fragment_ids is not None:
-            raise _no_fragments("create_scalar_index")
         kind, parameters = _parameters(index_type, kwargs, "create_scalar_index")
+        if fragment_ids is not None:
+            if kind is not INVERTED:
+                raise _no_fragments("create_scalar_index")
+            stage_part(
+                self._snapshot, _one_column(column), fragment_ids, parameters, _uuid(index_uuid)
+            )
+            return
         request = IndexRequest(
             column=_one_column(column),
             kind=kind,
@@ -194,6 +206,59 @@ class Indices(Handle):
         of = "what create_index_uncommitted gave"
         return merge_parts(self._snapshot, check_items("segments", segments, Index, of))
 
+    def merge_index_metadata(
+        self,
+        index_uuid: str,
+        index_type: str,
+        batch_readhead: int | None = None,
+        progress_callback: Any = None,
+    ) -> None:
+        """Put parts of a full-text index together that were made of some fragments each.
+
+        They were made by `create_scalar_index` with ``fragment_ids`` and the same ``index_uuid``;
+        afterwards a `LanceOperation.CreateIndex` with an `Index` of this ``uuid`` commits them.
+
+        Parameters
+        ----------
+        index_uuid
+            The folder of their files.
+        index_type
+            ``"INVERTED"``.
+        batch_readhead
+            It changes nothing.
+
+        Raises
+        ------
+        InvalidArgumentError
+            There are no such parts, or they were not made alike.
+        NotOfferedError
+            Another type of index: `merge_existing_index_segments` is for these.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from uuid import uuid4
+        >>> ds = lk.write_dataset({"t": ["late snow", "snow"]}, "memory://staged-example")
+        >>> uuid = str(uuid4())
+        >>> ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=uuid)
+        >>> ds.merge_index_metadata(uuid, "INVERTED")
+        >>> index = lk.Index(uuid, "t_idx", [0], ds.version, [0], 2)
+        >>> made = lk.LanceOperation.CreateIndex([index], [])
+        >>> ds = lk.LanceDataset.commit(ds, made, read_version=ds.version)
+        >>> ds.to_table(full_text_query="late")["t"].to_pylist()
+        ['late snow']
+        """
+        refuse("merge_index_metadata", progress_callback=progress_callback)
+        check_hints(batch_readhead=batch_readhead)
+        if index_type.upper() != INVERTED.name:
+            raise NotOfferedError(
+                f"Parts of an index of type {shown(index_type)} are not put together by their "
+                "uuid.",
+                hint="Use create_index_uncommitted and merge_existing_index_segments.",
+                argument="index_type",
+            )
+        merge_staged(self._snapshot, _parsed_uuid(index_uuid))
+
     def commit_existing_index_segments(
         self, index_name: str, column: str, segments: list[Index]
     ) -> Self:
@@ -226,6 +291,49 @@ class Indices(Handle):
         ('x_idx', 'Bitmap', ('x',), 2)
         """
         return describe_indices(self._snapshot)
+
+    def remap_row_addrs(self, addrs: pa.Array) -> pa.Array | None:
+        """Tell where rows are that compactions moved which left indices as they were.
+
+        These are the compactions with ``defer_index_remap=True`` that an index still has to catch
+        up with.
+
+        Parameters
+        ----------
+        addrs
+            Addresses of rows, as uint64, such as ``_rowaddr`` has.
+
+        Returns
+        -------
+        pa.Array | None
+            Their addresses now: null if a row is gone, the same if it did not move.  ``None`` if
+            there is no such compaction.
+
+        Raises
+        ------
+        InvalidTypeError
+            ``addrs`` are no such numbers.
+
+        Examples
+        --------
+        >>> import lancekit as lk, pyarrow as pa
+        >>> ds = lk.write_dataset({"x": range(4)}, "memory://moved-example", max_rows_per_file=2)
+        >>> ds.create_scalar_index("x", "BTREE")
+        >>> done = ds.optimize.compact_files(defer_index_remap=True)
+        >>> ds.remap_row_addrs(pa.array([1 << 32], pa.uint64())).to_pylist()
+        [8589934594]
+        """
+        if not isinstance(addrs, pa.Array) or addrs.type != pa.uint64() or addrs.null_count:
+            raise InvalidTypeError(
+                f"addrs is {shown(addrs)}.",
+                hint="Pass an array of uint64 without nulls.",
+                argument="addrs",
+            )
+        reuse = reuse_of(self._snapshot)
+        if reuse is None:
+            return None
+        rows, there = reuse.moved(addrs.to_numpy())
+        return pa.array(rows, mask=~there)
 
     def index_statistics(self, index_name: str) -> dict[str, Any]:
         """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
@@ -420,8 +528,10 @@ def _one_column(column: str | Sequence[str]) -> str:
 
 
 def _uuid(text: str | None) -> UUID | None:
-    if text is None:
-        return None
+    return None if text is None else _parsed_uuid(text)
+
+
+def _parsed_uuid(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError as error:

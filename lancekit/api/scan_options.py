@@ -254,7 +254,7 @@ def _make_scan(
     if with_deleted:
         if search is not None:
             raise InvalidArgumentError(
-                "include_deleted_rows is set, and a search is asked for, too.",
+                "include_deleted_rows is set: Cannot include deleted rows in a search.",
                 hint="Leave one out: deleted rows are not searched.",
             )
         if "_rowid" not in request.schema.names:

@@ -79,7 +79,7 @@ class IndexKind:
 
     def describes(self, index: IndexMetadata) -> bool:
         """Return whether a segment is of this kind."""
-        return _end(index.type_url) == _end(self.details)
+        return _named(index) == _end(self.details)
 
     def has_addresses(self, index_version: int | None, stable_row_ids: bool) -> bool:
         """Return whether a segment of this kind names rows by their addresses, not by their ids."""
@@ -223,6 +223,21 @@ _BY_DETAILS = {_end(kind.details): kind for kind in KINDS.values()}
 _KEPT_UP = _BY_DETAILS | {_end(kind.details): kind for kind in (INVERTED, VECTORS)}
 
 
+#: the kinds that have a file which no other has, by its name
+_BY_FILE = {
+    name: _end(kind.details)
+    for kind in (BTREE, NGRAM, ZONE_MAP, BLOOM_FILTER, INVERTED)
+    for name in kind.files
+}
+
+
+def _named(index: IndexMetadata) -> str:
+    """Return what a segment says that it is; one that was committed by hand may say it by files."""
+    if index.index_details is not None:
+        return _end(index.type_url)
+    return next((_BY_FILE[file.path] for file in index.files if file.path in _BY_FILE), "")
+
+
 def kind_of(index: IndexMetadata) -> IndexKind | None:
     """Return the kind of a segment, ``None`` if it is none of these.
 
@@ -234,7 +249,7 @@ def kind_of(index: IndexMetadata) -> IndexKind | None:
     >>> kind_of(IndexMetadata(uuid4(), "x_idx", index_details=details)).name
     'BTREE'
     """
-    return _BY_DETAILS.get(_end(index.type_url))
+    return _BY_DETAILS.get(_named(index))
 
 
 def kept_up_as(index: IndexMetadata) -> IndexKind | None:
@@ -242,7 +257,7 @@ def kept_up_as(index: IndexMetadata) -> IndexKind | None:
 
     Of vectors it is that of all their indices: which codes and graphs one has, its files tell.
     """
-    return _KEPT_UP.get(_end(index.type_url))
+    return _KEPT_UP.get(_named(index))
 
 
 def first_of(

@@ -19,6 +19,7 @@ from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.format.transaction import Transaction
 from lancekit.operations.checks.operation import check_operation
 from lancekit.operations.cleanup.auto import commit, create
+from lancekit.operations.index.staged import with_files
 from lancekit.operations.maintenance.clone import deep_clone
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
@@ -110,7 +111,7 @@ def commit_operation(
     check_operation(operation, read, may_have_landed=settings.may_have_landed)
     return commit(
         read,
-        pending,
+        replace(pending, operation=with_files(operation, read)),
         max_retries=settings.max_retries,
         timeout=timedelta.max if settings.timeout is None else settings.timeout,
         detached=settings.detached,

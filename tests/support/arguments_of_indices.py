@@ -59,6 +59,22 @@ def _merged(**arguments: Any) -> Any:
     return ds.merge_existing_index_segments(**{"segments": [part], **arguments}).name
 
 
+def _staged(**arguments: Any) -> Any:
+    ds = lk.write_dataset({"t": ["late snow"]}, place())
+    ds.create_scalar_index("t", "INVERTED", fragment_ids=[0], index_uuid=UUID)
+    ds.merge_index_metadata(**{"index_uuid": UUID, **arguments})
+    return sorted(file.name for file in ds._snapshot.store.list_tree(f"_indices/{UUID}"))
+
+
+def _remapped(**arguments: Any) -> Any:
+    ds = lk.write_dataset({"id": range(9)}, place(), max_rows_per_file=3)
+    ds.create_scalar_index("id", "BTREE")
+    ds.delete("id = 4")
+    ds.optimize.compact_files(defer_index_remap=True)
+    moved = ds.remap_row_addrs(**arguments)
+    return None if moved is None else moved.to_pylist()
+
+
 def _committed(**arguments: Any) -> Any:
     ds = fresh()
     part = ds.create_index_uncommitted("id", "BTREE", fragment_ids=[0])
@@ -161,6 +177,21 @@ INDICES = {
         {"column": "id", "index_type": "BTREE", "fragment_ids": [0]},
     ),
     "LanceDataset.merge_existing_index_segments": Method(_merged, {"segments": Refused([1])}),
+    "LanceDataset.merge_index_metadata": Method(
+        _staged,
+        {
+            "index_uuid": Refused("00000000-0000-4000-8000-000000000002"),
+            "index_type": Refused("BTREE", "BTREE"),
+            "batch_readhead": Hint(1, "x"),
+            "progress_callback": Refused(print),
+        },
+        {"index_type": "INVERTED"},
+    ),
+    "LanceDataset.remap_row_addrs": Method(
+        _remapped,
+        {"addrs": Value(pa.array([1 << 32, 5], pa.uint64()))},
+        {"addrs": pa.array([0], pa.uint64())},
+    ),
     "LanceDataset.commit_existing_index_segments": Method(
         _committed,
         {

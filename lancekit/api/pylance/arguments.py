@@ -159,6 +159,7 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
             "max_rows_per_group",
             "metadata_cache_size",
             "metadata_cache_size_bytes",
+            "batch_readhead",
             "shuffle_partition_batches",
             "shuffle_partition_concurrency",
             "streaming_coreset_rate",

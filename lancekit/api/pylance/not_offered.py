@@ -90,8 +90,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             [
                 "centroids",
                 "get_ivf_model",
-                "merge_index_metadata",
-                "remap_row_addrs",
             ],
             _INDEX,
         ),

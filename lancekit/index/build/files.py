@@ -14,7 +14,7 @@ from lancekit.format.names import INDICES
 from lancekit.format.schema import LanceSchema
 from lancekit.storage import Store
 
-__all__ = ["NewFile", "delete_segment", "segment_folder", "write_files"]
+__all__ = ["NewFile", "add_files", "delete_segment", "segment_folder", "write_files"]
 
 #: what both releases of the reference read
 _VERSION = "2.0"
@@ -42,13 +42,14 @@ def segment_folder(uuid: UUID) -> str:
 def write_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> tuple[IndexFile, ...]:
     """Write the files of a segment; if that fails, those that were written are removed."""
     try:
-        return tuple(_written(store, uuid, files))
+        return tuple(add_files(store, uuid, files))
     except BaseException:
         delete_segment(store, uuid)
         raise
 
 
-def _written(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[IndexFile]:
+def add_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[IndexFile]:
+    """Write files of a segment that others may write, too; yield what was written."""
     for file in files:
         sink = store.create(f"{segment_folder(uuid)}/{file.name}")
         try:

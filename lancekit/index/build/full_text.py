@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.index import text_details
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
@@ -27,12 +27,15 @@ from lancekit.index.inverted.packed import PACKED, packed, varint_bytes
 from lancekit.index.inverted.segment import open_partitions, params_of
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.whole import WholePartition, read_whole
+from lancekit.index.segment import Segment
 
-__all__ = ["TextRows", "checked_said", "read_text", "text_parameters"]
+__all__ = ["STAGING", "TextRows", "checked_said", "read_staged", "read_text", "text_parameters"]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
+#: where partitions are until they are put together, and what the files are called that tell of them
+STAGING, _WHOLE, _PART = "staging/", "metadata.lance", "_metadata.lance"
 _CODEC = {
     "posting_tail_codec": "varint_delta_v1",
     "format_version": "2",
@@ -42,6 +45,10 @@ _POSITIONS = {"positions_layout": "shared_stream_v2", "positions_codec": "packed
 #: what the reference says of settings that this release does not have
 _OTHERS = {"lance_tokenizer": "text", "min_ngram_length": 3, "max_ngram_length": 3}
 _OTHERS |= {"prefix_only": False, "block_size": PACKED}
+#: what newer releases say, too, and older ones mean where they do not
+_LATER = dict.fromkeys(
+    ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), False
+)
 
 
 def _fields(**kinds: pa.DataType) -> pa.Schema:
@@ -103,7 +110,12 @@ class TextRows:
     def is_like(self, other: TextRows) -> bool:
         """Return whether both can be put together."""
         mine, theirs = (
-            {name: value for name, value in json.loads(one.said).items() if value is not None}
+            {
+                **_LATER,
+                **{
+                    name: value for name, value in json.loads(one.said).items() if value is not None
+                },
+            }
             for one in (self, other)
         )
         return mine == theirs
@@ -120,15 +132,34 @@ class TextRows:
         """Yield the files to write."""
         # one without documents is left out, unless there is no other
         filled = [one for one in self.partitions if len(one.rows)] or self.partitions[:1]
-        codec = _CODEC | (_POSITIONS if _has_positions(self.said) else {})
         for number, partition in enumerate(filled):
-            yield from _Written(partition).files(number, codec)
+            yield from _Written(partition).files(number, self._codec)
+        yield self._metadata(_WHOLE, range(len(filled)))
+
+    def staged(self, number: int) -> Iterator[NewFile]:
+        """Yield the files of a partition that is to be put together with others.
+
+        Parameters
+        ----------
+        number
+            That no other of them has.
+        """
+        (partition,) = self.partitions
+        for file in _Written(partition).files(number, self._codec):
+            yield replace(file, name=f"{STAGING}{file.name}")
+        yield self._metadata(f"{STAGING}part_{number}{_PART}", [number])
+
+    @property
+    def _codec(self) -> dict[str, str]:
+        return _CODEC | (_POSITIONS if _has_positions(self.said) else {})
+
+    def _metadata(self, name: str, partitions: Iterable[int]) -> NewFile:
         said = {
-            "partitions": json.dumps(list(range(len(filled)))),
+            "partitions": json.dumps(list(partitions)),
             "params": self.said,
             "token_set_format": "arrow",
         }
-        yield _file("metadata.lance", _METADATA, [[BitMap().serialize()]], said | codec)
+        return _file(name, _METADATA, [[BitMap().serialize()]], said | self._codec)
 
 
 def text_parameters(settings: AnalyzerSettings, *, with_position: bool) -> dict[str, Any]:
@@ -157,6 +188,39 @@ def checked_said(_name: str, said: str) -> str:
 def _has_positions(said: str) -> bool:
     """Return whether an index that says this of itself tells where tokens are."""
     return bool(json.loads(said).get("with_position", False))
+
+
+def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
+    """Read the partitions of a segment that are still to be put together.
+
+    Parameters
+    ----------
+    names
+        Of all files in the folder `STAGING`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is none, or they were not made alike.
+    """
+    parts = [
+        TextRows(
+            said=params_of(segment.file(f"{STAGING}{name}"))[0],
+            details=b"",
+            partitions=tuple(map(read_whole, open_partitions(segment, name, STAGING))),
+        )
+        for name in sorted(names)
+        if name.endswith(_PART)
+    ]
+    if not parts or not all(parts[0].is_like(part) for part in parts):
+        told = "were not made with the same settings" if parts else "are not there"
+        raise InvalidArgumentError(
+            f"The parts of the index {segment.index.uuid} {told}.",
+            hint="Make them by create_scalar_index(column, 'INVERTED', fragment_ids=[...], "
+            "index_uuid=...), of each fragment with the same arguments.",
+            argument="index_uuid",
+        )
+    return TextRows.merged(parts)
 
 
 def read_text(found: OpenSegment) -> TextRows:

@@ -54,12 +54,22 @@ def params_of(file: IndexFileReader) -> tuple[str, str]:
     return file.metadata.get("params", "{}"), file.where
 
 
-def open_partitions(segment: Segment) -> tuple[StoredPartition, ...]:
+def open_partitions(
+    segment: Segment, metadata: str = _METADATA, folder: str = ""
+) -> tuple[StoredPartition, ...]:
     """Open the partitions of a segment, however its text became tokens.
 
-    Errors are those of `open_segment`.
+    Parameters
+    ----------
+    metadata, folder
+        Which file tells of them, and in which folder of the segment's they are.
+
+    Raises
+    ------
+    CorruptFileError, UnsupportedFeatureError, NotFoundError, OSError
+        As `open_segment`.
     """
-    file = segment.file(_METADATA)
+    file = segment.file(f"{folder}{metadata}")
     said = file.metadata
     tail = said.get("posting_tail_codec", _TAIL)
     block = said.get("posting_block_size", str(PACKED))
@@ -70,7 +80,7 @@ def open_partitions(segment: Segment) -> tuple[StoredPartition, ...]:
         )
     form = said.get("token_set_format", _TOKENS)
     names = _partitions(said.get("partitions", "[]"), file.where)
-    return tuple(_open(segment, name, form, tail) for name in names)
+    return tuple(_open(segment, f"{folder}{name}", form, tail) for name in names)
 
 
 def _partitions(text: str, where: str) -> list[str]:

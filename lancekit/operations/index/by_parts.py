@@ -29,7 +29,7 @@ from lancekit.operations.index.segments import (
 )
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["commit_parts", "make_part", "merge_parts"]
+__all__ = ["check_fragments", "commit_parts", "make_part", "merge_parts"]
 
 
 def make_part(
@@ -53,14 +53,7 @@ def make_part(
     """
     check_readable(kind, snapshot)
     column = indexed_field(snapshot, path, kind)
-    missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
-    if missing or not fragment_ids:
-        told = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
-        raise InvalidArgumentError(
-            f"{snapshot.called} {told}.".capitalize(),
-            hint="Pass fragment_ids that ds.fragment_ids() has.",
-            argument="fragment_ids",
-        )
+    check_fragments(snapshot, fragment_ids)
     return build_segment(
         snapshot,
         column,
@@ -70,6 +63,18 @@ def make_part(
         fragment_ids=fragment_ids,
         uuid=uuid,
     )
+
+
+def check_fragments(snapshot: Snapshot, fragment_ids: Collection[int]) -> None:
+    """Raise ``InvalidArgumentError`` if a fragment is not there, or none is named."""
+    missing = [id_ for id_ in fragment_ids if snapshot.fragment(id_) is None]
+    if missing or not fragment_ids:
+        told = f"has no fragment {missing[0]}" if missing else "is asked for no fragment"
+        raise InvalidArgumentError(
+            f"{snapshot.called} {told}.".capitalize(),
+            hint="Pass fragment_ids that ds.fragment_ids() has.",
+            argument="fragment_ids",
+        )
 
 
 def merge_parts(snapshot: Snapshot, segments: Sequence[IndexMetadata]) -> IndexMetadata:

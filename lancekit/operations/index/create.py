@@ -208,7 +208,7 @@ def segments_of(snapshot: Snapshot, name: str) -> tuple[IndexMetadata, ...]:
     if not found:
         known = sorted({index.name for index in snapshot.indices if not index.is_system})
         raise IndexNotFoundError(
-            f"There is no index {shown(name)}.",
+            f"There is no index {shown(name)} (index not found).",
             hint=f"The indices are {', '.join(known)}." if known else "The version has none.",
             index=name,
         )

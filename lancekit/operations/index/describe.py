@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,19 @@ from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.read import OpenSegment
-from lancekit.index.kinds import BITMAP, BLOOM_FILTER, BTREE, LABEL_LIST, NGRAM, ZONE_MAP, kind_of
+from lancekit.index.inverted.segment import open_partitions, params_of
+from lancekit.index.inverted.settings import parse_settings
+from lancekit.index.kinds import (
+    BITMAP,
+    BLOOM_FILTER,
+    BTREE,
+    INVERTED,
+    LABEL_LIST,
+    NGRAM,
+    ZONE_MAP,
+    kind_of,
+)
+from lancekit.index.segment import Segment
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.optimize import column_of_index
 from lancekit.operations.index.rows import live_fragments
@@ -138,10 +151,22 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
 def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
     kind = kind_of(index)
     if kind is None:
-        return {}
+        store = snapshot.base_store(index.base_id)
+        return _words(Segment(index, INVERTED, store)) if INVERTED.describes(index) else {}
     column = column_of_index(snapshot, index)
     opened = OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)
     return _COUNTS[kind.name](opened)
+
+
+def _words(segment: Segment) -> dict[str, Any]:
+    said, where = params_of(segment.file("metadata.lance"))
+    parse_settings(said, where)
+    partitions = open_partitions(segment)
+    return {
+        "params": json.loads(said),
+        "num_tokens": sum(one.postings_file.num_rows for one in partitions),
+        "num_docs": sum(one.documents_file.num_rows for one in partitions),
+    }
 
 
 def _pages(found: OpenSegment) -> dict[str, Any]:
