@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import UnsupportedFeatureError
+from lancekit.errors import NotOfferedError
 
 nan = float("nan")
 ROWS = pa.table(
@@ -232,14 +232,15 @@ def test_scans_of_fragments(pair) -> None:
 
 
 def test_the_way_out_of_the_oldest_format_works(tmp_path):
-    old, new = str(tmp_path / "old"), str(tmp_path / "new")
-    lance.write_dataset(pa.table({"x": [1, 2]}), old, data_storage_version="0.1")
-    with pytest.raises(UnsupportedFeatureError, match=r"format 0\.1") as raised:
-        lk.dataset(old)
-    hint = "lance.write_dataset(lance.dataset(old).scanner(), new)"
+    old, rows = str(tmp_path / "old"), pa.table({"x": [1, 2]})
+    lance.write_dataset(rows, old, data_storage_version="0.1")
+    with pytest.raises(NotOfferedError, match=r"format 0\.1") as raised:
+        lk.write_dataset(rows, old, mode="append")
+    hint = 'write_dataset(rows, uri, mode="overwrite", data_storage_version="2.2")'
     assert hint in raised.value.hint
-    eval(hint, {"lance": lance, "old": old, "new": new})  # our own words
-    assert lk.dataset(new).to_table().to_pydict() == {"x": [1, 2]}
+    eval(f"lk.{hint}", {"lk": lk, "rows": lk.dataset(old).to_table(), "uri": old})  # our own words
+    lk.write_dataset(rows, old, mode="append")
+    assert lk.dataset(old).to_table().to_pydict() == {"x": [1, 2, 1, 2]}
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
