@@ -19,6 +19,7 @@ from lancekit.errors import CorruptFileError, InvalidTypeError
 from lancekit.file import FileReader, FileWriter
 from lancekit.file.concatenated import join_files
 from lancekit.options import Options
+from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.spark.jobs.worker import enter_worker
 from lancekit.storage import LocalStore, identity, open_store
 from lancekit.storage.mapped import MappedFile
@@ -231,6 +232,46 @@ def test_manifests_in_an_object_store_are_remembered_by_their_tags() -> None:
     lk.write_dataset({"x": [1, 2]}, "memory://tagged")
     for _ in range(2):
         assert lk.dataset("memory://tagged").count_rows() == 2
+
+
+def deleted_file(place: Path) -> Path:
+    (found,) = (place / "_deletions").iterdir()
+    settle(found)
+    return found
+
+
+def test_deleted_rows_are_remembered_by_their_files(tmp_path: Path) -> None:
+    for name, gone in (("t", 3), ("other", 4)):
+        lk.write_dataset({"x": range(9)}, tmp_path / name).delete(f"x = {gone}")
+    mine, others = deleted_file(tmp_path / "t"), deleted_file(tmp_path / "other")
+    ds = lk.dataset(tmp_path / "t")
+    for hits in range(3):
+        assert ds.to_table()["x"].to_pylist() == [0, 1, 2, 4, 5, 6, 7, 8]
+        assert lk.cache_info().kinds["deletions"].hits == hits
+    # what is handed out is a copy
+    (fragment,) = ds.get_fragments()
+    FragmentReader(fragment.source).deleted.add(0)
+    assert ds.count_rows("x < 5") == 4
+    # another file under the name is another one, and none is an error
+    replaced(mine, others.read_bytes())
+    settle(mine)
+    for _ in range(2):
+        assert ds.to_table()["x"].to_pylist() == [0, 1, 2, 3, 5, 6, 7, 8]
+    mine.unlink()
+    with pytest.raises(CorruptFileError, match="does not exist"):
+        ds.to_table()
+
+
+def test_deleted_rows_in_an_object_store_are_read_once() -> None:
+    ds = lk.write_dataset({"x": range(9)}, "memory://deleted")
+    ds.delete("x = 3")
+    lk.clear_cache()
+    for hits in range(2):
+        assert lk.dataset("memory://deleted").count_rows("x < 5") == 4
+        assert lk.cache_info().kinds["deletions"].hits == hits
+    ds.delete("x = 4")
+    assert lk.dataset("memory://deleted").count_rows("x < 5") == 3
+    lk.LanceDataset.drop("memory://deleted")
 
 
 def large_manifest(place: Path, value: int) -> Path:

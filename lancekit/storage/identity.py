@@ -13,7 +13,8 @@ own memory, at once and behind the back of the disk's clock, is not seen; nothin
 On an object store: the client, which stands for place and credentials, so that nothing is shared
 between two of them and no secret is kept; the key, and the entity tag, where a request or a
 listing that was made anyhow brought it.  Where none did, only objects with a random id in their
-names have an identity, with their sizes: no such name is given twice.  No request is made for it.
+names have an identity, with their sizes, or what a manifest says of a deletion file: no such name
+is given twice.  No request is made for it.
 """
 
 from __future__ import annotations

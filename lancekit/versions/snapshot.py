@@ -10,7 +10,7 @@ from functools import cached_property
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.cache import keep, look_up
+from lancekit.cache import keep, look_up, remembered
 from lancekit.errors import (
     CorruptFileError,
     InvalidArgumentError,
@@ -228,10 +228,25 @@ class Snapshot:
 
 
 def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> BitMap:
-    """Read a fragment's deletion file."""
+    """Read a fragment's deletion file, or copy what is remembered of it."""
     file = fragment.deletion_file
     if file is None:
         return BitMap()
+    # a name with a long random number is not given twice
+    mark = f"{file.num_deleted_rows} rows" if file.id >> 32 else None
+    known = location.store.identity(location.name, mark)
+    checked = known, file.file_type, file.num_deleted_rows, fragment.physical_rows
+    return remembered(
+        "deletions",
+        None if known is None else checked,
+        lambda: _read_deletions(location, file, fragment, version),
+        _bitmap_bytes,
+    ).copy()
+
+
+def _read_deletions(
+    location: FileLocation, file: DeletionFile, fragment: Fragment, version: int
+) -> BitMap:
     try:
         data = location.store.read(location.name, _most(file, fragment))
     except FileNotFoundError as error:
@@ -239,6 +254,12 @@ def read_deletions(location: FileLocation, fragment: Fragment, version: int) -> 
     return decode_deletions(
         data, file.file_type, str(location), fragment.physical_rows, file.num_deleted_rows
     )
+
+
+def _bitmap_bytes(rows: BitMap) -> int:
+    facts = rows.get_statistics()
+    values = facts["n_bytes_array_containers"] + facts["n_bytes_bitset_containers"]
+    return values + facts["n_bytes_run_containers"] + 64 * (1 + facts["n_containers"])
 
 
 def _most(file: DeletionFile, fragment: Fragment) -> int:
