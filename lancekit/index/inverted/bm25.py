@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.index.inverted.partition import Partition
-from lancekit.index.inverted.postings import Postings
+from lancekit.index.inverted.shared import Shared, shared
 
-__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "weights"]
+__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "scored", "weights"]
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]
@@ -94,23 +93,18 @@ def any_token(partition: Partition, tokens: Sequence[str], statistics: Statistic
 
 def all_tokens(partition: Partition, tokens: Sequence[str], statistics: Statistics) -> Matches:
     """Score the documents that have all of some tokens."""
-    counted = Counter(tokens)
-    postings: list[Postings] = []
-    for token in counted:
-        found = partition.postings(token)
-        if found is None:
-            return _nothing()
-        postings.append(found)
-    if not postings:
-        return _nothing()
-    lists = sorted((found.docs for found in postings), key=len)
-    docs = reduce(lambda one, other: one[_held(one, other)], lists)
-    total = np.zeros(len(docs), np.float32)
-    for (token, times), found in zip(counted.items(), postings, strict=True):
-        places = np.searchsorted(found.docs, docs)
-        share = _shares(partition, token, statistics)[places]
+    return scored(partition, tokens, statistics, shared(partition, Counter(tokens)))
+
+
+def scored(
+    partition: Partition, tokens: Sequence[str], statistics: Statistics, found: Shared
+) -> Matches:
+    """Score documents that have all of some tokens."""
+    total = np.zeros(len(found.docs), np.float32)
+    for token, times in Counter(tokens).items() if len(total) else ():
+        share = _shares(partition, token, statistics)[found.places[token]]
         np.add(total, _weight(token, times, statistics) * share, out=total)
-    return Matches(docs, total)
+    return Matches(found.docs, total)
 
 
 def one_of_each(

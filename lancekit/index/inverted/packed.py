@@ -8,7 +8,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PACKED", "packed", "packed_bytes", "unpacked", "varint_bytes", "varints"]
+__all__ = [
+    "PACKED",
+    "gathered",
+    "packed",
+    "packed_at",
+    "packed_bytes",
+    "streams",
+    "unpacked",
+    "varint_bytes",
+    "varints",
+]
 
 Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
@@ -127,3 +137,37 @@ def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
     data = (np.repeat(numbers.astype(np.uint64), sizes) >> (7 * places).astype(np.uint64)) & 0x7F
     data[places < np.repeat(sizes, sizes) - 1] |= 0x80
     return data.astype(np.uint8), ends
+
+
+def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
+    """Return numbers that are packed 128 at a time, and what is left of each stream."""
+    out = np.empty(int(sizes.sum()), np.uint32)
+    begins = np.cumsum(sizes) - sizes
+    at, left = starts.copy(), sizes.copy()
+    while len(more := np.flatnonzero(left >= PACKED)):
+        found, at[more] = packed_at(data, at[more])
+        out[(begins + sizes - left)[more][:, np.newaxis] + np.arange(PACKED)] = found
+        left[more] -= PACKED
+    raw = gathered(data, at, stops)
+    ends = np.append(0, np.cumsum(raw < 0x80))[np.append(0, np.cumsum(stops - at))]
+    if not np.array_equal(np.diff(ends), left):
+        raise ValueError("another number of positions than of words")
+    within = np.arange(len(out)) - np.repeat(begins, sizes)
+    out[within >= np.repeat(sizes - left, sizes)] = varints(raw)
+    return out
+
+
+def packed_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
+    """Return the packed numbers that begin at some places with their widths, and where they end."""
+    widths = data[at]
+    return unpacked(data, at + 1, widths), at + 1 + packed_bytes(widths)
+
+
+def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
+    """Return some stretches of bytes, one after the other."""
+    sizes = ends - starts
+    if (sizes < 0).any():
+        raise ValueError("blocks that do not end where they should")
+    places = np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
+    found: Bytes = data[places]
+    return found

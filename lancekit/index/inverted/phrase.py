@@ -10,15 +10,15 @@ import numpy.typing as npt
 
 from lancekit.index.inverted.analyzer import Token
 from lancekit.index.inverted.partition import Partition
+from lancekit.index.inverted.shared import Shared
 
 __all__ = ["with_phrase"]
 
-Numbers = npt.NDArray[np.uint32]
 Keys = npt.NDArray[np.int64]
 
 
 def with_phrase(
-    partition: Partition, phrase: Sequence[Token], docs: Numbers, slop: int
+    partition: Partition, phrase: Sequence[Token], found: Shared, slop: int
 ) -> npt.NDArray[np.bool_]:
     """Return which of some documents, that have all tokens of a phrase, have the phrase.
 
@@ -27,34 +27,36 @@ def with_phrase(
     slop
         How many words more there may be between a token and the next.
     """
-    reached = _keys(partition, phrase[0].text, docs)
+    reached = _keys(partition, phrase[0].text, found)
     for before, token in pairwise(phrase):
         # the last place from which the token is not too near; it may be too far
         least = reached + (token.position - before.position)
-        here = _keys(partition, token.text, docs)
+        here = _keys(partition, token.text, found)
         at = np.searchsorted(least, here, side="right") - 1
         gap = here - least[np.maximum(at, 0)]
         reached = here[(at >= 0) & (gap <= slop)]
         if not len(reached):
             break
-    found = np.zeros(len(docs), bool)
-    found[reached >> _DOCUMENT] = True
-    return found
+    kept = np.zeros(len(found.docs), bool)
+    kept[reached >> _DOCUMENT] = True
+    return kept
 
 
 #: a place in a text takes 32 bits, and there is room for what is added to it
 _DOCUMENT = 33
 
 
-def _keys(partition: Partition, token: str, docs: Numbers) -> Keys:
-    """Return where a token is: which of ``docs``, and below it the place; ascending."""
+def _keys(partition: Partition, token: str, found: Shared) -> Keys:
+    """Return where a token is: in which of the documents, and below it the place; ascending."""
     postings = partition.postings(token)
     if postings is None:
         return np.empty(0, np.int64)
     positions = partition.positions(token)
-    at = np.searchsorted(docs, postings.docs)
-    wanted = docs[np.minimum(at, len(docs) - 1)] == postings.docs
-    kept = np.repeat(wanted, postings.counts)
-    owners = np.repeat(at, postings.counts)[kept].astype(np.int64)
-    keys: Keys = (owners << _DOCUMENT) + positions[kept]
+    ends = partition.remembered(token, "ends", lambda one: np.cumsum(one.counts, dtype=np.int64))
+    places = found.places[token]
+    counts, last = postings.counts[places].astype(np.int64), ends[places]
+    owners = np.repeat(np.arange(len(places), dtype=np.int64), counts)
+    # the last place of a document, less how many of its own are still to come
+    at = np.arange(len(owners)) + np.repeat(last - np.cumsum(counts), counts)
+    keys: Keys = (owners << _DOCUMENT) + positions[at]
     return keys

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from lancekit.index.inverted.packed import PACKED, packed_bytes, unpacked, varints
+from lancekit.index.inverted.packed import PACKED, packed_at, streams, varints
 
 __all__ = ["TAILS", "Postings", "decode_positions", "decode_postings"]
 
@@ -80,8 +80,8 @@ def decode_postings(data: Bytes, ends: Places, length: int, tail: str) -> Postin
     starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     heads = starts[:full]
     first = data[(heads + _SCORE)[:, np.newaxis] + np.arange(4)].view("<u4").reshape(-1, 1)
-    deltas, after = _packed(data, heads + _SCORE + 4)
-    counts, after = _packed(data, after)
+    deltas, after = packed_at(data, heads + _SCORE + 4)
+    counts, after = packed_at(data, after)
     if not np.array_equal(after, ends[:full]):
         raise ValueError("blocks that do not end where they should")
     docs = [(first + np.cumsum(deltas, axis=1, dtype=np.uint32)).ravel()]
@@ -91,12 +91,6 @@ def decode_postings(data: Bytes, ends: Places, length: int, tail: str) -> Postin
         docs.append(last[0])
         often.append(last[1])
     return Postings(_joined(docs), _joined(often))
-
-
-def _packed(data: Bytes, at: Places) -> tuple[Numbers, Places]:
-    """Return the packed numbers that begin at some places with their widths, and where they end."""
-    widths = data[at]
-    return unpacked(data, at + 1, widths), at + 1 + packed_bytes(widths)
 
 
 def decode_positions(data: Bytes, starts: Places, counts: Numbers) -> Numbers:
@@ -114,29 +108,16 @@ def decode_positions(data: Bytes, starts: Places, counts: Numbers) -> Numbers:
     ValueError, IndexError
         The bytes are damaged.
     """
-    ends = np.append(starts[1:], len(data))
-    parts = []
-    for block, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
-        mine = counts[block * PACKED : (block + 1) * PACKED]
-        parts.append(_positions(data[start:end], int(mine.sum())))
-    deltas = _joined(parts)
-    if len(deltas) != int(counts.sum()):
-        raise ValueError(f"{len(deltas)} positions for {int(counts.sum())} tokens")
+    before = np.append(0, np.cumsum(counts, dtype=np.int64))
+    if len(starts) != -(-len(counts) // PACKED):
+        raise ValueError(f"{len(starts)} blocks of positions for {len(counts)} documents")
+    ends = np.append(before[:-1:PACKED], before[-1])
+    deltas = streams(data, starts, np.append(starts[1:], len(data)), np.diff(ends))
     totals = np.cumsum(deltas, dtype=np.uint32)
-    firsts = np.cumsum(counts) - counts  # positions of a document are counted from its first word
-    before = totals[firsts] - deltas[firsts]
-    positions: Numbers = totals - np.repeat(before, counts)
+    firsts = before[:-1]  # positions of a document are counted from its first word
+    base = totals[firsts] - deltas[firsts]
+    positions: Numbers = totals - np.repeat(base, counts)
     return positions
-
-
-def _positions(data: Bytes, number: int) -> Numbers:
-    at, parts = 0, []
-    for _ in range(number // PACKED):
-        found, after = _packed(data, np.array([at]))
-        parts.append(found.ravel())
-        at = int(after[0])
-    parts.append(varints(data[at:]))
-    return _joined(parts)
 
 
 def _joined(parts: list[Numbers]) -> Numbers:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from lancekit.errors import CorruptFileError
 from lancekit.file.kernels.arrow_buffers import list_offsets
-from lancekit.index.inverted.packed import PACKED, packed_bytes, unpacked, varints
+from lancekit.index.inverted.packed import PACKED, gathered, packed_at, streams, varints
 from lancekit.index.inverted.partition import StoredPartition
 
 __all__ = ["WholePartition", "read_whole"]
@@ -142,8 +142,8 @@ def _postings(lists: Any, sizes: Places, tail: str) -> tuple[Numbers, Numbers]:
 def _blocks(data: Bytes, starts: Places, ends: Places) -> tuple[Numbers, Numbers]:
     at = starts + _SCORE
     first = data[at[:, np.newaxis] + np.arange(_FIRST)].view("<u4").reshape(-1, 1)
-    deltas, at = _packed(data, at + _FIRST)
-    counts, at = _packed(data, at)
+    deltas, at = packed_at(data, at + _FIRST)
+    counts, at = packed_at(data, at)
     if not np.array_equal(at, ends):
         raise ValueError("blocks that do not end where they should")
     return (first + np.cumsum(deltas, axis=1, dtype=np.uint32)).ravel(), counts.ravel()
@@ -152,7 +152,7 @@ def _blocks(data: Bytes, starts: Places, ends: Places) -> tuple[Numbers, Numbers
 def _varint_tails(
     data: Bytes, starts: Places, ends: Places, rests: Places
 ) -> tuple[Numbers, Numbers]:
-    raw, sizes = _gathered(data, starts, ends), ends - starts
+    raw, sizes = gathered(data, starts, ends), ends - starts
     numbers = varints(raw)
     last = np.append(0, np.cumsum(raw < 0x80))
     bounds = np.append(0, np.cumsum(sizes))
@@ -167,7 +167,7 @@ def _fixed_tails(
 ) -> tuple[Numbers, Numbers]:
     if not np.array_equal(ends - starts, 8 * rests):
         raise ValueError("another number of bytes than of documents")
-    numbers = _gathered(data, starts, ends).view("<u4")
+    numbers = gathered(data, starts, ends).view("<u4")
     is_doc = _alternating(rests)
     return numbers[is_doc], numbers[~is_doc]
 
@@ -185,12 +185,12 @@ def _positions(
     if "_compressed_position" not in file.names:  # as release 4 has them
         each = [np.empty(0, np.uint32), *(partition.positions(token) for token in tokens)]
         return np.concatenate(each)
-    streams: Any = file.read("_compressed_position")
+    stored: Any = file.read("_compressed_position")
     offsets: Any = file.read("_position_block_offset")
-    if not len(streams):
+    if not len(stored):
         return np.empty(0, np.uint32)
-    _, bounds, raw = streams.buffers()
-    edges = np.frombuffer(bounds, np.int64)[streams.offset : streams.offset + len(streams) + 1]
+    _, bounds, raw = stored.buffers()
+    edges = np.frombuffer(bounds, np.int64)[stored.offset : stored.offset + len(stored) + 1]
     data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
     sizes = np.diff(ends, prepend=0)
     blocks = -(-sizes // PACKED)
@@ -203,26 +203,8 @@ def _positions(
     inside = np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)
     firsts = np.repeat(ends - sizes, blocks) + inside * PACKED
     lasts = np.minimum(firsts + PACKED, np.repeat(ends, blocks))
-    deltas = _streams(data, starts, stops, totals[lasts] - totals[firsts])
+    deltas = streams(data, starts, stops, totals[lasts] - totals[firsts])
     return _summed(deltas, counts.astype(np.int64))
-
-
-def _streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
-    """Return numbers that are packed 128 at a time, and what is left of each stream."""
-    out = np.empty(int(sizes.sum()), np.uint32)
-    begins = np.cumsum(sizes) - sizes
-    at, left = starts.copy(), sizes.copy()
-    while len(more := np.flatnonzero(left >= PACKED)):
-        found, at[more] = _packed(data, at[more])
-        out[(begins + sizes - left)[more][:, np.newaxis] + np.arange(PACKED)] = found
-        left[more] -= PACKED
-    raw = _gathered(data, at, stops)
-    ends = np.append(0, np.cumsum(raw < 0x80))[np.append(0, np.cumsum(stops - at))]
-    if not np.array_equal(np.diff(ends), left):
-        raise ValueError("another number of positions than of words")
-    within = np.arange(len(out)) - np.repeat(begins, sizes)
-    out[within >= np.repeat(sizes - left, sizes)] = varints(raw)
-    return out
 
 
 def _flat(lists: Any) -> tuple[Bytes, Places]:
@@ -234,21 +216,6 @@ def _flat(lists: Any) -> tuple[Bytes, Places]:
     _, offsets, raw = values.buffers()
     bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     return np.frombuffer(raw or b"", np.uint8), bounds
-
-
-def _packed(data: Bytes, at: Places) -> tuple[Numbers, Places]:
-    widths = data[at]
-    return unpacked(data, at + 1, widths), at + 1 + packed_bytes(widths)
-
-
-def _gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
-    """Return some stretches of bytes, one after the other."""
-    sizes = ends - starts
-    if (sizes < 0).any():
-        raise ValueError("blocks that do not end where they should")
-    places = np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
-    found: Bytes = data[places]
-    return found
 
 
 def _alternating(sizes: Places) -> npt.NDArray[np.bool_]:

@@ -21,12 +21,14 @@ from lancekit.index.inverted.bm25 import (
     all_tokens,
     any_token,
     one_of_each,
+    scored,
 )
 from lancekit.index.inverted.fuzzy import Spelling, alternatives
 from lancekit.index.inverted.partition import FreshPartition, Partition, StoredPartition
 from lancekit.index.inverted.phrase import with_phrase
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.inverted.shared import shared
 from lancekit.index.kinds import INVERTED, first_of
 from lancekit.index.segment import Segment
 from lancekit.legible import warn
@@ -134,11 +136,10 @@ class TextColumn:
                 )
 
         def search(partition: Partition, words: Sequence[str], statistics: Statistics) -> Matches:
-            found = all_tokens(partition, words, statistics)
-            if not len(found.docs):
-                return found
-            kept = with_phrase(partition, tokens, found.docs, slop)
-            return Matches(found.docs[kept], found.scores[kept])
+            found = shared(partition, words)
+            if len(found.docs):
+                found = found.where(with_phrase(partition, tokens, found, slop))
+            return scored(partition, words, statistics, found)
 
         return self._search([token.text for token in tokens], search, most)
 

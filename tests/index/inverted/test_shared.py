@@ -1,0 +1,51 @@
+"""Documents that have all of some tokens: what plain sets tell."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from lancekit.index.inverted.analyzer import Analyzer
+from lancekit.index.inverted.partition import FreshPartition
+from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.inverted.shared import shared
+
+TOKENS = ["always", "often", "half", "rare", "once"]
+PARTS = [1.0, 0.9, 0.5, 0.02, 0.0]
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[set[str]]:
+    source = random.Random(2)
+    found = [
+        {token for token, part in zip(TOKENS, PARTS, strict=True) if source.random() < part}
+        for _ in range(500)
+    ]
+    found[7].add("once")
+    return found
+
+
+@pytest.mark.parametrize("number", range(1 << len(TOKENS)))
+def test_documents_and_where_lists_have_them(texts: list[set[str]], number: int) -> None:
+    table = Analyzer(AnalyzerSettings(stem=False, remove_stop_words=False)).table(
+        " ".join(sorted(text)) for text in texts
+    )
+    partition = FreshPartition([(np.arange(len(texts)), table)], None)
+    asked = [token for at, token in enumerate(TOKENS) if number >> at & 1]
+    found = shared(partition, asked)
+    wanted = [doc for doc, text in enumerate(texts) if asked and text.issuperset(asked)]
+    assert found.docs.tolist() == wanted
+    for token in asked:
+        postings = partition.postings(token)
+        assert postings is not None
+        assert postings.docs[found.places[token]].tolist() == wanted
+    some = found.where(found.docs % 2 == 0)
+    assert some.docs.tolist() == [doc for doc in wanted if doc % 2 == 0]
+    assert all(len(places) == len(some.docs) for places in some.places.values())
+
+
+def test_a_token_that_is_nowhere() -> None:
+    partition = FreshPartition([], None)
+    assert not len(shared(partition, ["snow"]).docs)
