@@ -8,6 +8,7 @@ once so much was looked at of them that it should not stay in memory.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -43,9 +44,12 @@ class OpenFiles:
     """
 
     def __init__(self) -> None:
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
         self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
-        _all.add(self)
 
     def open(self, store: Store, name: str, size: int | None = None) -> FileReader:
         """Open a file, or return one that is still open.
@@ -100,3 +104,13 @@ _all: WeakSet[OpenFiles] = WeakSet()
 def _clear_all() -> None:
     for files in list(_all):
         files.clear()
+
+
+def _begin_all() -> None:
+    for files in list(_all):
+        files._begin()
+
+
+# In a child the lock may be held by a thread that it does not have, and the table half changed.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_all)

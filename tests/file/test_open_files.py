@@ -3,6 +3,7 @@
 import gc
 import os
 import pickle
+import signal
 from pathlib import Path
 
 import pyarrow as pa
@@ -116,6 +117,19 @@ def test_a_copy_for_another_process_has_none_open(tmp_path: Path) -> None:
     _write(store, "a")
     first = files.open(store, "a")
     assert pickle.loads(pickle.dumps(files)).open(store, "a") is not first
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_waits_for_no_thread_of_its_parent(tmp_path: Path) -> None:
+    store, files = LocalStore(tmp_path), OpenFiles()
+    _write(store, "a")
+    files.open(store, "a")
+    with files._lock:  # as a thread would hold it
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            os._exit(0 if files.open(store, "a").num_rows else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs Linux")
