@@ -40,12 +40,12 @@ def test_a_file_stays_open_until_its_name_leads_elsewhere(tmp_path: Path) -> Non
     assert OpenFiles().open(store, "a.lance") is not first
 
     _write(store, "b.lance", value=2)
-    status = os.stat(tmp_path / "a.lance")
+    status = Path(tmp_path / "a.lance").stat()
     os.utime(tmp_path / "b.lance", ns=(status.st_atime_ns, status.st_mtime_ns))
-    os.replace(tmp_path / "b.lance", tmp_path / "a.lance")
+    Path(tmp_path / "b.lance").replace(tmp_path / "a.lance")
     assert _value(files, store, "a.lance") == 2
 
-    os.remove(tmp_path / "a.lance")
+    Path(tmp_path / "a.lance").unlink()
     with pytest.raises(FileNotFoundError):
         files.open(store, "a.lance")
 
@@ -132,7 +132,7 @@ def test_a_forked_process_waits_for_no_thread_of_its_parent(tmp_path: Path) -> N
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/maps"), reason="needs Linux")
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 def test_the_handle_keeps_files_mapped_and_no_longer(tmp_path: Path) -> None:
     def mapped() -> int:
         return Path("/proc/self/maps").read_text().count(f"{tmp_path}/")
