@@ -40,12 +40,12 @@ def test_a_file_stays_open_until_its_name_leads_elsewhere(tmp_path: Path) -> Non
     assert OpenFiles().open(store, "a.lance") is not first
 
     _write(store, "b.lance", value=2)
-    status = Path(tmp_path / "a.lance").stat()
+    status = (tmp_path / "a.lance").stat()
     os.utime(tmp_path / "b.lance", ns=(status.st_atime_ns, status.st_mtime_ns))
-    Path(tmp_path / "b.lance").replace(tmp_path / "a.lance")
+    (tmp_path / "b.lance").replace(tmp_path / "a.lance")
     assert _value(files, store, "a.lance") == 2
 
-    Path(tmp_path / "a.lance").unlink()
+    (tmp_path / "a.lance").unlink()
     with pytest.raises(FileNotFoundError):
         files.open(store, "a.lance")
 
