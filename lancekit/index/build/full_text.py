@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,11 @@ from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.index import text_details
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
+from lancekit.index.build.posting_blocks import position_blocks, posting_blocks
 from lancekit.index.build.read import OpenSegment, missing_files
 from lancekit.index.inverted.analyzer import analyzer
 from lancekit.index.inverted.bm25 import Statistics, weights
-from lancekit.index.inverted.packed import PACKED, packed, varint_bytes
+from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.segment import open_partitions, params_of
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.whole import WholePartition, read_whole
@@ -241,7 +241,7 @@ def read_text(found: OpenSegment) -> TextRows:
 def _collected(
     column: IndexedColumn, settings: AnalyzerSettings, *, with_position: bool
 ) -> WholePartition:
-    table = analyzer(settings).table(_texts(column.values))
+    table = analyzer(settings).table(column.values)
     lengths = np.bincount(table.texts, minlength=len(column.rows)).astype(np.uint32)
     filled = lengths > 0  # a row without tokens is no document
     documents = (np.cumsum(filled) - 1)[table.texts]
@@ -275,54 +275,12 @@ class _Written:
         total = {"total_tokens": str(int(held.lengths.sum(dtype=np.int64)))}
         documents = [held.rows, held.lengths]
         yield _file(f"part_{number}_docs.lance", _DOCUMENTS, documents, total)
-        schema, columns = _POSTINGS, self._postings()
+        sizes = (held.ends - held.starts).astype(np.uint32)
+        schema, columns = _POSTINGS, [*posting_blocks(held, self._scores()), sizes]
         if held.positions is not None:
             schema = pa.schema([*schema, *_PLACES])
-            columns += self._places(held.positions)
+            columns += position_blocks(held, held.positions)
         yield _file(f"part_{number}_invert.lance", schema, columns, codec)
-
-    def _postings(self) -> list[Any]:
-        """Return blocks, best scores and numbers of documents, for each token."""
-        held = self.held
-        sizes = held.ends - held.starts
-        scores = self._scores()
-        within = np.arange(len(held.docs)) - np.repeat(held.starts, sizes)
-        deltas = np.diff(held.docs, prepend=np.uint32(0))
-        deltas[within == 0] = held.docs[within == 0]
-        in_block = within < np.repeat(sizes // PACKED * PACKED, sizes)
-        block_firsts = np.flatnonzero(in_block & (within % PACKED == 0))
-        gaps = deltas[in_block].reshape(-1, PACKED)
-        gaps[:, 0] = 0
-        full = iter(
-            first + documents + counts
-            for first, documents, counts in zip(
-                map(_u32, held.docs[block_firsts].tolist()),
-                packed(gaps),
-                packed(held.counts[in_block].reshape(-1, PACKED)),
-                strict=True,
-            )
-        )
-        # of what is left the first is not counted from the one before
-        rest_first = ~in_block & (within % PACKED == 0)
-        deltas[rest_first] = held.docs[rest_first]
-        rest_deltas, delta_ends = varint_bytes(deltas)
-        rest_counts, count_ends = varint_bytes(held.counts)
-        delta_ends, count_ends = (np.append(0, ends) for ends in (delta_ends, count_ends))
-        blocks, best = [], []
-        for start, end in zip(held.starts.tolist(), held.ends.tolist(), strict=True):
-            mine = []
-            for first in range(start, end, PACKED):
-                last = min(first + PACKED, end)
-                score = scores[first:last].max()
-                if last - first == PACKED:
-                    body = next(full)
-                else:
-                    body = rest_deltas[delta_ends[first] : delta_ends[last]].tobytes()
-                    body += rest_counts[count_ends[first] : count_ends[last]].tobytes()
-                mine.append(score.astype("<f4").tobytes() + body)
-            blocks.append(mine)
-            best.append(scores[start:end].max())
-        return [pa.array(blocks, _BLOCKS), np.array(best, np.float32), sizes.astype(np.uint32)]
 
     def _scores(self) -> npt.NDArray[np.float32]:
         """Return the score of each token in each of its documents, among these documents."""
@@ -337,36 +295,6 @@ class _Written:
         return weights(rarities, 1).repeat(sizes) * known.shares(
             held.counts, held.lengths[held.docs]
         )
-
-    def _places(self, positions: Numbers) -> list[Any]:
-        """Return the positions of each token, and where those of its blocks begin."""
-        held = self.held
-        ends = np.append(0, np.cumsum(held.counts, dtype=np.int64))
-        steps = np.diff(positions, prepend=np.uint32(0))
-        steps[ends[:-1]] = positions[ends[:-1]]
-        streams, offsets = [], []
-        for start, end in zip(held.starts.tolist(), held.ends.tolist(), strict=True):
-            bounds = [*range(start, end, PACKED), end]
-            parts = [_stream(steps[ends[a] : ends[b]]) for a, b in pairwise(bounds)]
-            streams.append(b"".join(parts))
-            offsets.append([0, *np.cumsum([len(part) for part in parts])[:-1].tolist()])
-        return [pa.array(streams, pa.large_binary()), pa.array(offsets, _PLACES.field(1).type)]
-
-
-def _stream(steps: Numbers) -> bytes:
-    whole = len(steps) // PACKED * PACKED
-    blocks = packed(steps[:whole].reshape(-1, PACKED)) if whole else []
-    return b"".join(blocks) + varint_bytes(steps[whole:])[0].tobytes()
-
-
-def _u32(number: int) -> bytes:
-    return number.to_bytes(4, "little")
-
-
-def _texts(values: pa.Array) -> Iterable[str | None]:
-    """Yield the text of each row; those of a list are one."""
-    for value in values.to_pylist():
-        yield " ".join(filter(None, value)) if isinstance(value, list) else value
 
 
 def _file(

@@ -7,26 +7,25 @@ place, so that phrases know of it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.index.inverted.folding import folded
-from lancekit.index.inverted.letters import SEPARATORS
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.inverted.stop_words import stop_words
+from lancekit.index.inverted.words import texts_of, words_of, words_of_one
 
 __all__ = ["Analyzer", "Token", "TokenTable", "analyzer"]
 
 #: a word that is no token
 _NONE = -1
-_APART = str.maketrans({chr(c): " " for c in range(128) if not chr(c).isalnum()})
 
 
 class Token(NamedTuple):
@@ -77,7 +76,6 @@ class Analyzer:
 
     def __init__(self, settings: AnalyzerSettings) -> None:
         self.settings = settings
-        self._words = _WORDS[settings.base_tokenizer]
         self._stem = _stemmer(settings.language) if settings.stem else None
         self._stops: frozenset[str] = frozenset()
         if settings.remove_stop_words:
@@ -86,23 +84,22 @@ class Analyzer:
 
     def tokens(self, text: str) -> list[Token]:
         """Return the tokens of a text."""
-        terms = map(self._term, self._words(text))
+        terms = map(self._term, words_of_one(self.settings.base_tokenizer, text))
         return [Token(term, place) for place, term in enumerate(terms) if term is not None]
 
-    def table(self, texts: Iterable[str | None]) -> TokenTable:
-        """Return the tokens of many texts; ``None`` has none."""
+    def table(self, values: pa.Array) -> TokenTable:
+        """Return the tokens of many texts; null has none, and a list of texts is one."""
         codes = _Codes(self._term)
-        code_of, words_of = codes.__getitem__, self._words
-        counts: list[int] = []
-        found: list[int] = []
-        for text in texts:
-            words = words_of(text) if text else ()
-            counts.append(len(words))
-            found.extend(map(code_of, words))
-        of = np.array(found, np.int32)
-        ends = np.cumsum(counts, dtype=np.int64)
-        owners = np.repeat(np.arange(len(counts)), counts)
-        places = np.arange(len(of)) - np.repeat(ends - counts, counts) if len(of) else of
+        kinds: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
+        counts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
+        for words, each in words_of(self.settings.base_tokenizer, texts_of(values)):
+            known: Any = words.dictionary_encode()
+            mine = np.array([codes[word] for word in known.dictionary.to_pylist()], np.int32)
+            kinds.append(mine[known.indices.to_numpy()])
+            counts.append(each)
+        of, sizes = np.concatenate(kinds), np.concatenate(counts)
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        places = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         kept = of != _NONE
         return TokenTable(
             owners[kept], of[kept], places[kept].astype(np.int32), list(codes.vocabulary)
@@ -121,19 +118,6 @@ class Analyzer:
         if word in self._stops:
             return None
         return folded(word) if settings.ascii_folding else word
-
-
-def _simple(text: str) -> list[str]:
-    if text.isascii():
-        return text.translate(_APART).split()
-    return [word for word in SEPARATORS.split(text) if word]
-
-
-_WORDS: dict[str, Callable[[str], list[str]]] = {
-    "simple": _simple,
-    "whitespace": re.compile(r"[^ \t\n\f\r]+").findall,
-    "raw": lambda text: [text],
-}
 
 
 def _stemmer(language: str) -> Callable[[str], str]:

@@ -5,12 +5,15 @@ See docs/format/indices.md, 14.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 __all__ = [
     "PACKED",
     "gathered",
+    "interleaved",
     "packed",
     "packed_at",
     "packed_bytes",
@@ -91,24 +94,33 @@ def varints(data: Bytes) -> Numbers:
     return np.add.reduceat(parts, starts).astype(np.uint32)
 
 
-def packed(numbers: Numbers) -> list[bytes]:
-    """Return blocks of numbers, shape (blocks, 128), each as its width and what `unpacked` reads.
+def packed(numbers: Numbers) -> tuple[Bytes, Places]:
+    """Return blocks of numbers, shape (blocks, 128), and where each ends.
+
+    Each is its width and what `unpacked` reads.
 
     Examples
     --------
     >>> block = np.arange(128, dtype=np.uint32).reshape(1, 128)
-    >>> data = np.frombuffer(packed(block)[0], np.uint8)
-    >>> int(data[0]), bool((unpacked(data, np.array([1]), data[:1]) == block).all())
-    (7, True)
+    >>> data, ends = packed(block)
+    >>> int(data[0]), ends.tolist()
+    (7, [113])
+    >>> bool((unpacked(data, np.array([1]), data[:1]) == block).all())
+    True
     """
-    widths = np.ceil(np.log2(numbers.max(axis=1, initial=0).astype(np.float64) + 1)).astype(int)
-    out = [b""] * len(numbers)
+    most = numbers.max(axis=1, initial=0).astype(np.float64)
+    widths = np.ceil(np.log2(most + 1)).astype(np.uint8)
+    sizes = 1 + packed_bytes(widths)
+    ends = np.cumsum(sizes)
+    out = np.empty(int(sizes.sum()), np.uint8)
     for width in np.unique(widths).tolist():
         mine = np.flatnonzero(widths == width)
         words = _packed(numbers[mine].reshape(len(mine), PACKED // _LANES, _LANES), width)
-        for place, block in zip(mine.tolist(), words, strict=True):
-            out[place] = bytes([width]) + block.astype("<u4").tobytes()
-    return out
+        at = (ends - sizes)[mine]
+        out[at] = width
+        places = at[:, np.newaxis] + np.arange(1, 1 + width * PACKED // 8)
+        out[places] = words.astype("<u4").reshape(len(mine), -1).view(np.uint8)
+    return out, ends
 
 
 def _packed(numbers: Numbers, width: int) -> Numbers:
@@ -171,3 +183,28 @@ def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:
     places = np.arange(int(sizes.sum())) + np.repeat(starts - np.cumsum(sizes) + sizes, sizes)
     found: Bytes = data[places]
     return found
+
+
+def interleaved(parts: Sequence[tuple[Bytes, Places]]) -> tuple[Bytes, Places]:
+    """Return stretches of bytes that each have something of several parts, and where each ends.
+
+    Parameters
+    ----------
+    parts
+        Bytes, and how many of them each stretch has.
+
+    Examples
+    --------
+    >>> letters = np.frombuffer(b"abc", np.uint8), np.array([2, 1])
+    >>> data, ends = interleaved([letters, (np.frombuffer(b"X", np.uint8), np.array([0, 1]))])
+    >>> data.tobytes(), ends.tolist()
+    (b'abcX', [2, 4])
+    """
+    total = np.sum([sizes for _, sizes in parts], axis=0)
+    ends = np.cumsum(total)
+    begins = ends - total
+    out = np.empty(int(total.sum()), np.uint8)
+    for data, sizes in parts:
+        out[np.arange(len(data)) + np.repeat(begins - np.cumsum(sizes) + sizes, sizes)] = data
+        begins = begins + sizes
+    return out, ends

@@ -8,12 +8,12 @@ from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.paths import find_field
+from lancekit.index.build.sorting import whole
 from lancekit.index.inverted.analyzer import Analyzer, TokenTable, analyzer
 from lancekit.index.inverted.bm25 import (
     Matches,
@@ -245,7 +245,7 @@ class TextColumn:
         request = ScanRequest(outputs=outputs, predicate=self.predicate, block_bytes=_BLOCK_BYTES)
         for table in Scan(sources=self._uncovered, request=request).tables():
             texts, positions = table.columns
-            yield positions.to_numpy().astype(np.int64), self.analyzer.table(_texts(texts))
+            yield positions.to_numpy().astype(np.int64), self.analyzer.table(whole(texts))
 
 
 def _located(
@@ -264,10 +264,3 @@ def _live(found: Matches, row_ids: npt.NDArray[np.uint64], places: Places) -> Sc
     positions = places.positions(row_ids[found.docs])
     here = positions >= 0
     return Scored.of(positions[here], found.scores[here])
-
-
-def _texts(column: pa.ChunkedArray) -> Iterator[str | None]:
-    """Return the text of each row; those of a list follow each other."""
-    for chunk in column.chunks:
-        for value in chunk.to_pylist():
-            yield " ".join(filter(None, value)) if isinstance(value, list) else value

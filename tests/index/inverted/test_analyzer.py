@@ -7,6 +7,7 @@ import unicodedata
 from typing import Any
 
 import lance
+import pyarrow as pa
 import pytest
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
@@ -76,7 +77,7 @@ def test_stop_words_are_those_of_pylance() -> None:
 
 def test_the_tokens_of_many_texts_are_those_of_each() -> None:
     texts = ["late snow, late", None, "", "the", "Snow"]
-    table = Analyzer(AnalyzerSettings()).table(texts)
+    table = Analyzer(AnalyzerSettings()).table(pa.array(texts))
     found = zip(table.texts.tolist(), table.codes.tolist(), table.positions.tolist(), strict=True)
     assert [(text, table.vocabulary[code], place) for text, code, place in found] == [
         (0, "late", 0),

@@ -55,7 +55,7 @@ def opened(uri: str) -> OpenSegment:
 
 
 def fresh(rows: list[str | None]) -> FreshPartition:
-    table = Analyzer(AnalyzerSettings()).table(rows)
+    table = Analyzer(AnalyzerSettings()).table(pa.array(rows))
     return FreshPartition([(np.arange(len(rows)), table)], None)
 
 

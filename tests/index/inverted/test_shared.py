@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lancekit.index.inverted.analyzer import Analyzer
@@ -30,7 +31,7 @@ def texts() -> list[set[str]]:
 @pytest.mark.parametrize("number", range(1 << len(TOKENS)))
 def test_documents_and_where_lists_have_them(texts: list[set[str]], number: int) -> None:
     table = Analyzer(AnalyzerSettings(stem=False, remove_stop_words=False)).table(
-        " ".join(sorted(text)) for text in texts
+        pa.array([" ".join(sorted(text)) for text in texts])
     )
     partition = FreshPartition([(np.arange(len(texts)), table)], None)
     asked = [token for at, token in enumerate(TOKENS) if number >> at & 1]
