@@ -26,7 +26,7 @@ from tests.support.odd_values import NEEDED, ODD, OwnError, Place, parameters, p
 
 NAMES = dict(public_names())
 #: of so many calls one is made, but for `--whole`
-SAMPLE = 40
+SAMPLE = 100
 
 
 @pytest.fixture(scope="module")

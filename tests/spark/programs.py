@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from lancekit.user_cache import cache_folder
 from tests.support.patience import HANG_SECONDS
@@ -35,3 +38,42 @@ def run(program: str, *arguments: str, **environ: str) -> subprocess.CompletedPr
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+SEVERAL = """
+import contextlib, io, json, sys, traceback
+answers = sys.stdout
+for line in sys.stdin:
+    program, arguments = json.loads(line)
+    sys.argv, error = ["-c", *arguments], ""
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        try:
+            exec(program, {"__name__": "__main__"})
+        except BaseException:
+            error = traceback.format_exc()
+    print(json.dumps([said.getvalue(), error]), file=answers, flush=True)
+"""
+
+
+@contextmanager
+def several(**environ: str) -> Iterator[Callable[..., str]]:
+    """Run programs one after the other in one process, which keeps the session that they share.
+
+    What is called with a program and its arguments returns what it printed.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-W", "error::UserWarning", "-c", SEVERAL],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **archived(), **environ},
+    ) as process:
+
+        def run_in_it(program: str, *arguments: str) -> str:
+            print(json.dumps([program, arguments]), file=process.stdin, flush=True)
+            said, error = json.loads(process.stdout.readline())
+            assert not error, error
+            return said
+
+        yield run_in_it
+        process.communicate("", timeout=HANG_SECONDS)

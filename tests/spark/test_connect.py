@@ -16,6 +16,25 @@ pytestmark = [pytest.mark.classic, pytest.mark.spark]
 START = f"spark_session(remote='local[2]', {QUICK})"
 
 
+SERVER = f"""
+import sys
+import lancekit as lk
+spark = lk.{START}
+print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A server in another process, by its address with the token."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    yield process.stdout.readline().strip()
+    process.communicate("", timeout=HANG_SECONDS)
+
+
 @pytest.mark.torture
 def test_classic_and_connect_follow_each_other_in_silence(whole: bool) -> None:
     program = f"""
@@ -48,9 +67,10 @@ assert lk.session_info().state == "none"
 spark = lk.spark_session(master="local[2]", {QUICK})
 assert kind(spark) == "classic"
 assert refused(remote="local[2]").endswith("or call lancekit.stop_spark() first.")
-spark.stop()
+spark.stop()  # by hand, behind lancekit's back
+assert lk.session_info().state == "none"
 
-# Stopped by hand, behind lancekit's back; and left to the end of the process.
+# So is this one; and the next is left to the end of the process.
 if sys.argv[1] == "whole":
     spark = lk.{START}
     assert kind(spark) == "connect"
@@ -63,14 +83,14 @@ if sys.argv[1] == "whole":
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_a_session_of_somebody_elses(tmp_path) -> None:
+def test_a_session_of_somebody_elses(server: str, tmp_path) -> None:
     run(
         """
 import sys, warnings
 from pyspark.sql import SparkSession
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    theirs = SparkSession.builder.remote("local[1]").getOrCreate()
+    theirs = SparkSession.builder.remote(sys.argv[2]).getOrCreate()
 import lancekit as lk
 assert lk.spark_session() is theirs
 assert lk.spark_session(config={"spark.sql.session.timeZone": "UTC"}) is theirs
@@ -84,28 +104,8 @@ assert theirs.range(3).count() == 3
 theirs.stop()
 """,
         str(tmp_path / "d"),
-        # Whoever starts a server chooses its workers' interpreter.
-        PYSPARK_PYTHON=sys.executable,
+        server,
     )
-
-
-SERVER = f"""
-import sys
-import lancekit as lk
-spark = lk.{START}
-print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """A server in another process, by its address with the token."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    yield process.stdout.readline().strip()
-    process.communicate("", timeout=HANG_SECONDS)
 
 
 def test_a_server_elsewhere(server: str, tmp_path) -> None:

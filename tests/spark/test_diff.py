@@ -42,10 +42,11 @@ def both(ds: lk.LanceDataset, *sides: Any, **how: Any) -> DatasetDiff:
     return there
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("stable", [False, True])
-def test_of_random_histories(spark: Any, tmp_path: Path, stable: bool) -> None:
+def test_of_random_histories(spark: Any, tmp_path: Path, stable: bool, whole: bool) -> None:
     draw = random.Random(5)
-    for seed in range(3):
+    for seed in range(3 if whole else 1):
         told = story(tmp_path / f"t{seed}", seed, 10, stable=stable, clean=False)
         ds = lk.dataset(told.path)
         old, new = sorted(draw.sample(told.versions(), 2))
@@ -68,10 +69,11 @@ def every_type() -> dict[str, pa.Array]:
     return ALL | {"extension": ROWS["extension"][0]} | nested
 
 
-def test_of_random_histories_with_every_type(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.torture
+def test_of_random_histories_with_every_type(spark: Any, tmp_path: Path, whole: bool) -> None:
     draw, columns = random.Random(7), every_type()
     rows = pa.table(columns)
-    for seed in range(2):
+    for seed in range(2 if whole else 1):
         how = draw.choice([{"primary_key": "key"}, {"enable_stable_row_ids": True}])
 
         def some(keys: list[int]) -> pa.Table:

@@ -63,4 +63,4 @@ def test_sequences(spark, whole):
     def sequence(data, names, match):
         history(data, [LOCAL, PYLANCE, *ways(spark, match)], names)
 
-    runs(60 if whole else 3)(given(st.data(), kinds, st.sampled_from(MATCHES))(sequence))()
+    runs(60 if whole else 2)(given(st.data(), kinds, st.sampled_from(MATCHES))(sequence))()

@@ -1,4 +1,4 @@
-"""Tasks that fail, executors that are killed, cells that are cancelled: in processes of their own.
+"""Tasks that fail, executors that are killed, cells that are cancelled: not in the tests' session.
 
 Whatever happens: no version that is not whole, no row twice, and no file that cleanup cannot find.
 """
@@ -6,15 +6,27 @@ Whatever happens: no version that is not whole, no row twice, and no file that c
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import lance
 import pytest
 
 import lancekit as lk
-from tests.spark.programs import run
+from tests.spark.programs import run, several
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
+
+CLUSTER = "local-cluster[2,1,1024]"
+"""Two executors of their own."""
+
+
+@pytest.fixture(scope="module")
+def on_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., str]]:
+    """Run a program in a process that keeps its session."""
+    with several(LANCEKIT_TEST_RUN=str(tmp_path_factory.getbasetemp())) as run_in_it:
+        yield run_in_it
+
 
 COMMON = '''
 import json, os, signal, sys, threading, time
@@ -31,6 +43,13 @@ ROWS = 4000
 
 def table(start, stop, value):
     return pa.table({"id": pa.array(range(start, stop)), "v": [value] * (stop - start)})
+
+
+def session(**where):
+    """Return the session that a program before this one has started, or a new one."""
+    if lk.session_info().state == "active":
+        return lk.spark_session()
+    return lk.spark_session(**where, memory="1g", config=QUICK)
 
 
 def base():
@@ -54,7 +73,7 @@ def upsert(ds, rows):
 RETRY = (
     COMMON
     + '''
-spark = lk.spark_session(master="local[2,4]", memory="1g", config=QUICK)
+spark = session(master=sys.argv[3])
 ds = base()
 
 
@@ -80,9 +99,9 @@ print(sorted(path.name for path in marks.iterdir()))
 )
 
 
-def test_a_task_that_fails_is_tried_again(tmp_path) -> None:
+def test_a_task_that_fails_is_tried_again(tmp_path, on_cluster) -> None:
     place, marks = places(tmp_path)
-    written, merged, failed = run(RETRY, place, marks).stdout.splitlines()
+    written, merged, failed = on_cluster(RETRY, place, marks, CLUSTER).splitlines()
     assert written == "2 8000 4000"
     assert merged.startswith("3 12000 8000 {'num_inserted_rows': 4000, 'num_updated_rows': 4000")
     assert failed == "['merge-0', 'merge-1', 'write-0', 'write-1']"
@@ -93,7 +112,7 @@ def test_a_task_that_fails_is_tried_again(tmp_path) -> None:
 KILL = (
     COMMON
     + '''
-spark = lk.spark_session(master="local-cluster[2,1,1024]", memory="1g", config=QUICK)
+spark = session(master=sys.argv[3])
 ds = base()
 
 
@@ -112,13 +131,13 @@ def kills_its_executor(batches):
     time.sleep(60)
 
 
-whole = sys.argv[3] == "whole"
 name = "merge"
 upsert(ds, source(spark, kills_its_executor, ROWS, 3 * ROWS, 2))
 print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), flush=True)
-if not whole:
-    print(sorted(path.name for path in marks.iterdir()))
-    sys.exit()
+'''
+)
+
+KILL_MORE = '''
 name = "write"
 ds = lk.write_dataset(source(spark, kills_its_executor, 3 * ROWS, 4 * ROWS, 1), ds, mode="append")
 print(ds.version, ds.count_rows(), ds.count_rows("v = 1"), flush=True)
@@ -159,22 +178,20 @@ with lk.options(engine="spark"):
 print(ds.version, ds.count_rows(), ds.count_rows("v = 2"), flush=True)
 print(sorted(path.name for path in marks.iterdir()))
 '''
-)
 
 
 @pytest.mark.torture
-def test_an_executor_that_is_killed(tmp_path, whole) -> None:
+def test_an_executor_that_is_killed(tmp_path, on_cluster, whole) -> None:
     """A merge; at full length an append and a compaction, too."""
     place, marks = places(tmp_path)
-    length = "whole" if whole else "quick"
-    done = run(KILL, place, marks, length, LANCEKIT_TEST_RUN=str(tmp_path))
-    merged, *others, killed = done.stdout.splitlines()
+    program = KILL + KILL_MORE if whole else KILL
+    merged, *others = on_cluster(program, place, marks, CLUSTER).splitlines()
     assert merged == "2 12000 8000"
     if not whole:
-        assert (others, killed) == ([], "['merge']")
+        assert [path.name for path in Path(marks).iterdir()] == ["merge"]
         check_whole(place, 2)
         return
-    written, compacted = others
+    written, compacted, killed = others
     assert written == "3 16000 4000"
     version, *rows = compacted.split()
     assert rows == ["16000", "8000"]
@@ -186,8 +203,7 @@ CANCEL = (
     COMMON
     + '''
 kind = sys.argv[3]
-session = {"remote": "local[2]"} if kind == "connect" else {"master": "local[2]"}
-spark = lk.spark_session(**session, memory="1g", config=QUICK)
+spark = session(**({"remote": "local[2]"} if kind == "connect" else {"master": kind}))
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's kernel
 ROWS = 3_200_000
 ds = lk.write_dataset(
@@ -241,12 +257,16 @@ with lk.options(engine="spark"):
 
 @pytest.mark.torture
 @pytest.mark.parametrize("kind", ["classic", "connect"])
-def test_a_cell_that_is_cancelled(kind: str, tmp_path, whole) -> None:
+def test_a_cell_that_is_cancelled(kind: str, tmp_path, on_cluster, whole) -> None:
     """A source's and lancekit's own functions at work; at full length in every operation."""
     place, marks = places(tmp_path)
     source_at_work = "merge" if kind == "connect" else "write"
     asked = ["write", "merge", "update", "compact"] if whole else [source_at_work, "compact"]
-    *outcomes, after = run(CANCEL, place, marks, kind, *asked).stdout.splitlines()
+    if kind == "connect":
+        said = run(CANCEL, place, marks, kind, *asked).stdout
+    else:
+        said = on_cluster(CANCEL, place, marks, CLUSTER, *asked)
+    *outcomes, after = said.splitlines()
     assert [json.loads(outcome)[0] for outcome in outcomes] == asked
     for outcome in outcomes:
         name, how, version = json.loads(outcome)

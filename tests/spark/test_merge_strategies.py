@@ -48,8 +48,8 @@ def test_random_merges(spark, tmp_path, whole):
         check_merge(tmp_path, case, strategy, stable=stable)
 
     draw = given(cases(), st.sampled_from(STRATEGIES), st.booleans())
-    runs(100 if whole else 11)(draw(merge))()
-    assert tried == set(STRATEGIES)
+    runs(100 if whole else 6)(draw(merge))()
+    assert not whole or tried == set(STRATEGIES)
 
 
 def check_merge(tmp_path, case: Case, strategy, *, stable):
@@ -165,11 +165,11 @@ def test_the_targets_other_columns_are_not_read(spark, tmp_path):
 
 def test_wide_updates_read_the_target_piece_by_piece(spark, tmp_path):
     """Rows that need columns of the target go to the tasks that read them, in several pieces."""
-    rows = 300_000
+    rows = 60_000
     ds = lk.write_dataset(
         pa.table({"k": np.arange(rows), "v": np.zeros(rows, int), "w": np.arange(rows)}),
         tmp_path / "d",
-        max_rows_per_file=70_000,
+        max_rows_per_file=14_000,
     )
     frame = spark.range(1, rows + 100).selectExpr("id as k", "1 as v")
     with lk.options(merge_match="closure"):

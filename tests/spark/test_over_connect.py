@@ -51,7 +51,7 @@ CHOSEN = {
     ],
     "test_sink.py": ["test_a_merge", "test_writers_race_for_versions"],
     "test_sql.py": ["test_only_the_columns_named_are_read", "test_two_versions_and_other_names"],
-    "test_streaming.py": ["test_a_table_copied_by_source_and_sink"],
+    "test_streaming.py": ["test_a_table_copied_at_once"],
     "test_told_of_writes.py": [],
     "test_types.py": ["test_through_spark"],
     "test_write.py": ["test_append_and_overwrite"],

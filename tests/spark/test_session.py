@@ -193,12 +193,6 @@ assert s.session_info().driver_memory == "700m"
 heap = spark.sparkContext._jvm.java.lang.Runtime.getRuntime().maxMemory()
 assert heap < 750 << 20, heap
 
-# Stopped by hand, behind lancekit's back.
-spark.stop()
-assert s.session_info().state == "none"
-spark = s.spark_session({QUICK})
-assert spark.range(8).count() == 8
-
 # The Java process dies: PySpark itself is loud about that.
 print("killed", file=sys.stderr, flush=True)
 process = owned_session().process

@@ -205,23 +205,28 @@ def test_versions_that_are_gone(follow, tmp_path):
 
 def test_a_table_copied_by_source_and_sink(spark, tmp_path):
     ds = lk.write_dataset(table(1, 2), tmp_path / "d", enable_stable_row_ids=True)
-
-    def run():
-        query = (
-            spark.readStream.format("lance")
-            .load(ds.uri)
-            .writeStream.foreachBatch(
-                lk.stream_sink(tmp_path / "copy", query="copy", mode="merge", on="id")
-            )
-            .option("checkpointLocation", str(tmp_path / "c"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        assert query.awaitTermination(60)
-
-    run()
+    copy(spark, ds, tmp_path)
     ds.update({"v": "'new'"}, where="id = 2")
     ds.insert(table(3))
-    run()
+    copy(spark, ds, tmp_path)
+
+
+def test_a_table_copied_at_once(spark, tmp_path):
+    """Over Spark Connect each query takes seconds."""
+    copy(spark, lk.write_dataset(table(1, 2), tmp_path / "d"), tmp_path)
+
+
+def copy(spark, ds, tmp_path):
+    query = (
+        spark.readStream.format("lance")
+        .load(ds.uri)
+        .writeStream.foreachBatch(
+            lk.stream_sink(tmp_path / "copy", query="copy", mode="merge", on="id")
+        )
+        .option("checkpointLocation", str(tmp_path / "c"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(60)
     rows = lk.dataset(tmp_path / "copy").to_table().sort_by("id").to_pylist()
     assert rows == ds.to_table().sort_by("id").to_pylist()

@@ -99,13 +99,13 @@ CHANGES: dict[str, Change] = {
 }
 
 
-MOST_ALIKE = 2
+MOST_ALIKE = 1
 
 
 def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
-    In short runs one mode per call, each in its turn, and of many calls of one kind a few: others
+    In short runs one mode per call, each in its turn, and of the calls of one kind one: another
     for each change; where an operation is made by hand, which commits as the others do, of every
     third call.
     """

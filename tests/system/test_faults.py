@@ -92,7 +92,7 @@ def dying() -> Iterator[subprocess.Popen[str]]:
 def test_a_writer_may_die_anywhere(tmp_path, dying, change: str, whole: bool) -> None:
     """Whatever step it dies at, the dataset is as before or as after, in both libraries."""
     # each change begins elsewhere, so that all kinds of steps are among the few
-    step, first = (1, 1) if whole else (11, 1 + 2 * list(AFTER).index(change) % 11)
+    step, first = (1, 1) if whole else (17, 1 + 3 * list(AFTER).index(change) % 17)
     for left in range(first, 200, step):
         path = tmp_path / str(left)
         if change != "create":
@@ -166,7 +166,7 @@ def test_damaged_files_open_or_say_so(tmp_path, whole: bool) -> None:
     files = [p for p in path.rglob("*") if p.is_file() and "_transactions" not in str(p)]
     rng = np.random.default_rng(3)
     outcomes = set()
-    for _ in range(2000 if whole else 250):
+    for _ in range(2000 if whole else 150):
         file = files[rng.integers(0, len(files))]
         data = file.read_bytes()
         file.write_bytes(_damage(data, rng))

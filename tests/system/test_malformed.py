@@ -57,7 +57,11 @@ SHARES = {"_versions": 4, "_transactions": 2, ".arrow .bin tags branches": 1}
     [(kinds, f"{n}/{shares}") for kinds, shares in SHARES.items() for n in range(shares)],
 )
 def test_every_length_and_every_bit(corpus: Path, kinds: str, share: str, whole: bool) -> None:
-    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "120", "7")
+    if not whole:
+        if not share.startswith("0/"):
+            pytest.skip("only in a whole run; of all shares' files it is a sample")
+        share = "0/1"
+    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "250", "7")
     print(report)
     assert report["failed"] == 0, "\n".join(report["failures"])
     assert report["slowest"] < 5

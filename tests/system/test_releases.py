@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import secrets
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,6 +38,13 @@ def _share(whole: bool) -> float:
     return 1.0 if whole else SHARE
 
 
+@pytest.fixture(scope="module")
+def release() -> Iterator[Callable[[str], Release]]:
+    """A release by its name: one process does all its jobs."""
+    with ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(Release(name)))
+
+
 def _judge(found: Found, version: str, note: str) -> None:
     print(f"{note}: {found}")
     assert not found.wrong, f"{note}: {found.wrong[:5]}"
@@ -50,29 +59,31 @@ def _judge(found: Found, version: str, note: str) -> None:
 @pytest.mark.parametrize(
     ("name", "version"), [(name, version) for name, known in RELEASES.items() for version in known]
 )
-def test_reads_what_a_release_wrote(tmp_path: Path, whole: bool, name: str, version: str) -> None:
+def test_reads_what_a_release_wrote(
+    release: Callable[[str], Release], tmp_path: Path, whole: bool, name: str, version: str
+) -> None:
     if not whole and name not in {NEWEST, OLDEST_KEPT}:
         pytest.skip("only in a whole run; small files of it are in tests/data")
     if interpreter(name) is None:
         pytest.skip(f"pylance {name} is not set up: run `make releases`")
     seed = _seed(whole)
-    with Release(name) as release:
-        found = sweep_reading(release, version, tmp_path, cases(seed, share=_share(whole)))
+    found = sweep_reading(release(name), version, tmp_path, cases(seed, share=_share(whole)))
     _judge(found, version, f"{name} {version}, seed {seed}")
 
 
 @pytest.mark.torture
 @pytest.mark.parametrize("version", VERSIONS)
-def test_releases_read_what_we_wrote(tmp_path: Path, whole: bool, version: str) -> None:
+def test_releases_read_what_we_wrote(
+    release: Callable[[str], Release], tmp_path: Path, whole: bool, version: str
+) -> None:
     names = [
         name
         for name, known in RELEASES.items()
         if version in known and interpreter(name) and (whole or name in {NEWEST, OLDEST_KEPT})
     ]
     seed = _seed(whole)
-    with ExitStack() as stack:
-        readers = [stack.enter_context(Release(name)) for name in names]
-        found = sweep_writing(readers, version, tmp_path, cases(seed, share=_share(whole)))
+    readers = [release(name) for name in names]
+    found = sweep_writing(readers, version, tmp_path, cases(seed, share=_share(whole)))
     for name, one in found.items():
         _judge(one, version, f"{name} reads {version}, seed {seed}")
         assert not one.unread or name not in {NEWEST, OLDEST_KEPT}, one.unread

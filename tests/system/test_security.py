@@ -51,13 +51,11 @@ def run(root: Path, calls: list[str], names: list[str]) -> None:
 @pytest.mark.parametrize("share", range(SHARES))
 def test_no_call_on_a_hostile_dataset_does_harm(tmp_path: Path, share: int, whole: bool) -> None:
     """Whole: each call on each; otherwise each call and each dataset at least once."""
-    names = list(HOSTILE)[share::SHARES]
     if whole:
-        run(tmp_path, [], names)
+        run(tmp_path, [], list(HOSTILE)[share::SHARES])
         return
-    rng = random.Random(share)
-    rng.shuffle(names)
-    calls = list(CALLS)[share::SHARES]
+    if share:
+        pytest.skip("only in a whole run; the first share has all calls, and all datasets")
     # what writes, removes or looks at all of it, on every dataset
-    run(tmp_path / "telling", ["shown", "LanceDataset.insert"], names)
-    run(tmp_path / "all", calls, rng.sample(names, 1))
+    run(tmp_path / "telling", ["shown", "LanceDataset.insert"], list(HOSTILE))
+    run(tmp_path / "all", [], random.Random(1).sample(list(HOSTILE), 1))

@@ -441,8 +441,8 @@ def test_writers_at_once_keep_a_condition_of_the_table(tmp_path: Path) -> None:
     with lk.options(fsync=False):
         ds = lk.write_dataset(ROWS.select(["id", "x"]), uri)
     ds.constraints.add("at most", "count(*) <= 20 AND sum(x) FILTER (WHERE id >= 1000) <= 16")
-    with ProcessPoolExecutor(3, mp_context=get_context("spawn")) as pool:
-        done = [pool.submit(_append, uri, name, 8) for name in (1, 2, 3)]
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        done = [pool.submit(_append, uri, name, 12) for name in (1, 2)]
         landed = [one for writer in done for one in writer.result()]
     assert (landed.count(True), len(landed)) == (16, 24)
     found = lk.dataset(uri)

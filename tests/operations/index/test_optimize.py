@@ -38,9 +38,10 @@ def _changed(ds: lk.LanceDataset, seed: int) -> None:
 
 
 @pytest.mark.cover
+@pytest.mark.torture
 @IDS
 @pytest.mark.parametrize("name", KINDS)
-def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path) -> None:
+def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path, whole: bool) -> None:
     path = tmp_path / "d.lance"
     columns = COLUMN.get(name, PLAIN)
     with lk.options(oldest_reader="14.0.2"):
@@ -61,8 +62,9 @@ def test_both_libraries_in_turn(name: str, stable: bool, tmp_path: Path) -> None
             ds = lk.dataset(str(path))
         else:
             ds.optimize.optimize_indices(num_indices_to_merge=seed)
-        assert unlike(path, columns) == [], seed
-        assert unlike_here(path, columns) == [], seed
+        if whole or seed > 1:  # what one of them left, and what the other made of that
+            assert unlike(path, columns) == [], seed
+            assert unlike_here(path, columns) == [], seed
         covered = {id_ for part in _covered(ds, f"{columns[0]}_idx") for id_ in part}
         assert covered >= set(ds.fragment_ids())
     assert answered_by_index(path, columns[0]) > 0

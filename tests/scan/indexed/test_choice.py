@@ -160,7 +160,7 @@ def test_filters_give_the_same_rows_with_indices_as_without(
     )
     for name in KINDS.keys() - (NOT_HASHED if kind == "BLOOMFILTER" else set()):
         ds.create_scalar_index(name, IndexConfig(kind.lower(), CONFIGS[kind]))
-    filters = [_filter(chance) for _ in range(16 if whole else 8)]
+    filters = [_filter(chance) for _ in range(16 if whole else 4)]
     filters += [_condition(chance, name) for name in KINDS]
     asked = _check(path, filters)
     _moved(ds, chance)
