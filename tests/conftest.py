@@ -38,13 +38,17 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.load_profile("patient")
+settings.register_profile("short", settings.get_profile("patient"), max_examples=30)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole", action="store_true", help="run the torture tests at their full length"
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("patient" if config.getoption("--whole") else "short")
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist looks at the groups in this hook, too
@@ -63,16 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _leave_out_repetitions(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the cases of tests with the mark `cover`, run as many as show each value once.
 
-    ``cover(2)`` is for each pair of two parameters' values. All of them run with ``--whole``, where
-    they are torture tests.
+    ``cover(2)`` is for each pair of two parameters' values; of those with ``sample(n)``, whose
+    cases differ by a seed, the first run. All of them run with ``--whole``, where they are torture
+    tests, as are those of hypothesis, which try more then.
     """
     families: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("cover"):
+        if item.get_closest_marker("cover") or item.get_closest_marker("sample"):
             families.setdefault(item.nodeid.partition("[")[0], []).append(item)
     if config.getoption("--whole"):
-        for item in (item for family in families.values() for item in family):
-            item.add_marker(pytest.mark.torture)
+        for item in items:
+            if item in families.get(item.nodeid.partition("[")[0], ()) or _is_drawn(item):
+                item.add_marker(pytest.mark.torture)
         return
     left_out = {item for family in families.values() for item in _repetitions(family)}
     if left_out:
@@ -82,6 +88,9 @@ def _leave_out_repetitions(config: pytest.Config, items: list[pytest.Item]) -> N
 
 def _repetitions(family: list[pytest.Item]) -> set[pytest.Item]:
     """Return the cases of a test that show nothing which another does not; greedily chosen."""
+    sample = family[0].get_closest_marker("sample")
+    if sample:
+        return set(family[sample.args[0] :])
     mark = family[0].get_closest_marker("cover")
     together = mark.args[0] if mark and mark.args else 1
     shows = {item: set(combinations(_values_of(item), together)) for item in family}
@@ -92,6 +101,10 @@ def _repetitions(family: list[pytest.Item]) -> set[pytest.Item]:
         missing -= shows[best]
         left.discard(best)
     return left
+
+
+def _is_drawn(item: pytest.Item) -> bool:
+    return bool(getattr(getattr(item, "obj", None), "is_hypothesis_test", False))
 
 
 def _values_of(item: pytest.Item) -> list[tuple[str, int]]:

@@ -306,6 +306,7 @@ def random_table(seed: int) -> tuple[pa.Table, dict[str, Any], Any]:
     return table, options, q
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("seed", range(40))
 def test_random_tables(tmp_path: Path, seed: int) -> None:
     chosen = random.Random(seed)

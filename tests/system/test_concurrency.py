@@ -138,6 +138,7 @@ def _outcome(first: Any, second: Any, change: str, later: str) -> str:
     return "landed" if second.version > before else "nothing"
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("later", CHANGES)
 @pytest.mark.parametrize("change", CHANGES)
 def test_two_handles_meet_as_in_the_reference(tmp_path, change: str, later: str) -> None:
