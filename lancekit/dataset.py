@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         Uncovered,
     )
     from lancekit.api.open import dataset, write_dataset
+    from lancekit.api.vector_index_reader import VectorIndexReader
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -100,13 +101,22 @@ __all__ = [
     "Tags",
     "Transaction",
     "Uncovered",
+    "VectorIndexReader",
     "dataset",
     "write_dataset",
 ]
 
 
+#: where names are that are not where the class of datasets is
+_HOMES = {
+    "VectorIndexReader": "vector_index_reader",
+    "dataset": "open",
+    "write_dataset": "open",
+}
+
+
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = "open" if name in {"dataset", "write_dataset"} else "lance_dataset"
+    home = _HOMES.get(name, "lance_dataset")
     return getattr(import_module(f"lancekit.api.{home}"), name)

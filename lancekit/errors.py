@@ -42,6 +42,7 @@ __all__ = [
     "NotOfferedAttributeError",
     "NotOfferedError",
     "NullKeyError",
+    "PartitionOutOfRangeError",
     "PredicateError",
     "ReadOnlyError",
     "RefConflictError",
@@ -198,6 +199,12 @@ class RowOutOfRangeError(InvalidArgumentError, IndexError, OverflowError):
     """A row position outside of the dataset."""
 
     kind = "row_out_of_range"
+
+
+class PartitionOutOfRangeError(InvalidArgumentError, IndexError):
+    """A partition that an index does not have."""
+
+    kind = "partition_out_of_range"
 
 
 class NotOfferedError(InvalidArgumentError, NotImplementedError):

@@ -1,6 +1,16 @@
-"""A door: pylance's `indices`, of which this has what scalar indices need."""
+"""A door: pylance's `indices`: what indices are made with, told of, and made of in steps."""
 
 from lancekit.api.index_config import IndexConfig
+from lancekit.api.index_models import IndexFileVersion, IvfModel, PqModel
+from lancekit.api.indices_builder import IndicesBuilder
 from lancekit.operations.index.describe import IndexDescription, IndexSegmentDescription
 
-__all__ = ["IndexConfig", "IndexDescription", "IndexSegmentDescription"]
+__all__ = [
+    "IndexConfig",
+    "IndexDescription",
+    "IndexFileVersion",
+    "IndexSegmentDescription",
+    "IndicesBuilder",
+    "IvfModel",
+    "PqModel",
+]

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Self
-from uuid import UUID
 
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.index_config import IndexConfig, kind_named
+from lancekit.api.index_config import (
+    IndexConfig,
+    index_parameters,
+    no_fragments,
+    one_column,
+    parsed_uuid,
+    uuid_of,
+)
 from lancekit.api.lance_operation import Index
 from lancekit.api.pylance.arguments import (
-    check_count,
     check_flag,
     check_hints,
     check_items,
     refuse,
-    refuse_more,
 )
 from lancekit.api.table_indices import TableIndices
-from lancekit.api.vectors import centroids_of
 from lancekit.checked import checked_methods
-from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
-from lancekit.index.build.full_text import text_parameters
-from lancekit.index.distances import ALIASES
-from lancekit.index.inverted.settings import checked_settings
-from lancekit.index.kinds import INVERTED, VECTORS, IndexKind
+from lancekit.index.kinds import INVERTED
 from lancekit.index.search.reuse import reuse_of
 from lancekit.legible import shown
 from lancekit.operations.common.retry import RetryPolicy
@@ -127,22 +126,22 @@ class Indices(Handle):
             format_version=format_version,
             document_granularity=document_granularity,
         )
-        kind, parameters = _parameters(index_type, kwargs, "create_scalar_index")
+        kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")
         if fragment_ids is not None:
             if kind is not INVERTED:
-                raise _no_fragments("create_scalar_index")
+                raise no_fragments("create_scalar_index")
             stage_part(
-                self._snapshot, _one_column(column), fragment_ids, parameters, _uuid(index_uuid)
+                self._snapshot, one_column(column), fragment_ids, parameters, uuid_of(index_uuid)
             )
             return
         request = IndexRequest(
-            column=_one_column(column),
+            column=one_column(column),
             kind=kind,
             name=name,
             parameters=parameters,
             replace=check_flag("replace", replace),
             train=check_flag("train", train),
-            uuid=_uuid(index_uuid),
+            uuid=uuid_of(index_uuid),
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
 
@@ -164,6 +163,10 @@ class Indices(Handle):
         ----------
         fragment_ids
             The fragments, which have to be named.
+        kwargs
+            As `create_scalar_index` and, of vectors, `create_index` have them.  Segments of vectors
+            can be put together if they are made with the same ``ivf_centroids`` and
+            ``pq_codebook``.
 
         Returns
         -------
@@ -184,15 +187,15 @@ class Indices(Handle):
                 hint="Use create_scalar_index for an index of all rows.",
                 argument="fragment_ids",
             )
-        kind, parameters = _parameters(index_type, kwargs, "create_index_uncommitted")
+        kind, parameters = index_parameters(index_type, kwargs, "create_index_uncommitted")
         return make_part(
             self._snapshot,
-            _one_column(column),
+            one_column(column),
             kind,
             fragment_ids,
             name=name,
             parameters=parameters,
-            uuid=_uuid(index_uuid),
+            uuid=uuid_of(index_uuid),
         )
 
     def merge_existing_index_segments(self, segments: list[Index]) -> Index:
@@ -257,7 +260,7 @@ class Indices(Handle):
                 hint="Use create_index_uncommitted and merge_existing_index_segments.",
                 argument="index_type",
             )
-        merge_staged(self._snapshot, _parsed_uuid(index_uuid))
+        merge_staged(self._snapshot, parsed_uuid(index_uuid))
 
     def commit_existing_index_segments(
         self, index_name: str, column: str, segments: list[Index]
@@ -339,144 +342,6 @@ class Indices(Handle):
         """Tell what ``ds.stats.index_stats`` tells, of which this is an older name."""
         return index_statistics(self._snapshot, index_name)
 
-    def create_index(
-        self,
-        column: str | Sequence[str],
-        index_type: str,
-        name: str | None = None,
-        metric: str = "L2",
-        replace: bool = False,
-        num_partitions: int | None = None,
-        ivf_centroids: Any = None,
-        pq_codebook: Any = None,
-        num_sub_vectors: int | None = None,
-        accelerator: Any = None,
-        index_cache_size: int | None = None,
-        shuffle_partition_batches: int | None = None,
-        shuffle_partition_concurrency: int | None = None,
-        ivf_centroids_file: str | None = None,
-        precomputed_partition_dataset: str | None = None,
-        storage_options: dict[str, str] | None = None,
-        filter_nan: bool = True,
-        train: bool = True,
-        fragment_ids: list[int] | None = None,
-        index_uuid: str | None = None,
-        *,
-        target_partition_size: int | None = None,
-        streaming_sample_rate: int | None = None,
-        streaming_coreset_rate: int | None = None,
-        streaming_refine_passes: int | None = None,
-        skip_transpose: bool = False,
-        progress_callback: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Make an index of a column of vectors, which searches use; the handle moves.
-
-        Parameters
-        ----------
-        column
-            A name, or the path of a field of structs: fixed-size lists of floats.
-        index_type
-            ``"IVF_FLAT"``: vectors as they are, in partitions of those near to each other.
-        name
-            Of the index, by default the column's with ``_idx``.
-        metric
-            ``"l2"`` (or ``"euclidean"``), ``"cosine"`` or ``"dot"``.
-        replace
-            Whether it may take the place of an index of the same name on the column.
-        num_partitions
-            By default one for some 4,096 rows.
-        ivf_centroids
-            The middles of the partitions, shape (partitions, dimensions), instead of those that
-            k-means finds in a sample.
-        target_partition_size
-            Rows of a partition, about, instead of ``num_partitions``.
-        train
-            ``False`` makes an index that covers no rows; it needs ``ivf_centroids``.
-        index_uuid
-            The folder of its files.
-        index_cache_size, storage_options, filter_nan, skip_transpose
-            They change nothing.
-        shuffle_partition_batches, shuffle_partition_concurrency
-            They change nothing.
-        streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
-            They change nothing.
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        InvalidTypeError
-            It holds no vectors of floats.
-        NotOfferedError
-            A kind of index that lancekit does not make.
-        IndexExistsError
-            The name is taken.
-
-        Examples
-        --------
-        >>> import lancekit as lk, numpy as np, pyarrow as pa
-        >>> values = pa.array(np.arange(64, dtype="float32"))
-        >>> rows = {"v": pa.FixedSizeListArray.from_arrays(values, 4)}
-        >>> ds = lk.write_dataset(rows, "memory://vector-index-example")
-        >>> ds = ds.create_index("v", "IVF_FLAT", metric="cosine", num_partitions=2)
-        >>> ds.to_table(nearest={"column": "v", "q": [1, 1, 1, 1], "k": 1})["v"].to_pylist()
-        [[60.0, 61.0, 62.0, 63.0]]
-        """
-        refuse(
-            "create_index",
-            pq_codebook=pq_codebook,
-            num_sub_vectors=num_sub_vectors,
-            ivf_centroids_file=ivf_centroids_file,
-            precomputed_partition_dataset=precomputed_partition_dataset,
-            progress_callback=progress_callback,
-            accelerator=accelerator,
-        )
-        refuse_more("create_index", kwargs)
-        check_hints(
-            index_cache_size=index_cache_size,
-            shuffle_partition_batches=shuffle_partition_batches,
-            shuffle_partition_concurrency=shuffle_partition_concurrency,
-            storage_options=storage_options,
-            filter_nan=filter_nan,
-            streaming_sample_rate=streaming_sample_rate,
-            streaming_coreset_rate=streaming_coreset_rate,
-            streaming_refine_passes=streaming_refine_passes,
-            skip_transpose=skip_transpose,
-        )
-        if fragment_ids is not None:
-            raise _no_fragments("create_index")
-        if index_type.upper() != "IVF_FLAT":
-            raise NotOfferedError(
-                f"Indices of type {shown(index_type)} are not made.",
-                hint="Make an IVF_FLAT index of vectors; of other columns create_scalar_index.",
-                argument="index_type",
-            )
-        by = ALIASES.get(metric.lower(), metric.lower())
-        check_choice("metric", by, ("l2", "cosine", "dot"))
-        given: dict[str, Any] = {
-            "metric": by,
-            "partitions": num_partitions,
-            "partition_rows": target_partition_size,
-        }
-        counts = {"num_partitions": num_partitions, "target_partition_size": target_partition_size}
-        for argument, count in counts.items():
-            if count is not None:
-                check_count(argument, count, least=1)
-        if ivf_centroids is not None:
-            given["centroids"] = centroids_of(ivf_centroids)
-        request = IndexRequest(
-            column=_one_column(column),
-            kind=VECTORS,
-            name=name,
-            parameters=given,
-            replace=check_flag("replace", replace),
-            train=check_flag("train", train),
-            uuid=_uuid(index_uuid),
-        )
-        self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
-        return self
-
     def drop_index(self, name: str) -> None:
         """Drop an index; the handle moves.  Its files stay, for older versions.
 
@@ -495,46 +360,3 @@ class Indices(Handle):
         False
         """
         self._move(lambda snapshot: (drop_index(snapshot, name, RetryPolicy()), None))
-
-
-def _parameters(
-    index_type: str | IndexConfig, more: dict[str, Any], method: str
-) -> tuple[IndexKind, dict[str, Any]]:
-    """Return the kind of an index that is asked for, and what it is to be made with."""
-    kind, parameters = kind_named(index_type)
-    if kind is not INVERTED:
-        refuse_more(method, more)
-        return kind, dict(parameters)
-    given = {**parameters, **more}
-    with_position = check_flag("with_position", given.pop("with_position", False))
-    return kind, text_parameters(checked_settings(given), with_position=with_position)
-
-
-def _no_fragments(method: str) -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"{method} takes no fragment_ids: an index is of all rows.",
-        hint="Use create_index_uncommitted for some fragments at a time.",
-        argument="fragment_ids",
-    )
-
-
-def _one_column(column: str | Sequence[str]) -> str:
-    names = [column] if isinstance(column, str) else list(column)
-    if len(names) != 1:
-        raise NotOfferedError(
-            f"An index of {len(names)} columns is not offered.", hint="Pass one column."
-        )
-    return names[0]
-
-
-def _uuid(text: str | None) -> UUID | None:
-    return None if text is None else _parsed_uuid(text)
-
-
-def _parsed_uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError as error:
-        raise InvalidArgumentError(
-            f"index_uuid is {shown(text)}.", hint="Pass the text of a UUID.", argument="index_uuid"
-        ) from error

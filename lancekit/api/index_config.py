@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
+from lancekit.api.pylance.arguments import check_flag, refuse_more
+from lancekit.api.vector_indices import vector_parameters
 from lancekit.checked import checked_methods
-from lancekit.errors import InvalidTypeError, NotOfferedError
-from lancekit.index.kinds import INVERTED, KINDS, IndexKind
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
+from lancekit.index.build.full_text import text_parameters
+from lancekit.index.inverted.settings import checked_settings
+from lancekit.index.kinds import INVERTED, KINDS, VECTORS, IndexKind
 from lancekit.legible import shown
 
-__all__ = ["IndexConfig", "kind_named"]
+__all__ = [
+    "IndexConfig",
+    "index_parameters",
+    "kind_named",
+    "no_fragments",
+    "one_column",
+    "parsed_uuid",
+    "uuid_of",
+]
 
 _CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": INVERTED}
 
@@ -64,3 +77,52 @@ def kind_named(index_type: str | IndexConfig) -> tuple[IndexKind, Mapping[str, A
             argument="index_type",
         )
     return kind, {} if isinstance(index_type, str) else index_type.parameters
+
+
+def index_parameters(
+    index_type: str | IndexConfig, more: dict[str, Any], method: str
+) -> tuple[IndexKind, dict[str, Any]]:
+    """Return the kind of an index that is asked for, and what it is to be made with, checked."""
+    if isinstance(index_type, str) and index_type.upper().startswith("IVF_"):
+        return VECTORS, vector_parameters(method, index_type, **more)
+    kind, parameters = kind_named(index_type)
+    if kind is not INVERTED:
+        refuse_more(method, more)
+        return kind, dict(parameters)
+    given = {**parameters, **more}
+    with_position = check_flag("with_position", given.pop("with_position", False))
+    return kind, text_parameters(checked_settings(given), with_position=with_position)
+
+
+def no_fragments(method: str) -> InvalidArgumentError:
+    """Return the error of a method that indexes all rows at once."""
+    return InvalidArgumentError(
+        f"{method} takes no fragment_ids: an index is of all rows.",
+        hint="Use create_index_uncommitted for some fragments at a time.",
+        argument="fragment_ids",
+    )
+
+
+def one_column(column: str | Sequence[str]) -> str:
+    """Return the name of the column; ``NotOfferedError`` for several."""
+    names = [column] if isinstance(column, str) else list(column)
+    if len(names) != 1:
+        raise NotOfferedError(
+            f"An index of {len(names)} columns is not offered.", hint="Pass one column."
+        )
+    return names[0]
+
+
+def uuid_of(text: str | None) -> UUID | None:
+    """Return the UUID that a text says, if there is one."""
+    return None if text is None else parsed_uuid(text)
+
+
+def parsed_uuid(text: str) -> UUID:
+    """Return the UUID that a text says; ``InvalidArgumentError`` if that is none."""
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"index_uuid is {shown(text)}.", hint="Pass the text of a UUID.", argument="index_uuid"
+        ) from error

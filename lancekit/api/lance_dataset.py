@@ -16,6 +16,7 @@ from lancekit.api._reading import Scans
 from lancekit.api._rows import Rows
 from lancekit.api._settings import Settings
 from lancekit.api._spark import SparkFrames
+from lancekit.api._vector_indices import VectorIndices
 from lancekit.api._versions import Versions
 from lancekit.api.bisect import Bisection, Evaluation, Flip
 from lancekit.api.branches import Branches
@@ -82,6 +83,7 @@ class LanceDataset(
     Rows,
     Columns,
     Indices,
+    VectorIndices,
     Versions,
     Lineage,
     Settings,

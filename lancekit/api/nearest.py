@@ -29,9 +29,16 @@ _DEFAULT_K = 10
 
 
 def nearest_search(
-    given: Any, snapshot: Snapshot, *, prefilter: bool = False, indexed_only: bool = False
+    given: Any,
+    snapshot: Snapshot,
+    *,
+    prefilter: bool = False,
+    indexed_only: bool = False,
+    limit: int | None = None,
 ) -> NearestSearch:
     """Return the search that ``nearest`` asks for, by an index of the column if there is one.
+
+    Without `k` there are as many rows as the scan is limited to.
 
     Raises
     ------
@@ -71,7 +78,7 @@ def nearest_search(
         column=show_path([column]) if column in schema else canonical(column),
         queries=queries,
         metric=metric,
-        k=int(options.get("k", _DEFAULT_K)),
+        k=int(options.get("k", limit or _DEFAULT_K)),
         batched=batched,
         prefilter=prefilter,
         lower=lower,

@@ -198,7 +198,13 @@ def _search(snapshot: Snapshot, options: ScanOptions) -> NearestSearch | FullTex
             options.full_text_query, snapshot, prefilter=early, indexed_only=indexed_only
         )
     if options.nearest is not None:
-        return nearest_search(options.nearest, snapshot, prefilter=early, indexed_only=indexed_only)
+        return nearest_search(
+            options.nearest,
+            snapshot,
+            prefilter=early,
+            indexed_only=indexed_only,
+            limit=None if options.limit is None else options.limit + (options.offset or 0),
+        )
     return None
 
 

@@ -12,7 +12,7 @@ from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.legible import shown
 
-__all__ = ["centroids_of", "vec_to_table"]
+__all__ = ["centroids_of", "codebook_of", "vec_to_table"]
 
 
 @checked
@@ -92,21 +92,43 @@ def centroids_of(given: Any) -> np.ndarray[Any, Any]:
     InvalidTypeError
         It holds no numbers in rows.
     """
+    numbers = _numbers("ivf_centroids", given)
+    if numbers.ndim != 2:
+        raise _no_numbers("ivf_centroids", given)
+    return numbers
+
+
+def codebook_of(given: Any, parts: int, words: int) -> np.ndarray[Any, Any]:
+    """Return the words for the parts of vectors, shape (parts, words, numbers of a part).
+
+    Raises
+    ------
+    InvalidTypeError
+        It holds no numbers in rows.
+    """
+    numbers = _numbers("pq_codebook", given)
+    if isinstance(given, pa.Array) and numbers.size % (parts * words) == 0:
+        return numbers.reshape(parts, words, -1)  # the rows of a model are as long as a vector
+    return numbers
+
+
+def _numbers(argument: str, given: Any) -> np.ndarray[Any, Any]:
     found = given.storage if isinstance(given, pa.ExtensionArray) else given
     try:
         if isinstance(found, pa.FixedSizeListArray):
             found = found.flatten().to_numpy(zero_copy_only=False).reshape(len(found), -1)
         numbers = np.asarray(found)
     except (ValueError, TypeError, pa.ArrowException) as error:
-        raise _no_centroids(given) from error
-    if numbers.ndim != 2 or numbers.dtype.kind not in "iuf" or not numbers.size:
-        raise _no_centroids(given)
-    return numbers if numbers.dtype.kind == "f" else numbers.astype(np.float32)
+        raise _no_numbers(argument, given) from error
+    if numbers.ndim < 2 or numbers.dtype.kind not in "iuf" or not numbers.size:
+        raise _no_numbers(argument, given)
+    is_stored = numbers.dtype.kind == "f" or numbers.dtype == np.uint8
+    return numbers if is_stored else numbers.astype(np.float32)
 
 
-def _no_centroids(given: Any) -> InvalidTypeError:
+def _no_numbers(argument: str, given: Any) -> InvalidTypeError:
     return InvalidTypeError(
-        f"ivf_centroids are {type_name(given)} without rows of numbers.",
-        hint="Pass an array of two dimensions: a row for each partition.",
-        argument="ivf_centroids",
+        f"{argument} are {type_name(given)} without rows of numbers.",
+        hint="Pass an array: a row for each partition, or for each word of each part.",
+        argument=argument,
     )

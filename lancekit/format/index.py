@@ -11,7 +11,7 @@ from uuid import UUID
 
 from pyroaring import BitMap
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format import _codecs as c
 from lancekit.format._codecs import Codec, Part, decode, encode, wire
 from lancekit.format.pb import table_pb2 as pb
@@ -22,11 +22,13 @@ __all__ = [
     "IndexDetails",
     "IndexFile",
     "IndexMetadata",
+    "VectorSettings",
     "encode_index_section",
     "fragment_reuse_of",
     "index_from_pb",
     "index_to_pb",
     "parse_index_section",
+    "parse_vector_details",
     "vector_details",
     "zone_map_details",
 ]
@@ -50,11 +52,62 @@ def zone_map_details(rows_per_zone: int) -> bytes:
     ).SerializeToString()
 
 
-def vector_details(metric: str) -> bytes:
-    """Return the parameters of an index that holds vectors as they are."""
-    return pb.VectorIndexDetails(
-        metric_type=metric.upper(), flat=pb.VectorIndexDetails.Flat()
-    ).SerializeToString()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorSettings:
+    """What an index of vectors is made with.
+
+    Attributes
+    ----------
+    label
+        ``"IVF_FLAT"``, ``"IVF_PQ"`` or ``"IVF_SQ"``.
+    metric
+        What vectors are compared by.
+    partition_rows
+        Rows of a partition, about; ``None`` if nobody said.
+    parts, bits
+        Of codes: into how many parts a vector is cut, and the bits of the code of each.
+    """
+
+    label: str = "IVF_FLAT"
+    metric: str = "l2"
+    partition_rows: int | None = None
+    parts: int = 0
+    bits: int = 8
+
+
+def vector_details(settings: VectorSettings) -> bytes:
+    """Return the parameters of an index of vectors, as a manifest has them."""
+    message = pb.VectorIndexDetails(
+        metric_type=settings.metric.upper(), target_partition_size=settings.partition_rows or 0
+    )
+    if settings.label == "IVF_PQ":
+        message.pq.num_bits, message.pq.num_sub_vectors = settings.bits, settings.parts
+    elif settings.label == "IVF_SQ":
+        message.sq.num_bits = settings.bits
+    else:
+        message.flat.SetInParent()
+    return message.SerializeToString()
+
+
+def parse_vector_details(data: bytes, where: str) -> VectorSettings:
+    """Return what `vector_details` encoded.
+
+    Raises
+    ------
+    UnsupportedFeatureError
+        It is an index of another type.
+    """
+    message = parse(pb.VectorIndexDetails, data, where)
+    kind = message.WhichOneof("compression")
+    if kind not in ("flat", "pq", "sq") or message.HasField("hnsw"):
+        raise UnsupportedFeatureError(f"{where} are of vectors with graphs, or with other codes.")
+    return VectorSettings(
+        label=f"IVF_{kind.upper()}",
+        metric=_METRICS.get(message.metric_type, "l2"),
+        partition_rows=message.target_partition_size or None,
+        parts=message.pq.num_sub_vectors,
+        bits=message.pq.num_bits or 8,
+    )
 
 
 def text_details(*, language: str, **settings: Any) -> bytes:

@@ -122,7 +122,9 @@ def _is_searched(kind: Any) -> bool:
 
 
 def _is_of_vectors(kind: pa.DataType) -> bool:
-    return types.is_fixed_size_list(kind) and types.is_floating(kind.value_type)
+    if not types.is_fixed_size_list(kind):
+        return False
+    return types.is_floating(kind.value_type) or types.is_uint8(kind.value_type)
 
 
 _KEYS = {"bitmap_page_lookup.lance": ("keys", "bitmaps")}

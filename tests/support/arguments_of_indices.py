@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import lancekit as lk
+from lancekit.dataset import VectorIndexReader
 from lancekit.indices import IndexConfig
 from tests.support.argument_checks import Hint, Keywords, Method, Refused, Value, fresh, place
 
@@ -38,7 +39,28 @@ def _of_vectors(**arguments: Any) -> Any:
     ds.create_scalar_index("id", "BTREE", name="taken")
     ds.create_index(**arguments)
     nearest = {"column": "v", "q": [0.1, 0.2, 0.3, 0.4], "k": 20, "nprobes": 1}
-    return ds.version, _told(ds), ds.to_table(["id"], nearest=nearest).to_pydict()
+    reader = VectorIndexReader(ds, ds.list_indices()[-1]["name"])
+    codes = [
+        reader.read_partition(one, with_vector=True).to_pydict()
+        for one in range(reader.num_partitions())
+    ]
+    return ds.version, _told(ds), codes, ds.to_table(["id"], nearest=nearest).to_pydict()
+
+
+def _of_two() -> lk.LanceDataset:
+    numbers = np.arange(64, dtype=np.float32)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(numbers), 4)
+    ds = lk.write_dataset({"v": column, "w": column}, place())
+    ds.create_index("v", "IVF_FLAT", name="one", num_partitions=1)
+    return ds.create_index("w", "IVF_FLAT", name="two", num_partitions=2)
+
+
+def _model(**arguments: Any) -> Any:
+    return _of_two().get_ivf_model(**arguments).num_partitions
+
+
+def _middles(**arguments: Any) -> Any:
+    return _of_two().centroids(**arguments).to_pylist()
 
 
 def _with_two() -> lk.LanceDataset:
@@ -126,14 +148,16 @@ INDICES = {
         _of_vectors,
         {
             "column": Refused("nothing"),
-            "index_type": Refused("IVF_PQ", "IVF_PQ"),
+            "index_type": Refused("IVF_RQ", "IVF_RQ"),
             "name": Value("mine"),
             "metric": Value("cosine"),
             "replace": Refused("perhaps"),
             "num_partitions": Value(2),
-            "ivf_centroids": Value(np.eye(4)),
-            "pq_codebook": Refused(np.eye(4)),
-            "num_sub_vectors": Refused(2),
+            "ivf_centroids": Value(np.eye(4).tolist()),
+            "pq_codebook": Value(
+                np.arange(1024.0).reshape(2, 256, 2).tolist(), {"ivf_centroids": np.eye(4).tolist()}
+            ),
+            "num_sub_vectors": Value(4),
             "accelerator": Refused("cuda"),
             "index_cache_size": Hint(1, "x"),
             "shuffle_partition_batches": Hint(1, "x"),
@@ -142,7 +166,7 @@ INDICES = {
             "precomputed_partition_dataset": Refused("file"),
             "storage_options": Hint({}, 1),
             "filter_nan": Hint(True, "x"),
-            "train": Value(False, {"ivf_centroids": np.eye(4)}),
+            "train": Value(False),
             "fragment_ids": Refused([0]),
             "index_uuid": Value(UUID),
             "target_partition_size": Value(10),
@@ -151,9 +175,9 @@ INDICES = {
             "streaming_refine_passes": Hint(1, "x"),
             "skip_transpose": Hint(False, "x"),
             "progress_callback": Refused(print),
-            "kwargs": Keywords("num_bits", 8),
+            "kwargs": Keywords("nonsense", 1),
         },
-        {"column": "v", "index_type": "IVF_FLAT"},
+        {"column": "v", "index_type": "IVF_PQ", "num_sub_vectors": 2},
     ),
     "DatasetOptimizer.optimize_indices": Method(
         _optimized,
@@ -209,6 +233,14 @@ INDICES = {
     "LanceStats.index_stats": Method(
         _stats,
         {"index_name": Value("two")},
+        {"index_name": "one"},
+    ),
+    "LanceDataset.get_ivf_model": Method(
+        _model, {"index_name": Value("two")}, {"index_name": "one"}
+    ),
+    "LanceDataset.centroids": Method(
+        _middles,
+        {"index_name": Value("two"), "column": Value("w", {"index_name": None})},
         {"index_name": "one"},
     ),
     "LanceDataset.drop_index": Method(_dropped, {"name": Value("two")}, {"name": "one"}),

@@ -68,7 +68,9 @@ DIFFERENCES: dict[str, str] = {
         "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
-    "LanceDataset.create_index_uncommitted": "not of vectors; what is for such is refused",
+    "LanceDataset.create_index_uncommitted": (
+        "`IVF_HNSW_*`, `IVF_RQ` and what is for them is refused"
+    ),
     "LanceDataset.commit_existing_index_segments": (
         "moves the handle and returns it; segments are what `create_index_uncommitted` gave"
     ),
@@ -76,10 +78,11 @@ DIFFERENCES: dict[str, str] = {
         "a segment that waits for a remap (`defer_index_remap`) names the fragments of before; no "
         "`details`"
     ),
-    "LanceStats.index_stats": "of vector and full-text indices only what the manifest says",
+    "LanceStats.index_stats": "of full-text indices only what the manifest says",
     "LanceDataset.create_index": (
-        "`IVF_FLAT` alone, of vectors of floats; what is for other types is refused, and tuning of "
-        "the work changes nothing"
+        "`IVF_FLAT`, `IVF_PQ` and `IVF_SQ`; not of lists of vectors; graphs (`IVF_HNSW_*`), "
+        "`IVF_RQ`, `accelerator` and `ivf_centroids_file` are refused; tuning of the work changes "
+        "nothing; files are of version V3"
     ),
     "DatasetOptimizer.optimize_indices": (
         "an unknown name is an error; indices with graphs and `IVF_RQ` stay as they are, with a "
@@ -225,8 +228,9 @@ EVERYWHERE = (
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "
     "pylance tells only the beginning.",
     "Places in `memory://` are shared by a process, not by a handle.",
-    "`lancekit.vector` has `vec_to_table`.  There are no modules `torch` and `namespace`; of "
-    "`lance.lance`, pylance's compiled part, `lancekit.lance` has what has a public name too.",
+    "`lancekit.vector` has `vec_to_table`; accelerators are not asked.  There are no modules "
+    "`torch` and `namespace`; of `lance.lance`, pylance's compiled part, `lancekit.lance` has what "
+    "has a public name too.",
     "Columns of `bfloat16` and of images are what is stored, bytes and lists, until "
     "`lancekit.arrow` is imported; NumPy's `bfloat16` needs the package ml_dtypes.",
     "`ds._ds` is the handle itself.",

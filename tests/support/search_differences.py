@@ -11,6 +11,8 @@ from warnings import catch_warnings
 import numpy as np
 import pyarrow as pa
 
+import lancekit as lk
+from lancekit.dataset import VectorIndexReader
 from tests.support.difference import REFUSED, Difference, tried
 
 __all__ = ["OF_SEARCHES"]
@@ -43,6 +45,48 @@ def _codes(library: ModuleType, uri: str) -> Any:
         1
     )
     return bool(np.allclose(found["_distance"].to_numpy(), exact, rtol=1e-5))
+
+
+def _products(library: ModuleType, uri: str, count: int, metric: str = "l2", **more: Any) -> Any:
+    """Return a dataset with an index of products, whose vectors all begin with zeros."""
+    rows = np.random.default_rng(0).standard_normal((count, 4)).astype(np.float32)
+    rows[:, :2] = 0
+    library.write_dataset(pa.table({"v": pa.FixedSizeListArray.from_arrays(rows.ravel(), 4)}), uri)
+    ds = library.dataset(uri)
+    return ds.create_index(
+        "v", "IVF_PQ", metric=metric, num_partitions=1, num_sub_vectors=2, **more
+    )
+
+
+def _new_codes(library: ModuleType, uri: str) -> Any:
+    import lance
+
+    ds = _products(lance, uri, 300, "dot")
+    lance.write_dataset(ds.to_table(), uri, mode="append")
+    library.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    reader = VectorIndexReader(lk.dataset(uri), "v_idx")
+    codes = reader.read_partition(0, with_vector=True)["__pq_code"].to_pylist()
+    return len({code[1] for code in codes[300:]}) > 100
+
+
+def _codes_of_rows(library: ModuleType, uri: str) -> Any:
+    reader = import_module(f"{library.__name__}.dataset").VectorIndexReader
+    ds = _products(library, uri, 300)
+    codes = reader(ds, "v_idx").read_partition(0, with_vector=True)["__pq_code"].to_pylist()
+    return len({code[0] for code in codes}) == 1
+
+
+def _shuffled(library: ModuleType, uri: str) -> Any:
+    ds = _products(library, f"{uri}/t", 600)
+    builder = import_module(f"{library.__name__}.indices").IndicesBuilder(ds, "v")
+    ivf = builder.train_ivf(2, sample_rate=9)
+    pq = builder.train_pq(ivf, 2, sample_rate=2)
+    builder.transform_vectors(ivf, pq, f"{uri}/codes")
+    return len(builder.shuffle_transformed_vectors(["codes"], uri, ivf))
+
+
+def _few_rows(library: ModuleType, uri: str) -> Any:
+    return _products(library, uri, 100).describe_indices()[0].num_rows_indexed
 
 
 def _texts(library: ModuleType, uri: str, texts: list[str], *, indexed: bool) -> tuple[Any, Any]:
@@ -128,6 +172,42 @@ OF_SEARCHES = (
         _codes,
         True,
         False,
+    ),
+    Difference(
+        "`optimize_indices` of an `IVF_PQ` index of dot products",
+        "new rows get the codes of the nearest words, as the others",
+        "they get those of the words with the largest product",
+        "these are the longest words, whatever the vector: rows are not found",
+        _new_codes,
+        True,
+        False,
+    ),
+    Difference(
+        "`VectorIndexReader.read_partition(n, with_vector=True)` of an `IVF_PQ` index",
+        "the codes of each row",
+        "those of the first part for all rows, then of the second, cut into rows",
+        "what stands beside a row is its own",
+        _codes_of_rows,
+        True,
+        False,
+    ),
+    Difference(
+        "`IndicesBuilder.shuffle_transformed_vectors`, of a few rows",
+        "writes a file, in the order of partitions",
+        "writes none, and `load_shuffled_vectors` makes an index that finds nothing",
+        "an index has the rows that it covers",
+        _shuffled,
+        1,
+        0,
+    ),
+    Difference(
+        "`create_index` of an `IVF_PQ` index, of fewer rows than there are words (256)",
+        "the index has them",
+        "the index is empty until it is made again, or there are more",
+        "it is asked for",
+        _few_rows,
+        100,
+        0,
     ),
     Difference(
         "`nearest`: a query of doubles, as a list or of NumPy, for a column of float64",

@@ -33,8 +33,7 @@ REFUSED: Mapping[str, str] = {
     "index_segments": "lancekit does not search indices",
     "progress_callback": "progress bars tell of long work (lancekit.options.progress)",
     "accelerator": "vectors are put into partitions on the processor",
-    "pq_codebook": "indices with codes are not made",
-    "num_sub_vectors": "indices with codes are not made",
+    "rabitq_model": "IVF_RQ indices are not made",
     "ivf_centroids_file": "pass the centroids themselves, ivf_centroids",
     "precomputed_partition_dataset": "rows are put into partitions here",
     "format_version": "full-text indices are written in format 2",
@@ -187,6 +186,7 @@ _HINTS: Mapping[str, Callable[[str, Any], object]] = {
     "read_params": _check_read_params,
     "session": _check_session,
     "storage_options": check_mapping,
+    "index_file_version": lambda name, value: check_choice(name, value, ("V3", "Legacy")),
 }
 
 

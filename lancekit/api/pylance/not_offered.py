@@ -79,20 +79,13 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         "normalize_transform": "add_columns() does it",
     },
     "lance.util": {
-        **dict.fromkeys(["HNSW", "KMeans"], "create_index() finds the middles of partitions"),
+        "HNSW": "graphs over vectors are not made",
         **dict.fromkeys(
             ["sanitize_ts", "td_to_micros"], "dataset(asof=...) takes times as they are"
         ),
     },
     "LanceDataset": {
         "prewarm_index": "what an index's files hold is remembered when it is first asked",
-        **dict.fromkeys(
-            [
-                "centroids",
-                "get_ivf_model",
-            ],
-            _INDEX,
-        ),
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [

@@ -146,8 +146,7 @@ _BUILDERS: Mapping[str, Builder] = {
         read=read_vectors,
         merged=VectorRows.merged,
         parameters={
-            name: (name, _as_it_is)
-            for name in ("metric", "partitions", "partition_rows", "centroids", "like")
+            name: (name, _as_it_is) for name in ("settings", "partitions", "centroids", "words")
         },
         alike=VectorRows.is_like,
         more=VectorRows.more,

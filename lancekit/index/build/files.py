@@ -12,9 +12,16 @@ from lancekit.file import FileWriter
 from lancekit.format.index import IndexFile
 from lancekit.format.names import INDICES
 from lancekit.format.schema import LanceSchema
-from lancekit.storage import Store
+from lancekit.storage import Sink, Store
 
-__all__ = ["NewFile", "add_files", "delete_segment", "segment_folder", "write_files"]
+__all__ = [
+    "NewFile",
+    "add_files",
+    "delete_segment",
+    "segment_folder",
+    "write_file",
+    "write_files",
+]
 
 #: what both releases of the reference read
 _VERSION = "2.0"
@@ -51,19 +58,21 @@ def write_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> tuple[Ind
 def add_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[IndexFile]:
     """Write files of a segment that others may write, too; yield what was written."""
     for file in files:
-        sink = store.create(f"{segment_folder(uuid)}/{file.name}")
-        try:
-            writer = FileWriter(sink, _with_hidden_names(file.schema), version=_VERSION)
-            numbers = {
-                key: str(writer.add_global_buffer(data)) for key, data in file.buffers.items()
-            }
-            for batch in file.batches:
-                writer.write(batch)
-            summary = writer.finish({**file.metadata, **numbers})
-        except BaseException:
-            sink.abort()
-            raise
-        yield IndexFile(file.name, summary.size_bytes)
+        size = write_file(store.create(f"{segment_folder(uuid)}/{file.name}"), file)
+        yield IndexFile(file.name, size)
+
+
+def write_file(sink: Sink, file: NewFile) -> int:
+    """Write a file, whose columns may be named as hidden ones are; return its size."""
+    try:
+        writer = FileWriter(sink, _with_hidden_names(file.schema), version=_VERSION)
+        numbers = {key: str(writer.add_global_buffer(data)) for key, data in file.buffers.items()}
+        for batch in file.batches:
+            writer.write(batch)
+        return writer.finish({**file.metadata, **numbers}).size_bytes
+    except BaseException:
+        sink.abort()
+        raise
 
 
 def _with_hidden_names(schema: pa.Schema) -> LanceSchema:

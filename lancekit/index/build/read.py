@@ -28,7 +28,7 @@ from lancekit.index.build.zones import (
     BloomZones,
     ZoneMap,
 )
-from lancekit.index.kinds import BTREE, IndexKind
+from lancekit.index.kinds import BTREE, VECTORS, IndexKind
 from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
 from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.storage import Store
@@ -40,7 +40,7 @@ __all__ = ["OpenSegment", "missing_files"]
 class OpenSegment:
     """The files of a segment, opened.
 
-    `column` is the type of the indexed column.
+    `column` is the type of the indexed column.  An index of vectors without any has no files.
     """
 
     segment: Segment
@@ -73,6 +73,8 @@ class OpenSegment:
         try:
             files = {name: segment.file(name) for name in kind.files}
         except FileNotFoundError as error:
+            if kind is VECTORS and not index.fragment_ids and not index.files:
+                return cls(segment, {}, column)  # it waits for its first vectors
             raise missing_files(segment) from error
         return cls(segment, files, column)
 

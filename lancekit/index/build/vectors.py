@@ -15,27 +15,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
-from lancekit.format.index import vector_details
+from lancekit.format.index import VectorSettings, parse_vector_details, vector_details
 from lancekit.format.partitions import Partitions, encode_partitions
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile
 from lancekit.index.build.read import OpenSegment
 from lancekit.index.build.word_order import Places, Words
-from lancekit.index.ivf.clusters import SAMPLED_ROWS, clustered, nearest_of
+from lancekit.index.ivf.clusters import nearest_of
 from lancekit.index.ivf.codes import Codes, unit, whole_vectors
 from lancekit.index.ivf.segment import VectorSegment
+from lancekit.index.ivf.training import trained_centroids, trained_codes
 
-__all__ = ["PARTITION_ROWS", "VectorRows", "read_vectors"]
+__all__ = ["PARTITION_ROWS", "VectorRows", "comparable", "read_vectors"]
 
 Vectors = npt.NDArray[Any]
 
 #: rows of a partition, if nobody says how many partitions there are to be
-PARTITION_ROWS = 4096
+PARTITION_ROWS = {"IVF_FLAT": 4096, "IVF_PQ": 8192, "IVF_SQ": 8192}
 #: bytes of vectors that are put in order at a time
 _BATCH_BYTES = 16 << 20
-#: what is made and kept up; graphs over the vectors are not
-_LABELS = ("IVF_FLAT", "IVF_PQ", "IVF_SQ")
-_METRICS = ("l2", "cosine", "dot")
 #: where a codebook is among the buffers of its file, after the partitions
 _CODEBOOK = {"lance:ivf": 1, "codebook": 2}
 
@@ -46,8 +44,8 @@ class VectorRows:
 
     Attributes
     ----------
-    label
-        Such as ``IVF_PQ``.
+    settings
+        What it is made with.
     rows, owners
         Ids or addresses, and the partition of each.
     stored
@@ -56,7 +54,7 @@ class VectorRows:
         What the manifest says of the index.
     """
 
-    label: str
+    settings: VectorSettings
     codes: Codes
     centroids: Vectors
     loss: float
@@ -69,42 +67,48 @@ class VectorRows:
     def build(
         cls,
         column: IndexedColumn,
-        metric: str = "l2",
+        settings: VectorSettings,
         partitions: int | None = None,
-        partition_rows: int | None = None,
         centroids: Vectors | None = None,
-        like: VectorRows | None = None,
+        words: Vectors | None = None,
     ) -> VectorRows:
         """Put vectors into partitions, by centroids that are given, or found in a sample of them.
 
-        Without `partitions` there is one for so many rows as `partition_rows`.  With `like` all is
-        as in that index.  Nulls, vectors with a NaN, and for cosines those of zeros, are left out.
+        Without `partitions` there is one for so many rows as the settings say.  Nulls, vectors
+        with a NaN or an infinite number, and for cosines those of zeros, are left out.
+
+        Parameters
+        ----------
+        words
+            A codebook, shape (parts, words, numbers), instead of one that is found.
 
         Raises
         ------
         InvalidArgumentError
-            The centroids are of another size.
+            Centroids, words or parts do not fit the vectors, or these are not compared so.
         """
-        if like is not None:
-            return like.more(column)
         vectors, rows = _vectors(column)
-        _check_size(centroids, vectors)
+        _check_fit(settings, vectors, centroids, words)
+        metric = settings.metric
         wide, rows = _compared(metric, vectors, rows)
         loss = 0.0
         if centroids is None:
-            wanted = partitions or max(len(vectors) // (partition_rows or PARTITION_ROWS), 1)
-            centroids, loss = _found(wide, min(wanted, len(wide)))
+            about = settings.partition_rows or PARTITION_ROWS[settings.label]
+            wanted = partitions or max(len(vectors) // about, 1)
+            centroids, loss = trained_centroids(wide, wanted, metric)
+        centroids = centroids.astype(vectors.dtype)
+        codes = trained_codes(settings, wide, centroids, words)
         empty = cls(
-            label="IVF_FLAT",
-            codes=whole_vectors(metric, vectors.shape[1]),
-            centroids=centroids.astype(vectors.dtype),
+            settings=settings,
+            codes=codes or whole_vectors(metric, vectors.shape[1]),
+            centroids=centroids if codes else vectors[:0],
             loss=loss,
             rows=rows[:0],
             owners=np.empty(0, np.int64),
             stored=vectors[:0],
-            details=vector_details(metric),
+            details=vector_details(settings),
         )
-        return empty._with(wide, rows, centroids) if len(wide) else empty
+        return empty._with(wide, rows) if len(empty.centroids) else empty
 
     @classmethod
     def merged(cls, parts: Sequence[VectorRows]) -> VectorRows:
@@ -120,15 +124,13 @@ class VectorRows:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What such an index is made with: codes are not trained here."""
-        if not self.codes.are_exact:
-            return {"like": self}
-        return {"metric": self.codes.metric, "partitions": max(len(self.centroids), 1)}
+        """What such an index is made with."""
+        return {"settings": self.settings, "partitions": len(self.centroids) or None}
 
     def is_like(self, other: VectorRows) -> bool:
         """Return whether both can be put together as they are."""
         return (
-            (self.label, self.codes.metric) == (other.label, other.codes.metric)
+            (self.settings.label, self.codes.metric) == (other.settings.label, other.codes.metric)
             and _without_place(self.codes) == _without_place(other.codes)
             and self.codes.codebook == other.codes.codebook
             and np.array_equal(self.centroids, other.centroids)
@@ -137,30 +139,32 @@ class VectorRows:
     def more(self, column: IndexedColumn) -> VectorRows:
         """Put other vectors into the same partitions, with the same codes."""
         if not len(self.centroids):
-            return VectorRows.build(column, self.codes.metric)
-        wide, rows = _compared(self.codes.metric, *_vectors(column))
-        return self._with(wide, rows, self.centroids)
+            return VectorRows.build(column, **self.parameters)
+        return self._with(*_compared(self.codes.metric, *_vectors(column)))
 
     def moved(self, row_map: RowMap) -> VectorRows:
         """Return the same for rows that are elsewhere now, or gone."""
         rows, kept = row_map(self.rows)
         return replace(self, rows=rows[kept], owners=self.owners[kept], stored=self.stored[kept])
 
-    def _with(self, wide: Vectors, rows: Words, centroids: Vectors) -> VectorRows:
+    def _with(self, wide: Vectors, rows: Words) -> VectorRows:
         """Return the same index of other vectors, which are in the form they are compared in."""
-        by = "dot" if self.codes.metric == "dot" else "l2"
-        centroids = centroids.astype(wide.dtype)
-        owners, far = nearest_of(wide, centroids, by)
+        metric = self.codes.metric
+        by = "l2" if metric == "cosine" else metric
+        owners, far = nearest_of(wide, self.centroids.astype(wide.dtype), by)
         size = max(_BATCH_BYTES // max(wide.shape[1] * wide.itemsize, 1), 1)
         some = [slice(start, start + size) for start in range(0, len(wide), size)]
         parts = [self.codes.encoded(wide[part], self.centroids[owners[part]]) for part in some]
-        stored = np.concatenate(parts) if parts else self.stored[:0]
+        parts = parts or [self.codes.encoded(wide, self.centroids[owners])]
+        stored = np.concatenate(parts)
         loss = float(far.sum(dtype=np.float64))
         return replace(self, loss=loss, rows=rows, owners=owners, stored=stored)
 
     def files(self) -> Iterator[NewFile]:
-        """Return what the files hold."""
+        """Yield what the files hold; there are none before the first vector."""
         count = len(self.centroids)
+        if not count:
+            return  # of nothing nothing is known but the settings, which the manifest has
         lengths = np.bincount(self.owners, minlength=count)
         rows = Partitions(None, np.cumsum(lengths) - lengths, lengths)
         none = np.zeros(count, np.int64)
@@ -176,7 +180,7 @@ class VectorRows:
             schema=pa.schema([flag]),
             batches=(),
             metadata={
-                "lance:index": json.dumps({"type": self.label, "distance_type": metric}),
+                "lance:index": json.dumps({"type": self.settings.label, "distance_type": metric}),
                 "lance:flat": json.dumps([""] * count),
             },
             buffers={"lance:ivf": encode_partitions(centroids)},
@@ -218,18 +222,25 @@ def read_vectors(found: OpenSegment) -> VectorRows:
     UnsupportedFeatureError
         It has more than codes of the vectors, or of vectors that are no floats.
     """
+    if not pa.types.is_fixed_size_list(found.column):
+        raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
+    if not found.files:
+        return _planned(found)
     index, auxiliary = (found.files[name] for name in ("index.idx", "auxiliary.idx"))
     segment = VectorSegment.open(index, auxiliary)
-    if segment.label not in _LABELS or segment.metric not in _METRICS:
+    if segment.label not in PARTITION_ROWS:
         raise UnsupportedFeatureError(
             f"An index of type {segment.label} by {segment.metric} is not kept up."
         )
-    if not pa.types.is_fixed_size_list(found.column):
-        raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
     rows, stored = segment.all_rows()
-    lengths = segment.rows.lengths
+    lengths, codes = segment.rows.lengths, segment.codes.settings
     return VectorRows(
-        label=segment.label,
+        settings=VectorSettings(
+            label=segment.label,
+            metric=segment.metric,
+            parts=codes.get("num_sub_vectors", 0),
+            bits=codes.get("nbits", 8),
+        ),
         codes=segment.codes,
         centroids=segment.centroids,
         loss=segment.loss,
@@ -238,6 +249,14 @@ def read_vectors(found: OpenSegment) -> VectorRows:
         stored=_by_rows(stored, lengths) if segment.codes.by_parts else stored,
         details=found.details,
     )
+
+
+def _planned(found: OpenSegment) -> VectorRows:
+    """Return an index that has no vectors yet, and so no files."""
+    settings = parse_vector_details(found.details, f"Details of {found.segment.index.name!r}")
+    kind: Any = found.column
+    none = IndexedColumn(kind, pa.array([], kind), np.empty(0, np.uint64))
+    return replace(VectorRows.build(none, settings), details=found.details)
 
 
 def _by_parts(codes: Vectors, lengths: Places) -> Vectors:
@@ -254,6 +273,12 @@ def _by_rows(codes: Vectors, lengths: Places) -> Vectors:
 def _without_place(codes: Codes) -> dict[str, Any]:
     """Return what a file says of codes, but for what is another in every file."""
     return {key: value for key, value in codes.settings.items() if key != "codebook_position"}
+
+
+def comparable(metric: str, column: IndexedColumn) -> tuple[Vectors, np.dtype[Any]]:
+    """Return vectors in the form that they are compared in, and the type that is stored."""
+    vectors, rows = _vectors(column)
+    return _compared(metric, vectors, rows)[0], vectors.dtype
 
 
 def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
@@ -273,26 +298,47 @@ def _vectors(column: IndexedColumn) -> tuple[Vectors, Words]:
 
 def _compared(metric: str, vectors: Vectors, rows: Words) -> tuple[Vectors, Words]:
     """Return vectors in the form that they are compared in, those that can be, and their rows."""
+    if metric == "hamming":
+        return vectors, rows
     wide = vectors.astype(np.promote_types(vectors.dtype, np.float32), copy=False)
     wide = unit(wide) if metric == "cosine" else wide
-    told = ~np.isnan(wide).any(axis=1)
+    told = np.isfinite(wide).all(axis=1)
     return (wide, rows) if told.all() else (wide[told], rows[told])
 
 
-def _found(wide: Vectors, partitions: int) -> tuple[Vectors, float]:
-    if not partitions:
-        return wide, 0.0
-    rng = np.random.default_rng(0)
-    most = partitions * SAMPLED_ROWS
-    sample = wide[rng.choice(len(wide), most, replace=False)] if len(wide) > most else wide
-    return clustered(sample, partitions, rng)
-
-
-def _check_size(centroids: Vectors | None, vectors: Vectors) -> None:
-    if centroids is not None and (centroids.ndim != 2 or centroids.shape[1] != vectors.shape[1]):
+def _check_fit(
+    settings: VectorSettings, vectors: Vectors, centroids: Vectors | None, words: Vectors | None
+) -> None:
+    size, parts = vectors.shape[1], settings.parts
+    if (settings.metric == "hamming") != (vectors.dtype == np.uint8):
+        raise InvalidArgumentError(
+            f"Vectors of {vectors.dtype} are not indexed by {settings.metric}.",
+            hint="Those of uint8 are compared by hamming, others by l2, cosine or dot.",
+            argument="metric",
+        )
+    if settings.label != "IVF_FLAT" and settings.metric == "hamming":
+        raise InvalidArgumentError(
+            f"No {settings.label} index is made of vectors of uint8.",
+            hint="Make an IVF_FLAT index.",
+            argument="index_type",
+        )
+    if parts and size % parts:
+        raise InvalidArgumentError(
+            f"dimension ({size}) must be divisible by num_sub_vectors ({parts}).",
+            hint="Pass a number that divides it.",
+            argument="num_sub_vectors",
+        )
+    if centroids is not None and (centroids.ndim != 2 or centroids.shape[1] != size):
         raise InvalidArgumentError(
             f"ivf_centroids have the shape {centroids.shape}; the vectors of the column have "
-            f"{vectors.shape[1]} dimensions.",
+            f"{size} dimensions.",
             hint="Pass a row for each partition.",
             argument="ivf_centroids",
+        )
+    if words is not None and words.shape != (wanted := (parts, 1 << settings.bits, size // parts)):
+        raise InvalidArgumentError(
+            f"pq_codebook has the shape {words.shape}; it is to have {wanted}: PQ codebook must be "
+            "3D array: (sub_vectors, words, dim).",
+            hint="Pass the words of each part of the vectors.",
+            argument="pq_codebook",
         )

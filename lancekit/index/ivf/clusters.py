@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SAMPLED_ROWS", "clustered", "nearest_of"]
+__all__ = ["SAMPLED_ROWS", "bits_of", "clustered", "nearest_of"]
 
 Vectors = npt.NDArray[Any]
 
@@ -16,18 +16,25 @@ SAMPLED_ROWS = 256
 #: rounds at most, and by how much less of the loss another one is worth it
 _ROUNDS, _GAIN = 50, 1e-4
 #: numbers that are held at a time of how near rows are to centroids
-_HELD = 1 << 22
+_HELD = 1 << 18
 
 
 def clustered(
-    vectors: Vectors, count: int, rng: np.random.Generator, rounds: int = _ROUNDS
+    vectors: Vectors,
+    count: int,
+    rng: np.random.Generator,
+    *,
+    rounds: int = _ROUNDS,
+    gain: float = _GAIN,
 ) -> tuple[Vectors, float]:
     """Return so many centroids of vectors, and the sum of the squares of their distances.
+
+    Of bytes, whose bits are compared, it is the sum of the bits that differ, about.
 
     Parameters
     ----------
     vectors
-        Shape (rows, dimensions), of float32 or float64; not fewer rows than centroids.
+        Shape (rows, dimensions), of float32, float64 or uint8; not fewer rows than centroids.
 
     Examples
     --------
@@ -36,12 +43,15 @@ def clustered(
     >>> sorted(centroids.tolist()), loss
     ([[0.0, 0.5], [9.0, 8.5]], 1.0)
     """
+    if vectors.dtype == np.uint8:
+        bits, loss = clustered(bits_of(vectors), count, rng, rounds=rounds, gain=gain)
+        return np.packbits(bits >= 0.5, axis=1), loss  # most of the rows have such a bit
     centroids = vectors[rng.choice(len(vectors), count, replace=False)]
     before = np.inf
     for _ in range(rounds):
         owners, far = nearest_of(vectors, centroids, "l2")
         loss = float(far.sum(dtype=np.float64))
-        if before - loss <= _GAIN * loss:
+        if before - loss <= gain * loss:
             break
         before = loss
         centroids = _means(vectors, owners, far, count)
@@ -69,20 +79,36 @@ def nearest_of(
     Parameters
     ----------
     metric
-        ``"l2"`` or ``"dot"``.
+        ``"l2"``, ``"dot"``, or ``"hamming"`` of bytes.
     """
+    if metric == "hamming":
+        centroids = bits_of(centroids)
+    wide = np.promote_types(centroids.dtype, np.float32)
     owners = np.empty(len(vectors), np.int64)
-    far = np.empty(len(vectors), vectors.dtype)
-    squares = np.einsum("pd,pd->p", centroids, centroids)
-    step = max(_HELD // max(len(centroids), 1), 1)
+    far = np.empty(len(vectors), wide)
+    count, size = centroids.shape
+    # what is added to a product comes of the product itself: a column of ones meets it
+    table = np.empty((size + 1, count), wide)
+    table[:size] = centroids.T if metric == "dot" else 2 * centroids.T
+    table[size] = -1 if metric == "dot" else -np.einsum("pd,pd->p", centroids, centroids)
+    step = max(_HELD // max(count, 1), 1)
+    held = np.ones((min(step, len(vectors)), size + 1), wide)
+    near = np.empty((len(held), count), wide)
     for start in range(0, len(vectors), step):
         part = vectors[start : start + step]
-        near = part @ centroids.T
-        near = 1 - near if metric == "dot" else squares - 2 * near
-        mine = near.argmin(axis=1)
+        rows = held[: len(part)]
+        rows[:, :size] = bits_of(part) if metric == "hamming" else part
+        found = np.matmul(rows, table, out=near[: len(part)])
+        mine = found.argmax(axis=1)
         owners[start : start + step] = mine
-        least = near[np.arange(len(part)), mine]
-        if metric == "l2":
-            least = np.maximum(least + np.einsum("rd,rd->r", part, part), 0)
-        far[start : start + step] = least
+        best = -np.take_along_axis(found, mine[:, np.newaxis], axis=1)[:, 0]
+        if metric != "dot":
+            best += np.einsum("rd,rd->r", rows[:, :size], rows[:, :size])
+            np.maximum(best, 0, out=best)
+        far[start : start + step] = best
     return owners, far
+
+
+def bits_of(vectors: Vectors) -> Vectors:
+    """Return the bits of bytes as numbers: the square of their distance is how many differ."""
+    return np.unpackbits(vectors, axis=1).astype(np.float32)

@@ -14,16 +14,27 @@ import numpy as np
 import numpy.typing as npt
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
-from lancekit.format.partitions import parse_tensor
+from lancekit.format.partitions import encode_tensor, parse_tensor
 from lancekit.index.distances import Distances, distances
 from lancekit.index.ivf.clusters import nearest_of
 
-__all__ = ["Codes", "codes_of", "unit", "whole_vectors"]
+__all__ = [
+    "PRODUCT_BITS",
+    "Codes",
+    "codes_of",
+    "product_codes",
+    "scaled_codes",
+    "unit",
+    "whole_vectors",
+]
 
 Vectors = npt.NDArray[Any]
 
-_BITS = 8
-_CODES = 1 << _BITS
+#: what a code of a part of a vector may take
+PRODUCT_BITS = (8, 4)
+_IN_HALF_A_BYTE = 1 << 4
+#: of the steps between two bounds
+_CODES = 256
 
 
 class Codes(Protocol):
@@ -123,12 +134,13 @@ class _Scaled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Products:
-    """Of each part of a vector the nearest of 256 words, in the order of parts, then of rows.
+    """Of each part of a vector the nearest of 256 or 16 words; of a partition part by part.
 
     Attributes
     ----------
     words
-        Shape (parts, 256, dimensions of a part).
+        Shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the first
+        in its lower bits.
     """
 
     metric: str
@@ -141,7 +153,9 @@ class _Products:
 
     def distances(self, stored: Vectors, query: Vectors, centroid: Vectors) -> Distances:
         parts = len(self.words)
-        codes = stored.reshape(parts, -1)  # the rows of a partition lie part by part
+        codes = stored.reshape(-1, len(stored))  # the rows of a partition lie part by part
+        if self.words.shape[1] == _IN_HALF_A_BYTE:
+            codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(parts, -1)
         if self.metric == "dot":
             table = np.einsum("pwd,pd->pw", self.words, query.reshape(parts, -1))
             return (1 - _looked_up(table, codes)).astype(np.float32)
@@ -151,19 +165,20 @@ class _Products:
         return (found / 2 if self.metric == "cosine" else found).astype(np.float32)
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
-        by = "dot" if self.metric == "dot" else "l2"
-        coded = vectors if by == "dot" else vectors - centroids
+        coded = vectors if self.metric == "dot" else vectors - centroids
         parts = coded.reshape(len(coded), len(self.words), -1).astype(self.words.dtype, copy=False)
         codes = np.empty((len(coded), len(self.words)), np.uint8)
         for part, words in enumerate(self.words):
-            codes[:, part] = nearest_of(parts[:, part], words, by)[0]
+            codes[:, part] = nearest_of(parts[:, part], words, "l2")[0]
+        if self.words.shape[1] == _IN_HALF_A_BYTE:
+            return codes[:, ::2] | codes[:, 1::2] << 4
         return codes
 
 
 def _looked_up(table: Vectors, codes: Vectors) -> Vectors:
     out = np.zeros(codes.shape[1], table.dtype)
     for numbers, mine in zip(table, codes, strict=True):
-        out += numbers[mine]
+        out += numbers.take(mine)
     return out
 
 
@@ -214,12 +229,33 @@ def whole_vectors(metric: str, size: int) -> Codes:
     return _Whole(metric, {"dim": size})
 
 
+def scaled_codes(metric: str, size: int, start: float, end: float) -> Codes:
+    """Return codes for each of the numbers of vectors, which are steps between two bounds."""
+    settings = {"dim": size, "num_bits": 8, "bounds": {"start": start, "end": end}}
+    return _Scaled(metric, settings, start, end)
+
+
+def product_codes(metric: str, words: Vectors) -> Codes:
+    """Return codes by a codebook of the shape (parts, words, numbers), stored as its type is."""
+    parts, count, numbers = words.shape
+    settings = {
+        "codebook_position": 0,
+        "nbits": count.bit_length() - 1,
+        "num_sub_vectors": parts,
+        "dimension": parts * numbers,
+        "codebook_tensor": [],
+        "transposed": True,
+    }
+    stored = encode_tensor(words.reshape(count, -1))
+    return _Products(metric, settings, words.astype(np.float32), stored)
+
+
 def _whole(metric: str, settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
     return _Whole(metric, settings)
 
 
 def _scaled(metric: str, settings: Mapping[str, Any], _buffer: object, where: str) -> Codes:
-    _check_bits(settings["num_bits"], where)
+    _check_bits(settings["num_bits"], (8,), where)
     bounds = settings["bounds"]
     return _Scaled(metric, settings, float(bounds["start"]), float(bounds["end"]))
 
@@ -227,17 +263,19 @@ def _scaled(metric: str, settings: Mapping[str, Any], _buffer: object, where: st
 def _products(
     metric: str, settings: Mapping[str, Any], buffer: Callable[[str], bytes], where: str
 ) -> Codes:
-    _check_bits(settings["nbits"], where)
+    _check_bits(settings["nbits"], PRODUCT_BITS, where)
     if not settings.get("transposed", False):
         raise UnsupportedFeatureError(f"{where}: its codes are in an order of old releases.")
     parts = int(settings["num_sub_vectors"])
     codebook = buffer(str(settings["codebook_position"]))
-    words = parse_tensor(codebook, where).astype(np.float32).reshape(parts, _CODES, -1)
+    words = (
+        parse_tensor(codebook, where).astype(np.float32).reshape(parts, 1 << settings["nbits"], -1)
+    )
     return _Products(metric, settings, words, codebook)
 
 
-def _check_bits(bits: Any, where: str) -> None:
-    if bits != _BITS:
+def _check_bits(bits: Any, known: tuple[int, ...], where: str) -> None:
+    if bits not in known:
         raise UnsupportedFeatureError(f"{where}: codes of {bits} bits are not read.")
 
 

@@ -80,11 +80,16 @@ class VectorSegment:
         for one in partitions.tolist():
             start, count = int(self.rows.offsets[one]), int(self.rows.lengths[one])
             if count:
-                where = range(start, start + count)
-                ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
-                stored = _rows(self.file.read(self.codes.column, where), self.file.where)
+                ids, stored = self._read(range(start, start + count))
                 found = self.codes.distances(stored, asked, self.centroids[one])
-                yield Neighbours(ids.astype(np.uint64, copy=False), found)
+                yield Neighbours(ids, found)
+
+    def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """Return the rows of a partition and what is stored of the vector of each."""
+        start, count = int(self.rows.offsets[number]), int(self.rows.lengths[number])
+        ids, stored = self._read(range(start, start + count))
+        # of codes of products the partition has the first number of all its rows first
+        return ids, stored.reshape(stored.shape[::-1]).T if self.codes.by_parts else stored
 
     def all_rows(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
         """Return all rows and what is stored of their vectors, one partition after the other."""
@@ -92,7 +97,10 @@ class VectorSegment:
         starts, lengths = self.rows.offsets[filled], self.rows.lengths[filled]
         if not np.array_equal(starts, np.cumsum(lengths) - lengths):
             raise CorruptFileError(f"{self.file.where} has partitions in no order.")
-        where = range(int(lengths.sum()))
+        return self._read(range(int(lengths.sum())))
+
+    def _read(self, where: range) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
+        """Return rows as they lie in the file, with what is stored there."""
         ids = self.file.read("_rowid", where).to_numpy(zero_copy_only=False)
         stored = _rows(self.file.read(self.codes.column, where), self.file.where)
         return ids.astype(np.uint64, copy=False), stored

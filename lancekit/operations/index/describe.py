@@ -23,6 +23,7 @@ from lancekit.index.kinds import (
     INVERTED,
     LABEL_LIST,
     NGRAM,
+    VECTORS,
     ZONE_MAP,
     kind_of,
 )
@@ -30,6 +31,7 @@ from lancekit.index.segment import Segment
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.optimize import column_of_index
 from lancekit.operations.index.rows import live_fragments
+from lancekit.operations.index.vectors import vector_statistics
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["IndexDescription", "IndexSegmentDescription", "describe_indices", "index_statistics"]
@@ -115,7 +117,7 @@ def _rows(snapshot: Snapshot, fragments: set[int]) -> int:
 
 
 def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
-    """Return what an index covers and, of scalar ones, what is in its files.
+    """Return what an index covers and, of scalar ones and those of vectors, what is in its files.
 
     Raises
     ------
@@ -149,6 +151,8 @@ def index_statistics(snapshot: Snapshot, name: str) -> dict[str, Any]:
 
 
 def _in_files(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
+    if VECTORS.describes(index):
+        return vector_statistics(snapshot, index)
     kind = kind_of(index)
     if kind is None:
         store = snapshot.base_store(index.base_id)

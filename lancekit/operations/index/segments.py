@@ -182,7 +182,7 @@ def write_segment(
         name=name,
         fields=(column.field.id,),
         dataset_version=snapshot.version if dataset_version is None else dataset_version,
-        fragment_ids=BitMap(fragment_ids),
+        fragment_ids=BitMap(fragment_ids if written else ()),  # there may be nothing to index yet
         index_version=kind.written,
         created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
         files=written,

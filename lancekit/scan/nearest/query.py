@@ -41,8 +41,8 @@ def query_vectors(q: Any, column: str, kind: VectorType) -> tuple[npt.NDArray[An
     numbers = _numbers(q)
     if numbers.shape[-1] != kind.dimension:
         raise InvalidArgumentError(
-            f"q has {numbers.shape[-1]} values; the vectors of the column {column!r} have "
-            f"{kind.dimension}.",
+            f"q has {numbers.shape[-1]} values, which does not match index column size: the "
+            f"vectors of the column {column!r} have {kind.dimension}.",
             hint="Pass a vector of the same model.",
             argument="q",
         )

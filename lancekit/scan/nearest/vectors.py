@@ -43,7 +43,7 @@ class VectorType:
         vector: Any = kind.value_type if in_lists else kind
         if not pa.types.is_fixed_size_list(vector):
             raise InvalidTypeError(
-                f"The column {field.name!r} holds {kind}, no vectors.",
+                f"The column {field.name!r} must be a vector column; it holds {kind}, no vectors.",
                 hint="Name a column of fixed-size lists of numbers, or of lists of them.",
                 column=field.name,
             )

@@ -11,18 +11,23 @@ import lance
 import numpy as np
 import pyarrow as pa
 import pytest
+from lance.dataset import VectorIndexReader as TheirReader
 
 import lancekit as lk
+from lancekit.dataset import VectorIndexReader
 from lancekit.errors import (
     ColumnNotFoundError,
     IndexExistsError,
+    IndexNotFoundError,
     InvalidArgumentError,
     InvalidTypeError,
     NotOfferedError,
 )
+from lancekit.file import OpenFiles
 from lancekit.index.ivf.segment import VectorSegment
 from lancekit.index.kinds import VECTORS
 from lancekit.index.segment import open_index_file
+from lancekit.indices import IndicesBuilder
 
 SIZE = 8
 
@@ -36,32 +41,45 @@ def drawn(count: int, kind: str = "float32", seed: int = 0) -> np.ndarray[Any, A
     return np.random.default_rng([seed, count]).standard_normal((count, SIZE)).astype(kind)
 
 
-def found(ds: Any, q: Any, probes: int, **scan: Any) -> set[int]:
-    nearest = {"column": "v", "q": q, "k": 10, "nprobes": probes}
+def found(ds: Any, q: Any, probes: int, refine: int | None = None, **scan: Any) -> set[int]:
+    nearest = {"column": "v", "q": q, "k": 10, "nprobes": probes, "refine_factor": refine}
     return set(ds.to_table(["n"], nearest=nearest, **scan)["n"].to_pylist())
 
 
+PRODUCTS = {"num_sub_vectors": 4}
+
+
 @pytest.mark.parametrize(
-    ("kind", "metric", "stable"),
+    ("label", "kind", "metric", "stable", "more"),
     [
-        ("float32", "l2", False),
-        ("float32", "cosine", True),
-        ("float32", "dot", False),
-        ("float16", "cosine", False),
-        ("float64", "l2", True),
+        ("IVF_FLAT", "float32", "l2", False, {}),
+        ("IVF_FLAT", "float32", "cosine", True, {}),
+        ("IVF_FLAT", "float32", "dot", False, {}),
+        ("IVF_FLAT", "float16", "cosine", False, {}),
+        ("IVF_FLAT", "float64", "l2", True, {}),
+        ("IVF_SQ", "float32", "l2", True, {}),
+        ("IVF_SQ", "float64", "cosine", False, {}),
+        ("IVF_PQ", "float32", "l2", False, PRODUCTS),
+        ("IVF_PQ", "float32", "dot", True, PRODUCTS),
+        ("IVF_PQ", "float16", "cosine", False, PRODUCTS),
+        ("IVF_PQ", "float64", "l2", False, {**PRODUCTS, "num_bits": 4}),
     ],
 )
-def test_pylance_finds_the_same(tmp_path: Path, kind: str, metric: str, stable: bool) -> None:
+def test_pylance_finds_the_same(
+    tmp_path: Path, label: str, kind: str, metric: str, stable: bool, more: dict[str, Any]
+) -> None:
     uri = str(tmp_path / "t")
     values = drawn(600, kind)
     values[3, 1] = np.nan
+    if metric != "dot":  # of which such a row is nearer than any other, and in no index
+        values[4, 2] = np.inf
     vectors = column(values)
     vectors = pa.concat_arrays([vectors.slice(0, 5), pa.nulls(1, vectors.type), vectors.slice(6)])
     ds = lk.write_dataset(
         {"n": range(600), "v": vectors}, uri, max_rows_per_file=250, enable_stable_row_ids=stable
     )
     ds.delete("n % 9 = 1")
-    assert ds.create_index("v", "IVF_FLAT", metric=metric, num_partitions=5) is ds
+    assert ds.create_index("v", label, metric=metric, num_partitions=5, **more) is ds
     lk.write_dataset({"n": range(600, 640), "v": column(drawn(40, kind))}, uri, mode="append")
     theirs = lance.dataset(uri)
     nearest = {"column": "v", "q": values[0], "k": 1}
@@ -71,22 +89,39 @@ def test_pylance_finds_the_same(tmp_path: Path, kind: str, metric: str, stable: 
         for q in drawn(3, kind, seed=1):
             for probes in (1, 2, 5):
                 mine = found(ours, q, probes)
-                assert mine == found(theirs, q, probes), step
+                same = len(mine & found(theirs, q, probes))
+                # distances of codes are told in the order of sums, which differ in the last bit
+                assert same == 10 if label == "IVF_FLAT" else same >= 8, step
+            if label != "IVF_FLAT":
+                mine = found(ours, q, 5, refine=60)
             exact = {"column": "v", "q": q, "k": 10, "metric": metric, "use_index": False}
             assert mine == set(theirs.to_table(["n"], nearest=exact)["n"].to_pylist())
         theirs.optimize.optimize_indices()
 
 
 def test_older_releases_find_the_same(tmp_path: Path, pylance4: Callable[..., Any]) -> None:
-    uri = str(tmp_path / "t")
-    ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri)
-    ds.create_index("v", "IVF_FLAT", num_partitions=3)
+    made = {
+        "IVF_FLAT": {"metric": "cosine"},
+        "IVF_SQ": {},
+        "IVF_PQ": {**PRODUCTS, "metric": "dot"},
+        "IVF_PQ of 4 bits": {**PRODUCTS, "num_bits": 4},
+    }
+    datasets = {}
+    for name, more in made.items():
+        uri = str(tmp_path / name)
+        ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri)
+        datasets[uri] = ds.create_index("v", name.split()[0], num_partitions=3, **more)
     program = """
 nearest = {"column": "v", "q": arguments["q"], "k": 10, "nprobes": 2}
-result = lance.dataset(arguments["uri"]).to_table(columns=["n"], nearest=nearest)["n"].to_pylist()
+result = [
+    lance.dataset(uri).to_table(columns=["n"], nearest=nearest)["n"].to_pylist()
+    for uri in arguments["uris"]
+]
 """
     q = drawn(1, seed=2)[0].tolist()
-    assert set(pylance4(program, uri=uri, q=q)) == found(ds, q, 2)
+    known = pylance4(program, uris=[*datasets], q=q)
+    for (uri, ds), theirs in zip(datasets.items(), known, strict=True):
+        assert len(set(theirs) & found(ds, q, 2)) >= (10 if "FLAT" in uri else 8), uri
 
 
 def test_centroids_that_are_given(tmp_path: Path) -> None:
@@ -116,6 +151,27 @@ def test_few_rows_or_none(tmp_path: Path, partitions: int) -> None:
         assert found(ds, q, 50) == found(lance.dataset(uri), q, 50) == {*range(count)}
 
 
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({}, "num_sub_vectors are required for IVF_PQ"),
+    ({"num_sub_vectors": 3}, r"dimension \(8\) must be divisible by num_sub_vectors \(3\)"),
+    ({"num_sub_vectors": 4, "num_bits": 5}, "num_bits is 5"),
+    ({"num_sub_vectors": 1, "num_bits": 4}, "num_bits is 4, of 1 parts"),
+    ({"num_sub_vectors": 4, "metric": "near"}, "Metric 'near' not supported"),
+    (
+        {"num_sub_vectors": 4, "pq_codebook": np.ones((4, 256, 2))},
+        "ivf_centroids must be specified",
+    ),
+    (
+        {"num_sub_vectors": 4, "pq_codebook": np.ones((4, 9, 2)), "ivf_centroids": np.ones((1, 8))},
+        r"shape \(4, 9, 2\).* \(4, 256, 2\)",
+    ),
+    (
+        {"num_sub_vectors": 4, "num_partitions": 2, "ivf_centroids": np.ones((1, 8))},
+        "has 1 clusters, but num_partitions=2",
+    ),
+]
+
+
 def test_what_cannot_be(tmp_path: Path) -> None:
     ds = lk.write_dataset({"n": range(20), "v": column(drawn(20))}, tmp_path / "v")
     texts = lk.write_dataset({"t": ["late snow"]}, tmp_path / "t")
@@ -126,10 +182,13 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         ds.create_index("w", "IVF_FLAT")
     with pytest.raises(InvalidTypeError, match="'n' is of type int64"):
         ds.create_index("n", "IVF_FLAT")
-    with pytest.raises(NotOfferedError, match="'IVF_PQ' are not made"):
-        ds.create_index("v", "IVF_PQ")
-    with pytest.raises(InvalidArgumentError, match="metric is 'hamming'"):
+    with pytest.raises(NotOfferedError, match="'IVF_RQ' are not made"):
+        ds.create_index("v", "IVF_RQ")
+    with pytest.raises(InvalidArgumentError, match="float32 are not indexed by hamming"):
         ds.create_index("v", "IVF_FLAT", metric="hamming", replace=True)
+    for wrong, told in WRONG:
+        with pytest.raises(ValueError, match=told):
+            ds.create_index("v", "IVF_PQ", replace=True, **wrong)
     with pytest.raises(InvalidArgumentError, match="num_partitions is 0"):
         ds.create_index("v", "IVF_FLAT", num_partitions=0, replace=True)
     with pytest.raises(InvalidArgumentError, match="fragment_ids"):
@@ -152,7 +211,9 @@ def stored(uri: str) -> dict[int, bytes]:
     snapshot = lk.dataset(uri)._snapshot
     found: dict[int, bytes] = {}
     for index in snapshot.indices:
-        files = (open_index_file(snapshot.store, index, name) for name in VECTORS.files)
+        files = (
+            open_index_file(snapshot.store, index, name, OpenFiles()) for name in VECTORS.files
+        )
         segment = VectorSegment.open(*files)
         rows, codes = segment.all_rows()
         if segment.codes.by_parts:  # of the only partition
@@ -186,7 +247,7 @@ def test_new_rows_get_the_codes_that_pylance_gives(tmp_path: Path, kind: str, me
         np.testing.assert_allclose(*read, rtol=1e-6)
     elif kind == "IVF_SQ":
         assert sum(found[row] != code for row, code in known.items()) <= 1  # one step apart
-    else:
+    elif metric != "dot":  # of which those of the reference are the longest words, not the nearest
         codes = [np.array([list(one[row]) for row in known]) for one in (found, known)]
         assert (codes[0] != codes[1]).mean() < 0.01
     for one in (lk.dataset(ours), lance.dataset(ours)):
@@ -216,13 +277,26 @@ def test_graphs_stay_as_they_are(tmp_path: Path) -> None:
         assert one.to_table(columns=["n"], nearest=nearest)["n"].to_pylist() == [300]
 
 
-def test_an_index_without_rows_is_filled(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("label", "more"), [("IVF_FLAT", {}), ("IVF_SQ", {}), ("IVF_PQ", PRODUCTS)]
+)
+@pytest.mark.parametrize(("made_by", "filled_by"), [(lk, lk), (lance, lk), (lk, lance)])
+def test_an_index_without_rows_is_filled(
+    tmp_path: Path, made_by: Any, filled_by: Any, label: str, more: dict[str, Any]
+) -> None:
     uri = str(tmp_path / "t")
     ds = lk.write_dataset({"n": range(300), "v": column(drawn(300))}, uri)
-    ds.create_index("v", "IVF_FLAT", metric="dot", train=False)
-    ds.optimize.optimize_indices()
+    made_by.dataset(uri).create_index("v", label, metric="dot", train=False, **more)
+    ds = lk.dataset(uri)
+    (described,) = ds.describe_indices()
+    assert (described.index_type, described.num_rows_indexed) == (label, 0)
+    assert ds.stats.index_stats("v_idx")["indices"] == [{}]
+    assert VectorIndexReader(ds, "v_idx").num_partitions() == 0
+    filled_by.dataset(uri).optimize.optimize_indices()
+    ds = lk.dataset(uri)
     q = drawn(1, seed=3)[0]
-    assert found(ds, q, 1, fast_search=True) == found(lance.dataset(uri), q, 1, fast_search=True)
+    theirs = found(lance.dataset(uri), q, 1, fast_search=True)
+    assert len(found(ds, q, 1, fast_search=True) & theirs) >= 8
     before = ds.list_indices()
     ds.optimize.optimize_indices(retrain=True)
     assert ds.list_indices() != before
@@ -270,3 +344,100 @@ result = found["n"].to_pylist()
 """
     near = pylance4(program, uri=uri, q=drawn(1)[0].tolist())
     assert (near[0], sorted(near)) == (400, [n for n in range(401) if n != 7])
+
+
+@pytest.mark.parametrize(
+    ("label", "more"), [("IVF_FLAT", {}), ("IVF_SQ", {}), ("IVF_PQ", PRODUCTS)]
+)
+def test_what_is_told_of_an_index(tmp_path: Path, label: str, more: dict[str, Any]) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"n": range(600), "v": column(drawn(600))}, uri)
+    ds.create_index("v", label, metric="cosine", num_partitions=2, **more)
+    told, theirs = (
+        one.stats.index_stats("v_idx")["indices"][0] for one in (ds, lance.dataset(uri))
+    )
+    for one in (told, theirs):
+        one["uri"] = one["uri"].removeprefix("file://")
+        np.testing.assert_allclose(one.pop("centroids"), ds.centroids(column="v").to_pylist())
+    assert told == theirs
+    reader, known = VectorIndexReader(ds, "v_idx"), TheirReader(lance.dataset(uri), "v_idx")
+    for number in range(2):
+        mine, other = (one.read_partition(number, with_vector=True) for one in (reader, known))
+        assert mine.column_names == other.column_names
+        assert mine["_rowid"].to_pylist() == other["_rowid"].to_pylist()
+        if label != "IVF_FLAT":
+            codes = np.array(other.column(1).to_pylist())
+            if label == "IVF_PQ":  # theirs are as they lie in the file: part by part
+                codes = codes.reshape(codes.shape[::-1]).T
+            assert mine.column(1).to_pylist() == codes.tolist()
+    with pytest.raises(IndexError, match="out of range"):
+        reader.read_partition(2)
+    ds.create_scalar_index("n", "BTREE")
+    with pytest.raises(ValueError, match="not vector index"):
+        VectorIndexReader(ds, "n_idx")
+    with pytest.raises(IndexNotFoundError, match="no index of vectors"):
+        ds.centroids(column="n")
+
+
+def test_bits(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    values = np.random.default_rng(1).integers(0, 256, (500, 5), np.uint8)
+    ds = lk.write_dataset({"n": range(500), "v": column(values)}, uri, max_rows_per_file=300)
+    with pytest.raises(InvalidArgumentError, match="uint8 are not indexed by l2"):
+        ds.create_index("v", "IVF_FLAT")
+    with pytest.raises(InvalidArgumentError, match="No IVF_SQ index"):
+        ds.create_index("v", "IVF_SQ", metric="hamming")
+    ds.create_index("v", "IVF_FLAT", metric="hamming", num_partitions=4)
+    lk.write_dataset({"n": range(500, 520), "v": column(values[:20])}, uri, mode="append")
+    for step in ("new", "extended", "compacted"):
+        ours, theirs = lk.dataset(uri), lance.dataset(uri)
+        for q in values[:3]:
+            nearest = {"column": "v", "q": q, "k": 9, "nprobes": 2, "metric": "hamming"}
+            mine, known = (one.to_table(columns=["n"], nearest=nearest) for one in (ours, theirs))
+            assert mine["_distance"].to_pylist() == known["_distance"].to_pylist(), step
+        if step == "new":
+            ours.optimize.optimize_indices()
+        else:
+            ours.optimize.compact_files()
+
+
+@pytest.mark.parametrize(("label", "more"), [("IVF_SQ", {}), ("IVF_PQ", PRODUCTS)])
+def test_parts_with_codes_are_put_together(
+    tmp_path: Path, label: str, more: dict[str, Any]
+) -> None:
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset({"n": range(600), "v": column(drawn(600))}, uri, max_rows_per_file=300)
+    models: dict[str, Any] = {"ivf_centroids": drawn(2, seed=5)}
+    if label == "IVF_PQ":
+        builder = IndicesBuilder(ds, "v")
+        models = builder.prepare_global_ivf_pq(2, 4, sample_rate=2)
+    parts = [
+        ds.create_index_uncommitted("v", label, fragment_ids=[id_], **models, **more)
+        for id_ in (0, 1)
+    ]
+    if label == "IVF_PQ":  # their codes are of one codebook
+        parts = [ds.merge_existing_index_segments(parts)]
+    ds.commit_existing_index_segments("v_idx", "v", parts)
+    theirs = lance.dataset(uri)
+    q = drawn(1, seed=3)[0]
+    exact = {"column": "v", "q": q, "k": 10, "use_index": False}
+    known = set(theirs.to_table(["n"], nearest=exact)["n"].to_pylist())
+    for one in (ds, theirs):
+        assert found(one, q, 2, refine=60, fast_search=True) == known
+
+
+def test_pylance_keeps_up_what_was_made_here(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    rows = {"n": range(600), "v": column(drawn(600))}
+    ds = lk.write_dataset(rows, uri, max_rows_per_file=200)
+    ds.create_index("v", "IVF_PQ", num_partitions=3, num_sub_vectors=4)
+    ds.delete("n < 50")
+    lk.write_dataset({"n": range(600, 700), "v": column(drawn(100))}, uri, mode="append")
+    theirs = lance.dataset(uri)
+    theirs.optimize.optimize_indices()
+    theirs.optimize.compact_files()
+    q = drawn(1, seed=7)[0]
+    exact = {"column": "v", "q": q, "k": 10, "use_index": False}
+    known = set(lance.dataset(uri).to_table(["n"], nearest=exact)["n"].to_pylist())
+    for one in (lk.dataset(uri), lance.dataset(uri)):
+        assert found(one, q, 3, refine=70, fast_search=True) == known

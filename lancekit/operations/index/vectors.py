@@ -1,0 +1,113 @@
+"""What is in indices of vectors: their partitions, and what is told of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.errors import IndexNotFoundError, InvalidArgumentError
+from lancekit.format.index import IndexMetadata
+from lancekit.format.paths import find_field
+from lancekit.index.ivf.segment import VectorSegment
+from lancekit.index.kinds import VECTORS, first_of
+from lancekit.index.segment import open_index_file
+from lancekit.operations.index.create import segments_of
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["name_of_vectors", "read_partition", "vector_segments", "vector_statistics"]
+
+#: what the statistics of codes leave out of their settings: where other things are in the file
+_PLACES = ("codebook_position", "codebook_tensor")
+
+
+def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
+    """Return the segments of an index that have vectors.
+
+    Raises
+    ------
+    IndexNotFoundError
+        There is no index of the name.
+    InvalidArgumentError
+        It is none of vectors.
+    """
+    found = segments_of(snapshot, name)
+    if not all(map(VECTORS.describes, found)):
+        raise InvalidArgumentError(
+            f"Index {name} is not vector index: it is of type {found[0].kind}.",
+            hint="Name an index of vectors.",
+            index=name,
+        )
+    opened = (_opened(snapshot, index) for index in found)
+    return [segment for segment in opened if segment is not None]
+
+
+def name_of_vectors(snapshot: Snapshot, path: str) -> str:
+    """Return the name of the first index of vectors that a column has.
+
+    Raises
+    ------
+    IndexNotFoundError
+        It has none.
+    """
+    found = first_of(VECTORS, snapshot.indices, find_field(snapshot.manifest.schema, path)[-1].id)
+    if not found:
+        raise IndexNotFoundError(f"Column {path!r} has no index of vectors.", column=path)
+    return found[0].name
+
+
+def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
+    """Return what is told of a segment; nothing of one that has no vectors yet."""
+    segment = _opened(snapshot, index)
+    if segment is None:
+        return {}
+    kind = segment.label.rpartition("_")[2]
+    # codes of a product are compared by l2 also for cosines
+    by = "l2" if (kind, segment.metric) == ("PQ", "cosine") else segment.metric
+    settings = {key: value for key, value in segment.codes.settings.items() if key not in _PLACES}
+    folder = f"{snapshot.store.uri}/_indices/{index.uuid}"
+    return {
+        "index_type": segment.label,
+        "uuid": str(index.uuid),
+        "uri": f"{folder}/index.idx",
+        "metric_type": segment.metric,
+        "num_partitions": len(segment.centroids),
+        "sub_index": {**settings, "index_type": kind, "metric_type": by},
+        "partitions": [{"size": size} for size in segment.rows.lengths.tolist()],
+        "centroids": segment.centroids.tolist(),
+        "loss": segment.loss,
+        "index_file_version": "V3",
+    }
+
+
+def read_partition(
+    snapshot: Snapshot, name: str, partition: int, *, with_vector: bool = False
+) -> pa.Table:
+    """Return the rows of a partition, of all segments, by what the index calls them.
+
+    Parameters
+    ----------
+    with_vector
+        Whether what stands for their vectors is read, too: for each row the codes of its parts.
+    """
+    parts = []
+    for segment in vector_segments(snapshot, name):
+        if partition >= len(segment.centroids):
+            continue
+        ids, stored = segment.partition(partition)
+        columns = {"_rowid": pa.array(ids)}
+        if with_vector:
+            values = pa.array(np.ascontiguousarray(stored).ravel())
+            width = stored.shape[1]
+            columns[segment.codes.column] = pa.FixedSizeListArray.from_arrays(values, width)
+        parts.append(pa.table(columns))
+    return pa.concat_tables(parts)
+
+
+def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
+    if not index.files and not index.fragment_ids:
+        return None
+    store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+    files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
+    return VectorSegment.open(*files)
