@@ -112,9 +112,7 @@ def parse_vector_details(data: bytes, where: str) -> VectorSettings:
 
 def text_details(*, language: str, **settings: Any) -> bytes:
     """Return the parameters of a full-text index, by the names of their message."""
-    return pb.InvertedIndexDetails(
-        language=json.dumps(language), min_ngram_length=3, max_ngram_length=3, **settings
-    ).SerializeToString()
+    return pb.InvertedIndexDetails(language=json.dumps(language), **settings).SerializeToString()
 
 
 def _get_details(message: Any, name: str) -> IndexDetails | None:

@@ -43,8 +43,7 @@ _CODEC = {
 }
 _POSITIONS = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
 #: what the reference says of settings that this release does not have
-_OTHERS = {"lance_tokenizer": "text", "min_ngram_length": 3, "max_ngram_length": 3}
-_OTHERS |= {"prefix_only": False, "block_size": PACKED}
+_OTHERS = {"lance_tokenizer": "text", "block_size": PACKED}
 #: what newer releases say, too, and older ones mean where they do not
 _LATER = dict.fromkeys(
     ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), False

@@ -20,7 +20,7 @@ from lancekit.errors import UnsupportedFeatureError
 from lancekit.index.inverted.folding import folded
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.inverted.stop_words import stop_words
-from lancekit.index.inverted.words import texts_of, words_of, words_of_one
+from lancekit.index.inverted.words import splitter, texts_of, words_of
 
 __all__ = ["Analyzer", "Token", "TokenTable", "analyzer"]
 
@@ -76,23 +76,32 @@ class Analyzer:
 
     def __init__(self, settings: AnalyzerSettings) -> None:
         self.settings = settings
+        self._split = splitter(settings)
+        self._step = 0 if self.in_pieces else 1
         self._stem = _stemmer(settings.language) if settings.stem else None
         self._stops: frozenset[str] = frozenset()
         if settings.remove_stop_words:
             own = settings.custom_stop_words
             self._stops = stop_words(settings.language) if own is None else frozenset(own)
 
+    @property
+    def in_pieces(self) -> bool:
+        """Whether all tokens of a text are at its beginning, where one is as good as another."""
+        return self.settings.base_tokenizer == "ngram"
+
     def tokens(self, text: str) -> list[Token]:
         """Return the tokens of a text."""
-        terms = map(self._term, words_of_one(self.settings.base_tokenizer, text))
-        return [Token(term, place) for place, term in enumerate(terms) if term is not None]
+        terms = map(self._term, self._split(text))
+        return [
+            Token(term, place * self._step) for place, term in enumerate(terms) if term is not None
+        ]
 
     def table(self, values: pa.Array) -> TokenTable:
         """Return the tokens of many texts; null has none, and a list of texts is one."""
         codes = _Codes(self._term)
         kinds: list[npt.NDArray[np.int32]] = [np.empty(0, np.int32)]
         counts: list[npt.NDArray[np.int64]] = [np.empty(0, np.int64)]
-        for words, each in words_of(self.settings.base_tokenizer, texts_of(values)):
+        for words, each in words_of(self._split, texts_of(values)):
             known: Any = words.dictionary_encode()
             mine = np.array([codes[word] for word in known.dictionary.to_pylist()], np.int32)
             kinds.append(mine[known.indices.to_numpy()])
@@ -100,6 +109,7 @@ class Analyzer:
         of, sizes = np.concatenate(kinds), np.concatenate(counts)
         owners = np.repeat(np.arange(len(sizes)), sizes)
         places = np.arange(len(of)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        places *= self._step
         kept = of != _NONE
         return TokenTable(
             owners[kept], of[kept], places[kept].astype(np.int32), list(codes.vocabulary)

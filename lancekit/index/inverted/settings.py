@@ -16,7 +16,7 @@ from lancekit.legible import shown
 
 __all__ = ["AnalyzerSettings", "checked_settings", "parse_settings"]
 
-_TOKENIZERS = ("simple", "whitespace", "raw")
+_TOKENIZERS = ("simple", "whitespace", "raw", "ngram")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,15 @@ class AnalyzerSettings:
     ----------
     base_tokenizer
         Where words end: ``"simple"`` at all that is no letter and no digit, ``"whitespace"``
-        there, ``"raw"`` nowhere.
+        there, ``"raw"`` nowhere; ``"ngram"`` takes all pieces of a text, whatever they hold.
     language
         Of stems and stop words.
     max_token_length
         Words of so many bytes and more are left out; ``None`` takes all.
     custom_stop_words
         In the place of those of the language.
+    min_ngram_length, max_ngram_length, prefix_only
+        How many letters a piece has, and whether only those count that a text begins with.
     """
 
     base_tokenizer: str = "simple"
@@ -44,6 +46,9 @@ class AnalyzerSettings:
     remove_stop_words: bool = True
     custom_stop_words: tuple[str, ...] | None = None
     ascii_folding: bool = True
+    min_ngram_length: int = 3
+    max_ngram_length: int = 3
+    prefix_only: bool = False
 
 
 def parse_settings(text: str, where: str) -> AnalyzerSettings:
@@ -67,8 +72,11 @@ def parse_settings(text: str, where: str) -> AnalyzerSettings:
             known["custom_stop_words"] = tuple(map(str, known["custom_stop_words"]))
         settings = AnalyzerSettings(**known)
         documents = given.get("lance_tokenizer") or "text"
+        has_lengths = 0 < settings.min_ngram_length <= settings.max_ngram_length
     except (ValueError, TypeError, AttributeError) as error:
         raise CorruptFileError(f"{where} says of its tokens {shown(text)}.") from error
+    if not has_lengths:
+        raise CorruptFileError(f"{where} says of pieces of texts {shown(text)}.")
     if documents != "text" or settings.base_tokenizer not in _TOKENIZERS:
         raise UnsupportedFeatureError(
             f"{where} has tokens of {documents!r} made by {settings.base_tokenizer!r}.",
@@ -98,21 +106,35 @@ def checked_settings(given: Mapping[str, Any]) -> AnalyzerSettings:
                 f"{name} is {shown(value)}.", hint=f"Pass {what}.", argument=name
             )
     words = given.get("custom_stop_words")
-    return AnalyzerSettings(
-        **{**given, "custom_stop_words": None if words is None else tuple(words)}
-    )
+    own = {"custom_stop_words": None if words is None else tuple(words)}
+    # pieces of words have no stems
+    usual = dict(_OF_PIECES) if given.get("base_tokenizer") == "ngram" else {}
+    settings = AnalyzerSettings(**{**usual, **given, **own})
+    if settings.min_ngram_length > settings.max_ngram_length:
+        raise InvalidArgumentError(
+            f"min_ngram_length is {settings.min_ngram_length}, max_ngram_length "
+            f"{settings.max_ngram_length}.",
+            hint="Pass a least length that is not more than the greatest.",
+            argument="min_ngram_length",
+        )
+    return settings
 
 
 def _is_words(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(isinstance(word, str) for word in value)
 
 
+def _is_length(value: Any) -> bool:
+    return is_whole(value) and 0 < value < 1 << 32
+
+
+_OF_PIECES = {"stem": False, "remove_stop_words": False}
 _FLAG = (is_flag, "True or False")
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "base_tokenizer": (lambda value: value in _TOKENIZERS, f"one of {', '.join(_TOKENIZERS)}"),
     "language": (lambda value: isinstance(value, str), "the name of a language"),
     "max_token_length": (
-        lambda value: value is None or (is_whole(value) and 0 < value < 1 << 32),
+        lambda value: value is None or _is_length(value),
         "a number of bytes, or None",
     ),
     "lower_case": _FLAG,
@@ -120,4 +142,7 @@ _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "remove_stop_words": _FLAG,
     "custom_stop_words": (lambda value: value is None or _is_words(value), "a list of words"),
     "ascii_folding": _FLAG,
+    "min_ngram_length": (_is_length, "a number of letters"),
+    "max_ngram_length": (_is_length, "a number of letters"),
+    "prefix_only": _FLAG,
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancekit.index.inverted.letters import SEPARATORS
+from lancekit.index.inverted.settings import AnalyzerSettings
 
-__all__ = ["Words", "texts_of", "words_of", "words_of_one"]
+__all__ = ["Split", "Words", "splitter", "texts_of", "words_of"]
 
+#: takes the words of a text
+Split = Callable[[str], list[str]]
 #: the words of some texts, one after the other, and how many each text has
 Words = tuple[pa.Array, npt.NDArray[np.int64]]
 
@@ -25,26 +29,31 @@ _OF_WORDS = np.array([byte >= 128 or chr(byte).isalnum() for byte in range(256)]
 _AT_ONCE = 4 << 20
 
 
-def words_of_one(tokenizer: str, text: str) -> list[str]:
-    """Return the words of a text.
+def splitter(settings: AnalyzerSettings) -> Split:
+    """Return what takes the words of a text.
 
     Examples
     --------
-    >>> words_of_one("simple", "late, snow"), words_of_one("whitespace", "late, snow")
-    (['late', 'snow'], ['late,', 'snow'])
+    >>> splitter(AnalyzerSettings(base_tokenizer="whitespace"))("late, snow")
+    ['late,', 'snow']
+    >>> splitter(AnalyzerSettings(base_tokenizer="ngram", min_ngram_length=2))("snow")
+    ['sn', 'sno', 'no', 'now', 'ow']
     """
-    return _SPLIT[tokenizer](text)
+    if settings.base_tokenizer == "ngram":
+        lengths = settings.min_ngram_length, settings.max_ngram_length
+        return partial(_pieces, *lengths, settings.prefix_only)
+    return _SPLIT[settings.base_tokenizer]
 
 
-def words_of(tokenizer: str, texts: pa.Array) -> Iterator[Words]:
-    """Yield the words of texts, some texts at a time; null has none."""
+def words_of(split: Split, texts: pa.Array) -> Iterator[Words]:
+    """Yield the words of texts, some texts at a time; one that is empty has none."""
     ends = _offsets(texts)[1:]
     first = 0
     while first < len(texts):
         most = int(ends[first - 1] if first else 0) + _AT_ONCE
         last = max(int(np.searchsorted(ends, most, side="right")), first + 1)
         part = texts.slice(first, last - first)
-        yield _simple_words(part) if tokenizer == "simple" else _each(_SPLIT[tokenizer], part)
+        yield _simple_words(part) if split is _simple else _each(split, part)
         first = last
 
 
@@ -65,14 +74,22 @@ def _simple(text: str) -> list[str]:
     return [word for word in SEPARATORS.split(text) if word]
 
 
-_SPLIT: dict[str, Callable[[str], list[str]]] = {
+def _pieces(least: int, most: int, prefix_only: bool, text: str) -> list[str]:
+    return [
+        text[at:end]
+        for at in range(1 if prefix_only else len(text))
+        for end in range(at + least, min(at + most, len(text)) + 1)
+    ]
+
+
+_SPLIT: dict[str, Split] = {
     "simple": _simple,
     "whitespace": re.compile(r"[^ \t\n\f\r]+").findall,
     "raw": lambda text: [text],
 }
 
 
-def _each(split: Callable[[str], list[str]], texts: pa.Array) -> Words:
+def _each(split: Split, texts: pa.Array) -> Words:
     found = [split(text) if text else [] for text in texts.to_pylist()]
     words = pa.array([word for one in found for word in one], pa.large_string())
     return words, np.array(list(map(len, found)), np.int64)

@@ -14,7 +14,7 @@ from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeat
 from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.paths import find_field
 from lancekit.index.build.sorting import whole
-from lancekit.index.inverted.analyzer import Analyzer, TokenTable, analyzer
+from lancekit.index.inverted.analyzer import Analyzer, Token, TokenTable, analyzer
 from lancekit.index.inverted.bm25 import (
     Matches,
     Statistics,
@@ -107,7 +107,8 @@ class TextColumn:
         most
             How many of the best are wanted at least; others may be left out.
         """
-        words = [token.text for token in self.analyzer.tokens(text)]
+        words = _asked(self.analyzer.tokens(text))
+        all_of = all_of and not self.analyzer.in_pieces
         if spelling is None:
             return self._search(words, all_tokens if all_of else any_token, most)
         partitions: list[Partition] = [partition for partition, _ in self._stored]
@@ -134,6 +135,8 @@ class TextColumn:
                     hint="Make the index anew with with_position=True.",
                     column=self.column,
                 )
+        if self.analyzer.in_pieces:
+            return self._search(_asked(tokens), any_token, most)
 
         def search(partition: Partition, words: Sequence[str], statistics: Statistics) -> Matches:
             found = shared(partition, words)
@@ -246,6 +249,11 @@ class TextColumn:
         for table in Scan(sources=self._uncovered, request=request).tables():
             texts, positions = table.columns
             yield positions.to_numpy().astype(np.int64), self.analyzer.table(whole(texts))
+
+
+def _asked(tokens: Sequence[Token]) -> list[str]:
+    """Return what is looked for: the same at the same place counts once."""
+    return [token.text for token in dict.fromkeys(tokens)]
 
 
 def _located(

@@ -46,6 +46,15 @@ SETTINGS: list[dict[str, Any]] = [
     {"max_token_length": None},
     {"base_tokenizer": "whitespace"},
     {"base_tokenizer": "raw"},
+    {"base_tokenizer": "ngram", "stem": False, "remove_stop_words": False},
+    {"base_tokenizer": "ngram", "min_ngram_length": 1, "stem": True, "remove_stop_words": True},
+    {
+        "base_tokenizer": "ngram",
+        "max_ngram_length": 5,
+        "prefix_only": True,
+        "stem": False,
+        "remove_stop_words": False,
+    },
     {"language": "German", "remove_stop_words": False},
     {"language": "French", "remove_stop_words": False},
 ]
@@ -89,12 +98,20 @@ def test_the_tokens_of_many_texts_are_those_of_each() -> None:
 
 def test_settings_that_are_not_known_are_named() -> None:
     assert parse_settings("{}", "here") == AnalyzerSettings()
-    with pytest.raises(UnsupportedFeatureError, match=r"here has tokens of 'text' made by 'ngram'"):
-        parse_settings('{"base_tokenizer": "ngram"}', "here")
+    with pytest.raises(
+        UnsupportedFeatureError, match=r"here has tokens of 'text' made by 'jieba/default'"
+    ):
+        parse_settings('{"base_tokenizer": "jieba/default"}', "here")
     with pytest.raises(UnsupportedFeatureError, match=r"here has tokens of 'json'"):
         parse_settings('{"lance_tokenizer": "json"}', "here")
-    for damaged in ("", "[]", '{"custom_stop_words": 1}'):
-        with pytest.raises(CorruptFileError, match="here says of its tokens"):
+    for damaged in (
+        "",
+        "[]",
+        '{"min_ngram_length": 4}',
+        '{"max_ngram_length": "x"}',
+        '{"custom_stop_words": 1}',
+    ):
+        with pytest.raises(CorruptFileError, match=r"here says of (its tokens|pieces)"):
             parse_settings(damaged, "here")
     with pytest.raises(UnsupportedFeatureError, match="Stop words of the language 'Tamil'"):
         Analyzer(AnalyzerSettings(language="Tamil"))

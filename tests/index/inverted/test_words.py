@@ -8,17 +8,19 @@ import pyarrow as pa
 import pytest
 
 from lancekit.index.inverted import words
-from lancekit.index.inverted.words import texts_of, words_of, words_of_one
+from lancekit.index.inverted.settings import AnalyzerSettings
+from lancekit.index.inverted.words import splitter, texts_of, words_of
 
 LETTERS = [*"ab1Z_ .,-'\n\t\x00", "é", "—", "\u00a0", "ß", "日", "😀", "\u0345", "²"]
 
 
 @pytest.mark.parametrize("at_once", [1, 40, 1 << 22])
-@pytest.mark.parametrize("tokenizer", ["simple", "whitespace", "raw"])
+@pytest.mark.parametrize("tokenizer", ["simple", "whitespace", "raw", "ngram"])
 def test_words_are_those_of_each_text(
     tokenizer: str, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(words, "_AT_ONCE", at_once)
+    split = splitter(AnalyzerSettings(base_tokenizer=tokenizer))
     source = random.Random(9)
     texts = [
         None if source.random() < 0.1 else "".join(source.choices(LETTERS[:limit], k=length))
@@ -28,10 +30,10 @@ def test_words_are_those_of_each_text(
     column = texts_of(pa.array(texts)).slice(3)
     found: list[str] = []
     sizes: list[int] = []
-    for part, each in words_of(tokenizer, column):
+    for part, each in words_of(split, column):
         found += part.to_pylist()
         sizes += each.tolist()
-    wanted = [words_of_one(tokenizer, text) if text else [] for text in texts[3:]]
+    wanted = [split(text) if text else [] for text in texts[3:]]
     assert sizes == list(map(len, wanted))
     assert found == [word for one in wanted for word in one]
 
@@ -39,4 +41,4 @@ def test_words_are_those_of_each_text(
 def test_lists_of_texts_are_one_text() -> None:
     lists = pa.array([["a b", None, "c"], None, [], [None, ""], ["d"]])
     assert texts_of(lists).to_pylist() == ["a b c", "", "", "", "d"]
-    assert not list(words_of("simple", texts_of(pa.array([], pa.string()))))
+    assert not list(words_of(splitter(AnalyzerSettings()), texts_of(pa.array([], pa.string()))))

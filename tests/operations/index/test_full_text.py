@@ -194,12 +194,48 @@ def test_new_rows_join(tmp_path: Path, stable: bool, theirs: bool) -> None:
     assert len(found_) == 3
 
 
+@pytest.mark.parametrize("by", [lk, lance], ids=["ours", "theirs"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"min_ngram_length": 2, "max_ngram_length": 4, "stem": True, "remove_stop_words": True},
+        {"prefix_only": True, "min_ngram_length": 1, "max_ngram_length": 3},
+    ],
+    ids=str,
+)
+def test_pieces_of_texts(by: ModuleType, given: dict[str, Any], tmp_path: Path) -> None:
+    source = random.Random(4)
+    texts = ["lance database", "Lance is cool", "search the Café", "ab", "  ", "the theme", None]
+    texts += ["".join(source.choices("abc é", k=source.randint(0, 9))) for _ in range(40)]
+    place = str(tmp_path / "d.lance")
+    lk.write_dataset({"id": range(len(texts)), "t": texts}, place)
+    by.dataset(place).create_scalar_index(
+        "t", "INVERTED", base_tokenizer="ngram", with_position=True, **given
+    )
+
+    def scores(library: ModuleType, words: str, kind: str) -> dict[int, float]:
+        q = library.query
+        query = {
+            "any": lambda: q.MatchQuery(words, "t"),
+            "all": lambda: q.MatchQuery(words, "t", operator=q.FullTextOperator.AND),
+            "phrase": lambda: q.PhraseQuery(words, "t"),
+        }[kind]()
+        found = library.dataset(place).to_table(["id"], full_text_query=query)
+        return dict(zip(found["id"].to_pylist(), found["_score"].to_pylist(), strict=True))
+
+    for words in ("lan", "la", "lance cool", "the", "caf", "ab c", "x"):
+        for kind in ("any", "all", "phrase"):
+            theirs = scores(lance, words, kind)
+            assert scores(lk, words, kind) == pytest.approx(theirs, rel=1e-5)
+
+
 def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
     place = str(tmp_path / "d.lance")
     lance.write_dataset(
         pa.table({"id": range(8), "t": ["lantern"] * 8}), place, max_rows_per_file=4
     )
-    lance.dataset(place).create_scalar_index("t", "INVERTED", base_tokenizer="ngram")
+    lance.dataset(place).create_scalar_index("t", "INVERTED", language="German")
     ds = lk.write_dataset({"id": [9], "t": ["lance"]}, place, mode="append")
     before = ds.list_indices()
     with pytest.warns(UserWarning, match="'t_idx' stays as it is"):
@@ -207,7 +243,7 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
     assert ds.list_indices() == before
     ds.delete("id = 2")
     ds.optimize.compact_files()  # for which it need not be known what its tokens are
-    found_ = lance.dataset(place).to_table(["id"], full_text_query="ntern", fast_search=True)
+    found_ = lance.dataset(place).to_table(["id"], full_text_query="lantern", fast_search=True)
     assert sorted(found_["id"].to_pylist()) == [0, 1, 3, 4, 5, 6, 7]
 
 
@@ -219,6 +255,8 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
         ("t", {"stem": "yes"}, InvalidArgumentError, "stem is 'yes'"),
         ("t", {"with_position": "yes"}, InvalidArgumentError, "with_position is 'yes'"),
         ("t", {"base_tokenizer": "icu"}, InvalidArgumentError, "base_tokenizer is 'icu'"),
+        ("t", {"min_ngram_length": 0}, InvalidArgumentError, "min_ngram_length is 0"),
+        ("t", {"min_ngram_length": 4}, InvalidArgumentError, "4, max_ngram_length 3"),
         ("t", {"max_token_length": 0}, InvalidArgumentError, "max_token_length is 0"),
         ("t", {"custom_stop_words": "a"}, InvalidArgumentError, "custom_stop_words is 'a'"),
         ("t", {"language": "Klingon"}, UnsupportedFeatureError, "'Klingon' are not known"),
