@@ -159,7 +159,9 @@ def _changes(
     behind = [index for index in segments if reuse is not None and reuse.behind(index)]
     if snapshot.manifest.has_stable_row_ids and not kind.zones:
         behind = [*behind, *_stale(snapshot, segments, fresh)]
-    old = _joining(segments, request.merge, behind)
+    # one that waits for its first vectors has no files, which readers would miss beside others
+    waiting = [index for index in segments if not index.files and not index.fragment_ids]
+    old = _joining(segments, request.merge, [*behind, *waiting])
     if not fresh and not behind and len(old) < 2:
         return
     contents, again = _kept(snapshot, old, kind, column, anew=behind if kind.zones else [])
