@@ -80,6 +80,8 @@ class TextColumn:
         Whether these rows are passed over, if there is an index.
     default
         How text becomes tokens if no index says it.
+    reads_all
+        Whether indices are passed over, but for how they make tokens.
     """
 
     snapshot: Snapshot
@@ -89,6 +91,7 @@ class TextColumn:
     predicate: Predicate | None = None
     indexed_only: bool = False
     default: AnalyzerSettings | None = None
+    reads_all: bool = False
 
     def match(
         self,
@@ -201,7 +204,7 @@ class TextColumn:
             settings = settings or opened.settings
             if opened.settings == settings and not moved and index.fragment_ids:
                 found.append((index.fragment_ids, opened))
-        return found, settings
+        return [] if self.reads_all else found, settings
 
     def _open(self, index: IndexMetadata) -> OpenSegment:
         if (index.index_version or 0) > INVERTED.newest:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.fuzzy import Spelling
+from lancekit.legible import warn
 from lancekit.scan.chosen import POSITION, chosen_rows
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
@@ -127,8 +129,14 @@ class FullTextSearch:
             )
             for name, mine in asked.items()
         }
-        whole = early is not None or self.query.parts()
-        found = _answer(self.query, columns, None if whole else most)
+        if early is not None or self.query.parts():
+            most = None
+        try:
+            found = _answer(self.query, columns, most)
+        except (CorruptFileError, UnsupportedFeatureError) as error:
+            warn(f"Full-text indices are not used, all rows are looked at: {error}")
+            columns = {name: replace(one, reads_all=True) for name, one in columns.items()}
+            found = _answer(self.query, columns, most)
         return found if early is None else found.where(_fulfilling(scan)[found.positions])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -266,6 +267,28 @@ def test_a_damaged_index_is_told_and_not_used(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"index 't_idx' is not used, all rows are looked at"):
         found = lk.dataset(str(place)).to_table(["id"], full_text_query="late snow")
     assert scores(found) == pytest.approx(wanted, rel=1e-5)
+
+
+def test_damaged_posting_lists_are_told_and_not_used(tmp_path: Path) -> None:
+    place = tmp_path / "d.lance"
+    ds = lk.write_dataset(rows(0, 900), place)
+    ds.create_scalar_index("t", "INVERTED", with_position=True)
+    query = lancekit.query.PhraseQuery("w0 w1", "t")
+    wanted = scores(lk.dataset(place).to_table(["id"], full_text_query=query))
+    (file,) = place.glob("_indices/*/part_0_invert.lance")
+    whole = file.read_bytes()
+    told = 0
+    for at in range(0, len(whole) // 2, 701):
+        file.write_bytes(whole[:at] + bytes(255 - byte for byte in whole[at : at + 300])
+                         + whole[at + 300 :])  # fmt: skip
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            found = lk.dataset(place).to_table(["id"], full_text_query=query)
+        if caught:
+            told += 1
+            assert "all rows are looked at" in str(caught[0].message)
+            assert scores(found) == pytest.approx(wanted, rel=1e-5)
+    assert told
 
 
 def test_phrases_need_positions(tmp_path: Path) -> None:
