@@ -30,7 +30,7 @@ from lancekit.file.kernels.faults import Damaged, Unsupported, located, require
 from lancekit.file.kernels.memory import Ints, starts_of
 from lancekit.file.kernels.row_selection import Rows, split
 from lancekit.file.kernels.widths import null_bytes
-from lancekit.file.structure.assemble import aligned, lists_over, merge, struct_of, wrap
+from lancekit.file.structure.assemble import aligned, lists_over, merge, struct_of, texts_over, wrap
 from lancekit.file.structure.field_tree import Node, Path, paths, tree
 from lancekit.file.structure.repdef import ranges
 
@@ -280,7 +280,7 @@ class _Struct:
 
 
 class _Lists:
-    """Lists of a 2.0 file: a column of offsets, and that of the items."""
+    """Lists of a 2.0 file, or strings of its first form: a column of offsets, and the items'."""
 
     def __init__(self, node: Node, header: _Column, child: _Reader) -> None:
         self._node = node
@@ -288,6 +288,7 @@ class _Lists:
         self._child = child
         self._pages = [array_page(stored, node.kind) for stored in header.stored]
         self._items = _first_items(header, node)
+        self._over = texts_over if node.is_leaf else lists_over
 
     @property
     def columns(self) -> Sequence[_Column]:
@@ -317,7 +318,7 @@ class _Lists:
         require(int(size.sum()) == len(wanted), "lists that do not follow each other")
         return Plan(
             below.work,
-            lambda results: lists_over(self._node.kind, size, null, below.finish(results)),
+            lambda results: self._over(self._node.kind, size, null, below.finish(results)),
             below.ahead,
         )
 
@@ -371,7 +372,15 @@ def _reader_20(container: Container, node: Node, columns: Iterator[int], rows: i
     if node.is_leaf:
         if node.kind == pa.struct([]):
             return _Struct(node, _Column(container, node, column, rows), [])
-        return _Leaf(container, node, column, rows, Path((node.kind,), (1,)))
+        leaf = _Leaf(container, node, column, rows, Path((node.kind,), (1,)))
+        (header,) = leaf.columns
+        if not any(array_page(stored, node.kind).is_list for stored in header.stored):
+            return leaf
+        content, kind = int(_first_items(header, node)[-1]), pa.uint8()
+        path = Path((kind,), (1,))
+        return _Lists(
+            node, header, _Leaf(container, Node(node.name, kind), column + 1, content, path)
+        )
     header = _Column(container, node, column, rows)
     if pa.types.is_struct(node.kind):
         children = [_reader_20(container, child, columns, rows) for child in node.children]
@@ -390,14 +399,14 @@ class FieldReader:
         self._file = container.source.name
         self._rows = int(container.descriptor.length)
         node = tree(field)
-        #: whether what is read has the field's type already
-        self._is_stored = node.is_leaf and node.kind.equals(field.type)
         with located(self._file, self._field.name):
             if container.version == (2, 0):
                 _check_columns(node, sum(1 for _ in node.walk()), columns)
                 self._reader: _Reader = _reader_20(container, node, iter(columns), self._rows)
             else:
                 self._reader = _reader(container, node, columns, self._rows)
+        #: whether what is read has the field's type already
+        self._is_stored = isinstance(self._reader, _Leaf) and node.kind.equals(field.type)
 
     def plan(self, rows: Rows) -> Plan:
         """Return what to do for some rows, and how to make chunks of the field's type of it."""

@@ -27,6 +27,11 @@ __all__ = [
     "settled",
 ]
 
+#: What lies in two columns of a file of 2.0's first form, and the id of the second's part, which
+#: no field has: readers find the column behind the first.
+_TEXTS = ("string", "binary", "large_string", "large_binary")
+_CONTENT = -2
+
 
 @dataclass(frozen=True, slots=True)
 class FileColumn:
@@ -82,11 +87,29 @@ def settled(schema: LanceSchema, version: tuple[int, int], columns: int) -> Lanc
     """
     if version == LEGACY:  # nothing is packed, and an id without a field has a column too
         return packed_where(schema, lambda _: False)
+    found = _of_columns(schema, version, columns)
+    if found is None and version == (2, 0):
+        first_form = replace(schema, fields=tuple(map(_with_content, schema.fields)))
+        found = _of_columns(first_form, version, columns)
+    if found is None:
+        raise Damaged(f"the schema is not one of {columns} columns")
+    return found
+
+
+def _of_columns(schema: LanceSchema, version: tuple[int, int], columns: int) -> LanceSchema | None:
     for packs in PACKINGS:
         found = packed_where(schema, packs)
         if columns == sum(1 for field in found.fields for _ in owning_fields(field, version)):
             return found
-    raise Damaged(f"the schema is not one of {columns} columns")
+    return None
+
+
+def _with_content(field: LanceField) -> LanceField:
+    """Return a field whose strings have a part for the column that the first form of 2.0 had."""
+    if field.logical_type not in _TEXTS or is_blob(field.metadata):
+        return replace(field, children=tuple(map(_with_content, field.children)))
+    content = LanceField(id=_CONTENT, name="bytes", logical_type="uint8", parent_id=field.id)
+    return replace(field, children=(content,))
 
 
 def _settled(field: LanceField, packs: Callable[[Metadata], bool]) -> LanceField:
@@ -130,15 +153,16 @@ def file_columns(schema: LanceSchema, version: tuple[int, int]) -> tuple[FileCol
     found = []
     for field in schema.fields:
         count = sum(1 for _ in owning_fields(field, version))
-        found.append(FileColumn(field.to_arrow(), tuple(at for at, _ in islice(columns, count))))
+        own = (at for at, owner in islice(columns, count) if owner.id != _CONTENT)
+        found.append(FileColumn(field.to_arrow(), tuple(own)))
     return tuple(found)
 
 
 def file_column(schema: LanceSchema, wanted: LanceField, version: tuple[int, int]) -> FileColumn:
     """Return a field of a file's own schema, or what is left of it, with its physical columns."""
     places = {owner.id: at for at, owner in column_owners(schema, version)}
-    columns = tuple(places[owner.id] for owner in owning_fields(wanted, version))
-    return FileColumn(wanted.to_arrow(), columns)
+    owners = (owner.id for owner in owning_fields(wanted, version))
+    return FileColumn(wanted.to_arrow(), tuple(places[id_] for id_ in owners if id_ != _CONTENT))
 
 
 def owner_paths(schema: LanceSchema, version: tuple[int, int]) -> list[str]:

@@ -65,6 +65,11 @@ class ArrayPage:
         return begin, end, null
 
     @property
+    def is_list(self) -> bool:
+        """Whether the page has where lists end, and its items are in the next column."""
+        return bool(self._encoding.WhichOneof("array_encoding") == "list")
+
+    @property
     def num_items(self) -> int:
         """How many items the page's lists hold together."""
         encoding, _ = self._strip(self._encoding, range(0, 0), 1)

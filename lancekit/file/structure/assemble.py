@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from lancekit.file.kernels import bits
 from lancekit.file.kernels.faults import Damaged, Unsupported, require
 from lancekit.file.kernels.memory import Ints, numbers_of, starts_of
-from lancekit.file.kernels.values import with_validity
+from lancekit.file.kernels.values import Variable, to_arrow, with_validity
 from lancekit.file.structure.field_tree import Node, Path, is_list
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Items, Layers, Lists, Shape, unravel
@@ -33,6 +33,7 @@ __all__ = [
     "merge",
     "nest",
     "struct_of",
+    "texts_over",
     "wrap",
 ]
 
@@ -164,6 +165,21 @@ def lists_over(
     across = whole + (stops[whole] - lengths[whole] < borders[1:-1])
     cuts = np.unique(np.concatenate((ends, whole, across)))
     return _cut_lists(kind, lengths, null, items, cuts)
+
+
+def texts_over(
+    kind: pa.DataType, lengths: Ints, null: Any, content: list[pa.Array]
+) -> list[pa.Array]:
+    """Return strings of ``kind`` over bytes that come in chunks, cut as lists are."""
+    large = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind)
+    lists = lists_over((pa.large_list if large else pa.list_)(pa.uint8()), lengths, null, content)
+    return [_text(kind, chunk) for chunk in lists]
+
+
+def _text(kind: pa.DataType, lists: Any) -> pa.Array:
+    values = Variable(numbers_of(lists.offsets), numbers_of(lists.values))
+    validity = bits.pack(bits.flags_of(lists.is_valid())) if lists.null_count else None
+    return to_arrow(values, kind, validity)
 
 
 def _cut_lists(
