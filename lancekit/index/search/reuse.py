@@ -13,16 +13,17 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format import row_address
 from lancekit.format.fragment_reuse import ReuseGroup, external_name, parse_fragment_reuse
 from lancekit.format.index import IndexDetails, IndexMetadata, fragment_reuse_of
 from lancekit.format.names import INDICES
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.row_sets import Rows, joined, rows_of, union
+from lancekit.legible import warn
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Reuse", "reuse_of"]
+__all__ = ["Reuse", "found_reuse", "reuse_of"]
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -152,6 +153,44 @@ class Reuse:
         for step in self._steps:
             rows = step.rows(rows)
         return rows
+
+
+class _LostReuse(Reuse):
+    """What stands for compactions that cannot be read: what was indexed before may be anywhere."""
+
+    def __init__(self, entry: IndexMetadata) -> None:
+        last = entry.dataset_version
+        super().__init__([ReuseGroup(version=last, old_digests=(), new_digests=(), survivors=b"")])
+
+    def behind(self, index: IndexMetadata) -> tuple[ReuseGroup, ...]:
+        """Return what stands for all of them, unless a segment is newer than the last."""
+        return tuple(group for group in self.groups if index.dataset_version <= group.version)
+
+    def moved(self, rows: Addresses) -> tuple[Addresses, npt.NDArray[np.bool_]]:
+        """Return that of no row it is known where it is."""
+        return rows, np.zeros(len(rows), bool)
+
+    def covered(self, fragments: BitMap) -> BitMap:
+        """Return that nothing is known to be covered."""
+        return fragments - fragments
+
+
+def found_reuse(snapshot: Snapshot) -> Reuse | None:
+    """Return what `reuse_of` does, but if it cannot be read, what knows of no row where it is.
+
+    This is warned of.
+    """
+    entry = fragment_reuse_of(snapshot.indices)
+    if entry is None:
+        return None
+    try:
+        return _read(entry, snapshot)
+    except (LancekitError, OSError) as error:
+        warn(
+            f"Index {entry.name!r} cannot be read, without which no other is used, until "
+            f"optimize_indices() makes them anew: {error}"
+        )
+        return _LostReuse(entry)
 
 
 def reuse_of(snapshot: Snapshot) -> Reuse | None:

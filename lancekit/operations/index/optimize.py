@@ -21,7 +21,7 @@ from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content
 from lancekit.index.build.read import OpenSegment
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
-from lancekit.index.search.reuse import reuse_of
+from lancekit.index.search.reuse import found_reuse
 from lancekit.legible import warn
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.common.retry import RetryPolicy, retried
@@ -155,7 +155,7 @@ def _changes(
         content = _anew(snapshot, column, kind, segments, live)
         yield _Change(write_segment(snapshot, column, kind, newest.name, content, live), segments)
         return
-    reuse = reuse_of(snapshot)
+    reuse = found_reuse(snapshot)
     behind = [index for index in segments if reuse is not None and reuse.behind(index)]
     if snapshot.manifest.has_stable_row_ids and not kind.zones:
         behind = [*behind, *_stale(snapshot, segments, fresh)]

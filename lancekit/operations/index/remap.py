@@ -19,7 +19,7 @@ from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content, IndexedColumn, RowMap
 from lancekit.index.build.files import write_files
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
-from lancekit.index.search.reuse import reuse_of
+from lancekit.index.search.reuse import found_reuse
 from lancekit.legible import warn
 from lancekit.operations.index.optimize import column_of_index, stored_content
 from lancekit.operations.index.rows import (
@@ -43,7 +43,7 @@ def is_in_the_way(index: IndexMetadata, snapshot: Snapshot) -> bool:
     kind = kept_up_as(index)
     known = kind is not None and (index.index_version or 0) <= kind.newest
     # addresses in it may be those of before an earlier compaction
-    reuse = reuse_of(snapshot)
+    reuse = found_reuse(snapshot)
     return index.fragment_ids is None or not known or bool(reuse and reuse.behind(index))
 
 

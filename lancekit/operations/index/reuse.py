@@ -29,7 +29,7 @@ from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_
 from lancekit.format.operations import CreateIndex, RewriteGroup
 from lancekit.index.build.files import segment_folder
 from lancekit.index.row_sets import SetForm, encoded_set
-from lancekit.index.search.reuse import reuse_of
+from lancekit.index.search.reuse import found_reuse, reuse_of
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.index.rows import live_addresses
 from lancekit.scan.fragments.source import fragment_sources
@@ -102,7 +102,7 @@ def trimmed(snapshot: Snapshot) -> Snapshot:
 
     Another writer may be at the same, or compact meanwhile: then it is left for the next time.
     """
-    entry, reuse = fragment_reuse_of(snapshot.indices), reuse_of(snapshot)
+    entry, reuse = fragment_reuse_of(snapshot.indices), found_reuse(snapshot)
     if entry is None or reuse is None:
         return snapshot
     needed = {

@@ -12,7 +12,7 @@ from lancekit.format import row_address
 from lancekit.format.index import IndexMetadata
 from lancekit.index.build.column import Mask, RowMap
 from lancekit.index.kinds import IndexKind
-from lancekit.index.search.reuse import reuse_of
+from lancekit.index.search.reuse import found_reuse
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.versions.snapshot import Snapshot
@@ -36,7 +36,7 @@ def covered_fragments(index: IndexMetadata, snapshot: Snapshot) -> BitMap | None
     Fragments that are gone are among them; ``None`` if it does not say which.
     """
     covered = index.fragment_ids
-    reuse = reuse_of(snapshot) if covered else None
+    reuse = found_reuse(snapshot) if covered else None
     return covered if reuse is None or covered is None else reuse.covered(covered)
 
 
@@ -61,7 +61,7 @@ def covered_rows(index: IndexMetadata, kind: IndexKind, snapshot: Snapshot) -> R
     covered = live_fragments(index, snapshot)
     stable = snapshot.manifest.has_stable_row_ids
     if kind.has_addresses(kind.written, stable):
-        reuse = reuse_of(snapshot)
+        reuse = found_reuse(snapshot)
         there = in_fragments(covered)
         return there if reuse is None else one_after_the_other(reuse.moved, there)
     by_address = kind.has_addresses(index.index_version, stable)

@@ -137,3 +137,32 @@ def test_where_nothing_is_noted(tmp_path: Path) -> None:
     ds = lk.write_dataset(rows, tmp_path / "b", max_rows_per_file=10, enable_stable_row_ids=True)
     with pytest.raises(NotOfferedError, match="stable row ids"):
         ds.optimize.compact_files(**DEFER)
+
+
+@pytest.mark.parametrize("damage", ["missing", "damaged"])
+def test_notes_that_cannot_be_read(
+    tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = made(tmp_path / "d")
+    monkeypatch.setattr(notes, "INLINE_BYTES", 10)
+    ds = lk.dataset(uri)
+    ds.optimize.compact_files(**DEFER, target_rows_per_fragment=20)
+    (file,) = (tmp_path / "d" / "_indices").glob("*/details.binpb")
+    if damage == "missing":
+        file.unlink()
+    else:
+        file.write_bytes(b"\xff" * 30)
+    ds = lk.dataset(uri)
+    rows = ds.to_table()
+    with pytest.warns(UserWarning, match=r"cannot be read, without which no other is used"):
+        assert {found.num_rows_indexed for found in ds.describe_indices()} == {0}
+    with pytest.warns(UserWarning, match=r"optimize_indices\(\) makes them anew"):
+        done = ds.optimize.compact_files(target_rows_per_fragment=1000)
+    assert done.fragments_removed > 1
+    assert ds.to_table().equals(rows)
+    assert entry(uri) is not None
+    with pytest.warns(UserWarning, match="cannot be read"):
+        ds.optimize.optimize_indices()
+    assert entry(uri) is None
+    check(uri)
+    assert {found.num_rows_indexed for found in lk.dataset(uri).describe_indices()} == {len(rows)}
