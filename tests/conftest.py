@@ -25,8 +25,12 @@ from tests.support.s3 import S3Server, s3_server
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-QUICK_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-"""Without the optimising compiler a short session takes half of the processor's time."""
+QUICK_JAVA = (
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    " -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+"""Without the optimising compiler, and without proofs that its classes are well formed, a short
+session takes less than half of the processor's time."""
 OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK") == "connect"
 
 

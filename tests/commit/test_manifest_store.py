@@ -39,7 +39,7 @@ def lock(version):
 
 how = {"commit_lock": lock} if kind == "lock" else {
     "manifest_store": lk.SqliteManifestStore(decided)}
-for number in range(6):
+for number in range(8):
     rows = {"x": [100 * int(who) + number]}
     lk.write_dataset(rows, path, mode="append", **how)
 """
@@ -53,7 +53,7 @@ def test_processes_race_without_conditional_put(tmp_path, kind: str) -> None:
             [sys.executable, "-c", WRITER, str(who), str(path), kind, str(decided)],
             stderr=subprocess.PIPE,
         )
-        for who in (1, 2, 3)
+        for who in (1, 2)
     ]
     for process in started:
         _, said = process.communicate(timeout=HANG_SECONDS)
@@ -62,7 +62,7 @@ def test_processes_race_without_conditional_put(tmp_path, kind: str) -> None:
     found = sorted(lance.dataset(str(path)).to_table()["x"].to_pylist())
     assert len(found) == len(set(found)) == lk.dataset(path).version
     wrote_all = [process for process in started if process.returncode == 0]
-    assert len(found) >= 6 * len(wrote_all)
+    assert len(found) >= 8 * len(wrote_all)
     assert [v["version"] for v in lk.dataset(path).versions()] == list(range(1, len(found) + 1))
     assert not list(path.glob("_versions/*.manifest-*"))
 

@@ -115,6 +115,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.get_fragments": lambda ds, _: ds.get_fragments(),
     "LanceDataset.get_transactions": lambda ds, _: _shown(ds.get_transactions()),
     "LanceDataset.get_version": lambda ds, _: ds.tags.get_version("t"),
+    "LanceDataset.get_ivf_model": lambda ds, _: ds.get_ivf_model("k_idx"),
     "LanceDataset.has_index": lambda ds, _: ds.has_index,
     "LanceDataset.has_stable_row_ids": lambda ds, _: ds.has_stable_row_ids,
     "LanceDataset.head": lambda ds, _: ds.head(1),
@@ -123,13 +124,19 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.latest_version": lambda ds, _: ds.latest_version,
     "LanceDataset.list_indices": lambda ds, _: ds.list_indices(),
     "LanceDataset.max_field_id": lambda ds, _: ds.max_field_id,
+    "LanceDataset.merge_index_metadata": lambda ds, _: ds.merge_index_metadata(
+        _part_of_an_index(ds).uuid, "INVERTED"
+    ),
     "LanceDataset.metadata": lambda ds, _: ds.metadata,
+    "LanceDataset.new_file_session": lambda ds, _: ds.new_file_session().list(),
     "LanceDataset.read_transaction": lambda ds, _: _shown(ds.read_transaction(1)),
+    "LanceDataset.remap_row_addrs": lambda ds, _: ds.remap_row_addrs(pa.array([0, 1], pa.uint64())),
     "LanceDataset.revert": lambda ds, _: ds.revert(2),
     "LanceDataset.row_history": lambda ds, _: _shown(ds.row_history({"k": 1})),
     "LanceDataset.sample": lambda ds, _: ds.sample(2),
     "LanceDataset.schema": lambda ds, _: ds.schema,
     "LanceDataset.schema_metadata": lambda ds, _: ds.schema_metadata,
+    "LanceDataset.session": lambda ds, _: _shown(ds.session()),
     "LanceDataset.slice": lambda ds, _: ds.slice(0, 2),
     "LanceDataset.stats": lambda ds, _: ds.stats.dataset_stats(),
     "LanceDataset.take": lambda ds, _: ds.take([0, 1]),
@@ -163,6 +170,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.create_branch": lambda ds, _: ds.create_branch("new", 1).insert(ROWS),
     "LanceDataset.deep_clone": lambda ds, folder: ds.deep_clone(folder / "deep", 1),
     "LanceDataset.deepen": lambda ds, _: _shown(ds.deepen()),
+    "LanceDataset.centroids": lambda ds, _: ds.centroids(index_name="k_idx"),
     "LanceDataset.commit_existing_index_segments": lambda ds, _: ds.commit_existing_index_segments(
         "k_idx", "k", [_part_of_an_index(ds)]
     ),
@@ -171,6 +179,7 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.create_scalar_index": lambda ds, _: ds.create_scalar_index("k", "BTREE"),
     "LanceDataset.describe_indices": lambda ds, _: ds.describe_indices(),
     "LanceDataset.drop_index": lambda ds, _: ds.drop_index("k_idx"),
+    "LanceDataset.indices": lambda ds, _: _shown(ds.indices),
     "LanceDataset.index_statistics": lambda ds, _: [
         ds.index_statistics(one.name) for one in ds.describe_indices()
     ],
@@ -260,6 +269,7 @@ CALLS: Mapping[str, Call] = {
     "LanceFragment.merge_columns": lambda ds, _: _fragment(ds).merge_columns({"n": "k"}),
     "LanceFragment.metadata": lambda ds, _: _shown(_fragment(ds).metadata),
     "LanceFragment.num_deletions": lambda ds, _: _fragment(ds).num_deletions,
+    "LanceFragment.open_session": lambda ds, _: _fragment(ds).open_session(["k"]).take([0]),
     "LanceFragment.physical_rows": lambda ds, _: _fragment(ds).physical_rows,
     "LanceFragment.physical_schema": lambda ds, _: _fragment(ds).physical_schema,
     "LanceFragment.scanner": lambda ds, _: _fragment(ds).scanner().to_table(),
