@@ -359,3 +359,26 @@ def test_a_type_that_cannot_be_stored_is_told_of_the_column_itself(tmp_path: Pat
     with pytest.raises(lk.errors.UnsupportedTypeError, match="Column 'when'") as refused:
         ds.alter_columns({"path": "when", "data_type": bad})
     assert "'cast'" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "files"),
+    [
+        ({"b": "CAST(NULL AS int)"}, 1),
+        ({"b": "(cast(null as string))", "c": "CAST(NULL AS double)"}, 1),
+        ({"b": "CAST(NULL AS int)", "c": "a + 1"}, 2),
+        ({"b": "nullif(1, 1)"}, 2),
+    ],
+)
+def test_expressions_that_are_null_write_no_file(
+    tmp_path: Path, expressions: dict[str, str], files: int
+) -> None:
+    found = []
+    for library in (lk, lance):
+        uri = str(tmp_path / library.__name__)
+        ds = cast(Any, library).write_dataset(pa.table({"a": range(10)}), uri, max_rows_per_file=5)
+        ds.add_columns(expressions)
+        assert [len(f.data_files()) for f in ds.get_fragments()] == [files] * 2
+        found += [each.dataset(uri).to_table() for each in (lk, lance)]
+    assert all(table.equals(found[0]) for table in found)
+    assert found[0]["b"].null_count == 10

@@ -221,8 +221,7 @@ EVERYWHERE = (
     "Names that pylance gave up work without a warning; `DataFile.path` is no longer a method, and "
     "`DataFile.create(ds, path)` is `LanceFragment.create_from_file(path, ds, 0).files[0]`.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
-    "given, and no fragments; `add_columns` writes a file for an expression that is null in every "
-    "row.",
+    "given, and no fragments.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "
     "there already: from then on any format is taken, and lancekit writes the table's own.",
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "

@@ -34,7 +34,7 @@ from lancekit.pipeline.engine.engine import LocalRunner, choose_engine, spark_en
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.pipeline.source import Source, cast_all, open_source
-from lancekit.scan.expressions.inspect import column_alone
+from lancekit.scan.expressions.inspect import column_alone, is_cast_null
 from lancekit.scan.expressions.predicate import Expr, compile_expression
 from lancekit.scan.fragment_rows import BATCH_ROWS
 from lancekit.scan.fragments.blobs import blob_view
@@ -279,6 +279,9 @@ def _computed(current: Snapshot, given: Mapping[Any, Any]) -> Addition:
     types = tuple(_type_of(expression, arrow) for expression in expressions)
     fields = pa.schema(list(zip(given, types, strict=True)))
     schema, stored = _added(current, fields)
+    if all(map(is_cast_null, expressions)):
+        check_written(current.manifest.storage_version)
+        return Addition(schema=schema, stored=LanceSchema(()), maker=None)
     return Addition(schema=schema, stored=stored, maker=Computed(expressions, types))
 
 

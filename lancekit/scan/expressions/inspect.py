@@ -10,7 +10,7 @@ from pyarrow import types as pt
 from lancekit.format.paths import parse_path
 from lancekit.scan.expressions.predicate import Expr
 
-__all__ = ["column_alone", "computes_fractions_of_integers"]
+__all__ = ["column_alone", "computes_fractions_of_integers", "is_cast_null"]
 
 
 def column_alone(expression: Expr) -> str | None:
@@ -23,6 +23,24 @@ def column_alone(expression: Expr) -> str | None:
         return None
     (name,) = expression.columns
     return name if name in expression.schema.names else None
+
+
+def is_cast_null(expression: Expr) -> bool:
+    """Return whether an expression is ``CAST(NULL AS ...)``, as the reference looks for.
+
+    Examples
+    --------
+    >>> from lancekit.scan.expressions.predicate import compile_expression
+    >>> texts = ["CAST(NULL AS int)", "NULL", "CAST(1 AS int)"]
+    >>> [is_cast_null(compile_expression(text, pa.schema([]))) for text in texts]
+    [True, False, False]
+    """
+    from sqlglot import exp
+
+    from lancekit.scan.expressions.parser import parse
+
+    tree = parse(expression.sql).unnest()
+    return isinstance(tree, exp.Cast) and isinstance(tree.this.unnest(), exp.Null)
 
 
 def computes_fractions_of_integers(expression: Expr) -> bool:
