@@ -48,6 +48,14 @@ _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
 
 #: bytes of text that are read at a time, for each thread
 _BLOCK_BYTES = 16 << 20
+#: how words are compared that may be spelt otherwise: no stems, no small letters, as in pylance
+_AS_WRITTEN = AnalyzerSettings(
+    max_token_length=None,
+    lower_case=False,
+    stem=False,
+    remove_stop_words=False,
+    ascii_folding=False,
+)
 #: of how many documents one may be gone while the best are looked for among few
 _MARGIN = 4
 
@@ -110,10 +118,11 @@ class TextColumn:
         most
             How many of the best are wanted at least; others may be left out.
         """
-        words = _asked(self.analyzer.tokens(text))
-        all_of = all_of and not self.analyzer.in_pieces
         if spelling is None:
+            words = _asked(self.analyzer.tokens(text))
+            all_of = all_of and not self.analyzer.in_pieces
             return self._search(words, all_tokens if all_of else any_token, most)
+        words = _asked(analyzer(_AS_WRITTEN).tokens(text))
         partitions: list[Partition] = [partition for partition, _ in self._stored]
         if self._uncovered:
             partitions.append(self._fresh)
