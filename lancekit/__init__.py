@@ -70,7 +70,7 @@ if _TYPE_CHECKING:
     from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
     from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit.operations.merge.preview import CellChange, MergePlan
-    from lancekit.progress import FragmentWriteProgress
+    from lancekit.progress import FragmentWriteProgress, IndexProgress
     from lancekit.scan.order_by import ColumnOrdering
     from lancekit.scan.statistics import ScanStatistics
     from lancekit.spark import session_info, spark_session, stop_spark, warm_up
@@ -104,6 +104,7 @@ __all__ = [
     "History",
     "Index",
     "IndexFile",
+    "IndexProgress",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -177,7 +178,7 @@ _HOMES = {
     "operations.lineage.conflicts": "ConflictedRow Conflicts",
     "operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "operations.merge.preview": "CellChange MergePlan",
-    "progress": "FragmentWriteProgress",
+    "progress": "FragmentWriteProgress IndexProgress",
     "scan.order_by": "ColumnOrdering",
     "scan.statistics": "ScanStatistics",
     "spark": "session_info spark_session stop_spark warm_up",

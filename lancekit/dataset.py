@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     )
     from lancekit.api.open import dataset, write_dataset
     from lancekit.api.vector_index_reader import VectorIndexReader
+    from lancekit.progress import IndexProgress
 
 __all__ = [
     "LANCE_COMMIT_MESSAGE_KEY",
@@ -85,6 +86,7 @@ __all__ = [
     "FragmentMetadata",
     "Index",
     "IndexCoverage",
+    "IndexProgress",
     "LanceDataset",
     "LanceFragment",
     "LanceOperation",
@@ -109,14 +111,15 @@ __all__ = [
 
 #: where names are that are not where the class of datasets is
 _HOMES = {
-    "VectorIndexReader": "vector_index_reader",
-    "dataset": "open",
-    "write_dataset": "open",
+    "IndexProgress": "progress",
+    "VectorIndexReader": "api.vector_index_reader",
+    "dataset": "api.open",
+    "write_dataset": "api.open",
 }
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOMES.get(name, "lance_dataset")
-    return getattr(import_module(f"lancekit.api.{home}"), name)
+    home = _HOMES.get(name, "api.lance_dataset")
+    return getattr(import_module(f"lancekit.{home}"), name)

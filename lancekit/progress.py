@@ -2,7 +2,8 @@
 
 Whoever maps work over tasks does so within `tracking`.  After a second the first bar is drawn, so
 short operations show none; `lancekit.options.progress` turns bars off, or names a function that is
-told instead.  `FragmentWriteProgress` is pylance's way to be told of each fragment of a write.
+told instead.  `FragmentWriteProgress` is pylance's way to be told of each fragment of a write, and
+`IndexProgress` what its ``progress_callback`` gets of an index.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from lancekit.legible import warn
 from lancekit.options import options
@@ -25,11 +26,13 @@ __all__ = [
     "POLL_SECONDS",
     "FileSystemFragmentWriteProgress",
     "FragmentWriteProgress",
+    "IndexProgress",
     "NoopFragmentWriteProgress",
     "Progress",
     "Show",
     "Tracker",
     "register_bars",
+    "told_of_rows",
     "tracking",
     "what_is",
 ]
@@ -204,6 +207,58 @@ def tracking(what: str, total: int | None = None) -> Iterator[Tracker]:
     finally:
         _inside.reset(token)
         tracker.finish()
+
+
+@dataclass(frozen=True, slots=True)
+class IndexProgress:
+    """What a ``progress_callback`` is told of an index that is made.
+
+    Parameters
+    ----------
+    event
+        ``"start"`` or ``"complete"`` of a stage; pylance has ``"progress"`` too.
+    stage
+        Which, such as ``"load_data"``.
+    completed, total
+        How much is done, and of how much, in ``unit``; ``None`` if that is not known.
+    unit
+        Of these numbers, such as ``"rows"``.
+
+    Examples
+    --------
+    >>> IndexProgress("complete", "load_data", 3, 4, "rows").fraction
+    0.75
+    """
+
+    event: Literal["start", "progress", "complete"]
+    stage: str
+    completed: int | None = None
+    total: int | None = None
+    unit: str = ""
+
+    @property
+    def fraction(self) -> float | None:
+        """How much of the whole is done, from 0 to 1; ``None`` if that is not known."""
+        if self.completed is None or not self.total:
+            return None
+        return min(self.completed / self.total, 1.0)
+
+
+@contextmanager
+def told_of_rows(callback: Callable[[IndexProgress], Any] | None) -> Iterator[None]:
+    """Tell a function when rows begin to be indexed, and when they are; its errors are warnings."""
+
+    def tell(event: Literal["start", "complete"]) -> None:
+        if callback is None:
+            return
+        try:
+            callback(IndexProgress(event, "load_data", 0, None, "rows"))
+        except Exception as error:
+            warn(f"the progress callback failed: {type(error).__name__}: {error}")
+
+    tell("start")
+    yield
+    tell("complete")
 
 
 class FragmentWriteProgress(ABC):

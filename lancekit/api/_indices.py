@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from lancekit.api.index_config import (
 )
 from lancekit.api.lance_operation import Index
 from lancekit.api.pylance.arguments import (
+    check_callback,
     check_flag,
     check_hints,
     check_items,
@@ -38,6 +39,7 @@ from lancekit.operations.index.describe import (
     index_statistics,
 )
 from lancekit.operations.index.staged import merge_staged, stage_part
+from lancekit.progress import IndexProgress, told_of_rows
 
 __all__ = ["Indices"]
 
@@ -70,7 +72,7 @@ class Indices(Handle):
         train: bool = True,
         fragment_ids: list[int] | None = None,
         index_uuid: str | None = None,
-        progress_callback: Any = None,
+        progress_callback: Callable[[IndexProgress], Any] | None = None,
         format_version: Any = None,
         document_granularity: Any = None,
         **kwargs: Any,
@@ -97,6 +99,9 @@ class Indices(Handle):
             `merge_index_metadata` and a commit.
         index_uuid
             The folder of its files.
+        progress_callback
+            Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
+            when they are.
         kwargs
             Of ``"INVERTED"``: ``with_position=True`` for phrases, and how text becomes words, as
             ``docs/search.md`` has it.
@@ -122,17 +127,17 @@ class Indices(Handle):
         """
         refuse(
             "create_scalar_index",
-            progress_callback=progress_callback,
             format_version=format_version,
             document_granularity=document_granularity,
         )
+        told = check_callback("progress_callback", progress_callback)
         kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")
         if fragment_ids is not None:
             if kind is not INVERTED:
                 raise no_fragments("create_scalar_index")
-            stage_part(
-                self._snapshot, one_column(column), fragment_ids, parameters, uuid_of(index_uuid)
-            )
+            uuid = uuid_of(index_uuid)
+            with told_of_rows(told):
+                stage_part(self._snapshot, one_column(column), fragment_ids, parameters, uuid)
             return
         request = IndexRequest(
             column=one_column(column),
@@ -142,6 +147,7 @@ class Indices(Handle):
             replace=check_flag("replace", replace),
             train=check_flag("train", train),
             uuid=uuid_of(index_uuid),
+            progress=told,
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
@@ -10,7 +10,7 @@ import pyarrow as pa
 from lancekit.api._handle import Handle
 from lancekit.api.index_config import no_fragments, one_column, uuid_of
 from lancekit.api.index_models import IvfModel
-from lancekit.api.pylance.arguments import check_flag
+from lancekit.api.pylance.arguments import check_callback, check_flag
 from lancekit.api.vector_indices import vector_parameters
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
@@ -18,6 +18,7 @@ from lancekit.index.kinds import VECTORS
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.index.create import IndexRequest, create_index
 from lancekit.operations.index.vectors import name_of_vectors, vector_segments
+from lancekit.progress import IndexProgress
 
 __all__ = ["VectorIndices"]
 
@@ -54,7 +55,7 @@ class VectorIndices(Handle):
         streaming_coreset_rate: int | None = None,
         streaming_refine_passes: int | None = None,
         skip_transpose: bool = False,
-        progress_callback: Any = None,
+        progress_callback: Callable[[IndexProgress], Any] | None = None,
         **kwargs: Any,
     ) -> Self:
         """Make an index of a column of vectors, which searches use; the handle moves.
@@ -94,6 +95,9 @@ class VectorIndices(Handle):
             They change nothing.
         streaming_sample_rate, streaming_coreset_rate, streaming_refine_passes
             They change nothing.
+        progress_callback
+            Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
+            when they are.
         kwargs
             ``num_bits`` of the codes of ``"IVF_PQ"``, 8 or 4.
 
@@ -143,7 +147,6 @@ class VectorIndices(Handle):
             streaming_coreset_rate=streaming_coreset_rate,
             streaming_refine_passes=streaming_refine_passes,
             skip_transpose=skip_transpose,
-            progress_callback=progress_callback,
             **kwargs,
         )
         request = IndexRequest(
@@ -154,6 +157,7 @@ class VectorIndices(Handle):
             replace=check_flag("replace", replace),
             train=check_flag("train", train),
             uuid=uuid_of(index_uuid),
+            progress=check_callback("progress_callback", progress_callback),
         )
         self._move(lambda snapshot: (create_index(snapshot, request, RetryPolicy()), None))
         return self

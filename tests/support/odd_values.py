@@ -241,6 +241,7 @@ NOT_CALLED = {
     "FragmentWriteProgress",
     "History",
     "Index",
+    "IndexProgress",
     "LanceScanner",
     "MergeInsertBuilder",
     "MergePlan",

@@ -222,6 +222,8 @@ EVERYWHERE = (
     "`DataFile.create(ds, path)` is `LanceFragment.create_from_file(path, ds, 0).files[0]`.",
     "A `checkpoint_file` of `batch_udf` is lancekit's own, keeps results by what the function was "
     "given, and no fragments.",
+    "`progress_callback=` hears of one stage, `load_data`: of scalar indices, as in pylance; of "
+    "text and vectors pylance has more.",
     "A data file of another format than the table's is refused, unless pylance mixed formats "
     "there already: from then on any format is taken, and lancekit writes the table's own.",
     "`progress=` hears that each fragment is complete, also the last of `write_dataset`, of which "

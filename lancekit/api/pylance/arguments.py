@@ -13,6 +13,7 @@ from lancekit.legible import shown
 
 __all__ = [
     "REFUSED",
+    "check_callback",
     "check_count",
     "check_flag",
     "check_hints",
@@ -103,6 +104,23 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
             value=number,
         )
     return number
+
+
+def check_callback(name: str, function: Callable[..., T] | None) -> Callable[..., T] | None:
+    """Return what is to be called, if anything is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It cannot be called; pylance raises a ``ValueError``, too.
+    """
+    if function is not None and not callable(function):
+        raise InvalidArgumentError(
+            f"{name} is {shown(function)}, and cannot be called.",
+            hint="Pass a function of one argument.",
+            argument=name,
+        )
+    return function
 
 
 def check_flag(name: str, value: Any) -> bool:

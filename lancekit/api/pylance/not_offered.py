@@ -37,7 +37,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _BLOBS,
         ),
         **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
-        **dict.fromkeys(["FtsToken", "IndexProgress", "tokenize"], _INDEX),
+        **dict.fromkeys(["FtsToken", "tokenize"], _INDEX),
         **dict.fromkeys(
             [
                 "CompactedSsTable",
@@ -72,7 +72,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "lance.blob": {"BlobArray": _BLOBS, "BlobIterator": "iter() of a BlobColumn gives one"},
-    "lance.progress": {"IndexProgress": _INDEX},
     "lance.sampler": dict.fromkeys(["PrioritizedItem", "T"], "it is a detail of pylance's own"),
     "lance.udf": {
         "BatchUDFCheckpoint": "a checkpoint_file is named by its path",

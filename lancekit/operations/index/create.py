@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid as uuids
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -28,7 +28,7 @@ from lancekit.operations.index.segments import (
     removed_unless_committed,
 )
 from lancekit.pipeline.engine.engine import choose_engine, choose_runner
-from lancekit.progress import tracking
+from lancekit.progress import IndexProgress, told_of_rows, tracking
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -50,7 +50,8 @@ _OWN = "__lance"
 class IndexRequest:
     """An index that is to be made of a column.
 
-    `name` is made of the column's if there is none; without `train` it covers no row yet.
+    `name` is made of the column's if there is none; without `train` it covers no row yet;
+    `progress` is told how far it has come.
     """
 
     column: str
@@ -60,6 +61,7 @@ class IndexRequest:
     replace: bool = True
     train: bool = True
     uuid: UUID | None = None
+    progress: Callable[[IndexProgress], Any] | None = None
 
 
 def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy) -> Snapshot:
@@ -106,7 +108,11 @@ def create_index(snapshot: Snapshot, request: IndexRequest, policy: RetryPolicy)
         return commit_segments(current, name, [segment])
 
     made = {} if groups is None else groups.made
-    with tracking("indexing"), removed_unless_committed(snapshot, made):
+    with (
+        told_of_rows(request.progress),
+        tracking("indexing"),
+        removed_unless_committed(snapshot, made),
+    ):
         return retried(snapshot, attempt, policy)[0]
 
 

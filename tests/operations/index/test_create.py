@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -213,3 +214,33 @@ def test_an_index_made_while_rows_come(tmp_path: Path) -> None:
     stale.create_scalar_index("int32", "BITMAP")
     assert list(stale.list_indices()[0]["fragment_ids"]) == [0]
     assert unlike(path, ["int32"]) == []
+
+
+@pytest.mark.parametrize("name", ["BTREE", "BITMAP", "ZONEMAP"])
+def test_callbacks_hear_what_those_of_pylance_do(tmp_path: Path, name: str) -> None:
+    told: dict[str, list[tuple[Any, ...]]] = {}
+    for library in (lk, lance):
+        ds: Any = library.write_dataset(pa.table({"x": range(50)}), tmp_path / library.__name__)
+        heard: list[Any] = []
+        ds.create_scalar_index("x", name, progress_callback=heard.append)
+        told[library.__name__] = [
+            (e.event, e.stage, e.completed, e.total, e.unit, e.fraction) for e in heard
+        ]
+    assert told["lancekit"] == told["lance"] != []
+
+
+def test_callbacks_that_fail(tmp_path: Path) -> None:
+    values = pa.FixedSizeListArray.from_arrays(pa.array(range(64), pa.float32()), 4)
+    ds = lk.write_dataset(pa.table({"v": values, "t": ["word"] * 16}), tmp_path / "d")
+    heard: list[lk.progress.IndexProgress] = []
+    ds.create_index("v", "IVF_FLAT", num_partitions=2, progress_callback=heard.append)
+    assert [(e.event, e.stage) for e in heard] == [(e, "load_data") for e in ("start", "complete")]
+    with pytest.raises(InvalidArgumentError, match="progress_callback"):
+        ds.create_scalar_index("t", "INVERTED", progress_callback=3)  # type: ignore[arg-type]
+
+    def fail(event: Any) -> None:
+        raise KeyError(event.stage)
+
+    with pytest.warns(UserWarning, match="progress callback failed: KeyError: 'load_data'"):
+        ds.create_scalar_index("t", "INVERTED", progress_callback=fail)
+    assert len(ds.list_indices()) == 2
