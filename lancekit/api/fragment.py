@@ -39,7 +39,7 @@ from lancekit.operations.checks.operation import described_file
 from lancekit.operations.delete import delete_in_fragment
 from lancekit.operations.maintenance.validate import validate_fragment
 from lancekit.operations.write import open_rows, plan_write
-from lancekit.pipeline.rows.delete import FindDeletedTask, find_rows
+from lancekit.pipeline.rows.delete import find_rows_asking
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
 from lancekit.progress import FragmentWriteProgress
 from lancekit.scan.expressions.predicate import Predicate
@@ -296,11 +296,10 @@ class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
         >>> lk.LanceDataset.commit(ds, change, read_version=1).count_rows()
         2
         """
-        schema = blob_view(self._dataset._snapshot.manifest.schema)
+        snapshot = self._dataset._snapshot
+        schema = blob_view(snapshot.manifest.schema)
         parsed = Predicate.parse(predicate, schema.to_arrow())
-        found = find_rows(
-            FindDeletedTask(source=replace(self.source, schema=schema), predicate=parsed)
-        )
+        found = find_rows_asking(snapshot, replace(self.source, schema=schema), parsed)
         return self._deleted(found.rows, found.deleted_before)
 
     def delete_rows(self, offsets: Iterable[int]) -> Fragment | None:

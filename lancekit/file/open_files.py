@@ -15,7 +15,7 @@ from collections.abc import Hashable
 from typing import Any
 from weakref import WeakSet
 
-from lancekit.cache import when_cleared
+from lancekit.cache import cache_limit, when_cleared
 from lancekit.file.reader import FileReader
 from lancekit.options import options
 from lancekit.storage import LocalStore, Store
@@ -23,8 +23,10 @@ from lancekit.storage.mapped import MappedFile
 
 __all__ = ["OpenFiles"]
 
-#: columns of all files that are kept, and bytes that were looked at of one, and of all
-_MOST_COLUMNS, _MOST_SEEN, _MOST_SEEN_OF_ALL = 4096, 16 << 20, 64 << 20
+#: columns of all files that are kept
+_MOST_COLUMNS = 4096
+#: of the bytes that the cache may take, as many may have been looked at in files that are kept
+_SEEN_SHARE = 1 / 4
 
 
 class OpenFiles:
@@ -69,7 +71,7 @@ class OpenFiles:
         key = identity, options.page_memory_bytes  # which decides what a page may be decoded to
         with self._lock:
             kept = self._kept.get(key)
-            if kept is not None and kept[1].seen <= _MOST_SEEN:
+            if kept is not None and kept[1].seen <= cache_limit() * _SEEN_SHARE:
                 self._kept.move_to_end(key)
                 return kept[0]
         mapped = store.open(name, size)
@@ -87,10 +89,10 @@ class OpenFiles:
         with self._lock:
             self._kept[key] = reader, mapped
             self._kept.move_to_end(key)
-            columns = seen = 0
+            columns, seen, most_seen = 0, 0, cache_limit() * _SEEN_SHARE
             for known, (other, its) in reversed(list(self._kept.items())):
                 columns, seen = columns + other.num_columns, seen + its.seen
-                if columns > _MOST_COLUMNS or seen > _MOST_SEEN_OF_ALL:
+                if columns > _MOST_COLUMNS or seen > most_seen:
                     del self._kept[known]
 
     def __reduce__(self) -> tuple[Any, ...]:

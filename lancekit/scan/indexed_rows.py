@@ -23,7 +23,7 @@ from lancekit.scan.indexed.choice import RowChoice
 from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.selection import Selection
 
-__all__ = ["IndexedRows", "divided", "projected", "select_chosen"]
+__all__ = ["IndexedRows", "LookedAt", "divided", "looked_at", "projected", "select_chosen"]
 
 #: rows of several fragments that are read together, which may be large
 _FEW_ROWS, _MOST_ROWS = 1 << 16, 1 << 31
@@ -122,6 +122,28 @@ def divided(
             yield tuple(source for source, _ in pairs)
         else:
             yield from _few_together([(source, one) for source, one in pairs if one is not None])
+
+
+@dataclass(frozen=True, slots=True)
+class LookedAt:
+    """The fragments that have rows to look at, and how many of theirs are looked at."""
+
+    sources: tuple[FragmentSource, ...]
+    rows: int
+
+
+def looked_at(sources: Iterable[FragmentSource], choice: RowChoice | None) -> LookedAt:
+    """Return what is looked at where indices are asked, if there is a `choice`: they are."""
+    left: list[FragmentSource] = []
+    rows = 0
+    for part in divided(sources, choice):
+        if isinstance(part, IndexedRows):
+            left += part.sources
+            rows += part.num_rows
+        else:
+            left += part
+            rows += sum(source.fragment.num_rows for source in part)
+    return LookedAt(tuple(left), rows)
 
 
 def _few_together(

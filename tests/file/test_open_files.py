@@ -94,7 +94,7 @@ def test_few_columns_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_files_that_were_looked_at_often_are_opened_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(open_files, "_MOST_SEEN", 5000)
+    monkeypatch.setattr(open_files, "cache_limit", lambda: 20_000)
     store, files = LocalStore(tmp_path), OpenFiles()
     _write(store, "a")
     first = files.open(store, "a")
@@ -106,7 +106,7 @@ def test_files_that_were_looked_at_often_are_opened_anew(
     assert second is not first
     assert files.open(store, "a") is second
 
-    monkeypatch.setattr(open_files, "_MOST_SEEN_OF_ALL", 1)
+    monkeypatch.setattr(open_files, "cache_limit", lambda: 1)
     _write(store, "b")
     files.open(store, "b")
     assert files.open(store, "a") is not second

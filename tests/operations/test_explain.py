@@ -233,3 +233,23 @@ def hostile() -> Iterator[Explanation]:
 def test_cards_escape_names() -> None:
     for told in hostile():
         assert '<b>&"' not in show_html(told)
+
+
+def test_indices_tell_what_is_looked_at_and_who_does_it(tmp_path: Path) -> None:
+    rows = {"id": range(1000), "v": [0] * 1000}
+    ds = lk.write_dataset(pa.table(rows), tmp_path / "i", max_rows_per_file=100)
+    ds.create_scalar_index("id", "BTREE")
+    asked = "id IN (5, 6, 950)"
+    with lk.options(spark_threshold_rows=500):
+        for told in (ds.explain.delete(asked), ds.explain.update({"v": "1"}, where=asked)):
+            assert told.reads is not None
+            assert (told.reads.rows, told.reads.fragments) == (3, 2)
+            left = "3 of 1,000 rows are looked at, in 2 of 10 fragments"
+            assert any(left in note for note in told.notes)
+        everything = ds.explain.delete("v = 0").reads
+        assert everything is not None
+        assert everything.rows == 1000
+    seen = ds.scanner(filter=asked).explain()
+    assert seen.reads is not None
+    assert (seen.reads.rows, seen.reads.fragments) == (3, 2)
+    assert ds.version == 2

@@ -36,9 +36,11 @@ def _always_pays(monkeypatch: pytest.MonkeyPatch) -> None:
 def drawn(rng: random.Random, first: int) -> tuple[str, Change]:
     """Return a change, and what to call it."""
     asked = condition(rng)
-    what = rng.choice(["delete", "update", "merge", "merge"])
+    what = rng.choice(["delete", "fragments", "update", "merge", "merge"])
     if what == "delete":
         return f"delete {asked}", lambda ds: ds.delete(asked)
+    if what == "fragments":
+        return f"delete {asked} by fragment", lambda ds: deleted_by_fragment(ds, asked)
     if what == "update":
         new = rng.choice(UPDATES)
         return f"update {new} where {asked}", lambda ds: ds.update(new, where=asked)
@@ -58,10 +60,22 @@ def drawn(rng: random.Random, first: int) -> tuple[str, Change]:
         if mode in {"upsert", "insert", "by source"}:
             asked.when_not_matched_insert_all()
         if mode == "by source":
-            asked.when_not_matched_by_source_delete("k % 2 = 0")
+            asked.when_not_matched_by_source_delete(going)
         return asked.execute(source)
 
-    return f"merge on {on}: {mode}", merge
+    going = rng.choice(["k % 2 = 0", asked])
+    return f"merge on {on}: {mode}, {going}", merge
+
+
+def deleted_by_fragment(ds: lk.LanceDataset, condition: str) -> Any:
+    """Delete rows of one fragment after the other, and commit all of it at once."""
+    found = [(one.fragment_id, one.delete(condition)) for one in ds.get_fragments()]
+    change = lk.LanceOperation.Delete(
+        [fragment for _, fragment in found if fragment is not None],
+        [id_ for id_, fragment in found if fragment is None],
+        condition,
+    )
+    return lk.LanceDataset.commit(ds, change, read_version=ds.version)
 
 
 def changed(uri: str, change: Change) -> tuple[str, Any]:
@@ -97,7 +111,7 @@ def compare(folder: Path, seed: int) -> int:
         for number in range(rng.randint(4, 8)):
             done.append(step(rng, uri, 1000 * (number + 1)))
             name, change = drawn(rng, 1000 * (number + 2))
-            with_indices, without = (str(folder / f"{name}{number}") for name in "ab")
+            with_indices, without = (str(folder / f"{side}{number}") for side in "ab")
             for copy in (with_indices, without):
                 shutil.copytree(uri, copy)
             for index in lk.dataset(without).describe_indices():
@@ -139,6 +153,27 @@ def test_what_indices_answer_is_not_read(stable: bool, tmp_path: Path) -> None:
     for name in files:
         (tmp_path / name).rename(tmp_path / "d" / "data" / name)
     assert lk.dataset(tmp_path / "d").count_rows("id IN (5, 3001)") == (2 if stable else 0)
+
+
+def test_fragments_and_merges_ask_which_rows_go(tmp_path: Path) -> None:
+    ds = indexed(tmp_path / "d", stable=False)
+    first, second, *_ = ds.get_fragments()
+    path = first.metadata.files[0].path
+    (tmp_path / "d" / "data" / path).rename(tmp_path / path)
+    deleted = first.delete("id IN (5, 8)")
+    assert deleted is not None
+    assert deleted.num_deletions == first.num_deletions + 1
+    assert second.delete("id IN (5, 8)") == second.metadata
+
+    merge = ds.merge_insert("v").when_not_matched_by_source_delete("id IN (5, 8, 3000)")
+    with pytest.raises(CorruptFileError, match="does not exist"):
+        merge.use_index(False).execute({"id": [1], "v": [-2], "s": ["a"]})
+    (tmp_path / path).rename(tmp_path / "d" / "data" / path)
+    result = merge.use_index(True).execute({"id": [1], "v": [-2], "s": ["a"]})
+    assert dict(result)["num_deleted_rows"] == 2
+    (tmp_path / "d" / "data" / path).unlink()
+    with pytest.raises(CorruptFileError, match="does not exist"):  # the handle has moved on
+        first.delete("id IN (5, 8)")
 
 
 @pytest.mark.parametrize("stable", [False, True])

@@ -40,7 +40,8 @@ from lancekit.scan.expressions.assignment import compile_assignment
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import fragment_sources
-from lancekit.scan.indexed.choice import row_choice
+from lancekit.scan.indexed.choice import RowChoice, row_choice
+from lancekit.scan.indexed_rows import LookedAt, looked_at
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
@@ -90,12 +91,13 @@ def explain_scan(
             notes=[search.told(rows)],
         )
     columns = [*asked, *sorted(shown.difference(asked, order_by)), *order_by]
-    whole = sum(source.fragment.num_rows for source in scan.sources)
+    seen = looked_at(scan.sources, scan.choice)
     stops = scan.limit is not None and request.predicate is None and not order_by
-    wanted = (scan.limit or 0) if stops else whole
+    wanted = (scan.limit or 0) if stops else seen.rows
     notes = [
-        scan.choice.told() if scan.choice is not None else "",
-        f"the filter is looked at first: of {', '.join(asked)} all rows are read, of the other "
+        *_told(snapshot, scan.choice, seen),
+        f"the filter is looked at first: of {', '.join(asked)} all "
+        f"{'these ' if scan.choice is not None else ''}rows are read, of the other "
         "columns the blocks that have rows left"
         if asked
         else "",
@@ -109,7 +111,7 @@ def explain_scan(
         snapshot,
         operation,
         choice,
-        reads=reads(snapshot, columns, scan.sources, wanted),
+        reads=reads(snapshot, columns, seen.sources, wanted),
         notes=notes,
     )
 
@@ -130,30 +132,37 @@ def _predicate(snapshot: Snapshot, where: Any) -> Predicate:
     return Predicate.parse(where, blob_view(snapshot.manifest.schema).to_arrow())
 
 
-def _condition(snapshot: Snapshot, where: Any) -> Sequence[str]:
-    return sorted(_predicate(snapshot, where).columns)
-
-
-def _indices(snapshot: Snapshot, where: Any) -> list[str]:
-    """Say which indices are asked what rows are to be changed, or which would help."""
-    if where is None:
+def _told(snapshot: Snapshot, choice: RowChoice | None, seen: LookedAt) -> list[str]:
+    """Say which indices are asked, and what they leave to be looked at."""
+    if choice is None:
         return []
-    predicate = _predicate(snapshot, where)
+    manifest = snapshot.manifest
+    return [
+        choice.told(),
+        f"by what they tell, {seen.rows:,} of {manifest.num_rows:,} rows are looked at, in "
+        f"{len(seen.sources):,} of {len(manifest.fragments):,} fragments",
+    ]
+
+
+def _looked_at(snapshot: Snapshot, predicate: Predicate | None) -> tuple[LookedAt, list[str]]:
+    """Return where rows to be changed are looked for, as the change does, and what to say of it."""
     choice = row_choice(snapshot, predicate)
-    told = [] if choice is None else [choice.told()]
-    return [*told, *advice(snapshot, predicate, choice)]
+    seen = looked_at(fragment_sources(snapshot), choice)
+    return seen, [*_told(snapshot, choice, seen), *advice(snapshot, predicate, choice)]
 
 
 def explain_delete(snapshot: Snapshot, predicate: Any, operation: str = "delete") -> Explanation:
     """Explain a delete."""
+    parsed = _predicate(snapshot, predicate)
+    seen, notes = _looked_at(snapshot, parsed)
     return explanation(
         snapshot,
         operation,
-        choose_engine(snapshot.manifest.num_rows),
-        reads=reads(snapshot, _condition(snapshot, predicate)),
+        choose_engine(seen.rows),
+        reads=reads(snapshot, sorted(parsed.columns), seen.sources, seen.rows),
         writes=Writes(what="a deletion file for each fragment that has such rows; no data file"),
         commits=["Delete"],
-        notes=_indices(snapshot, predicate),
+        notes=notes,
     )
 
 
@@ -163,21 +172,23 @@ def explain_update(snapshot: Snapshot, updates: Mapping[str, str], where: Any) -
     arrow = manifest.schema.to_arrow()
     for name, sql in updates.items():
         compile_assignment(manifest.schema.field(name).to_arrow(), sql, arrow)
-    asked = () if where is None else _condition(snapshot, where)
-    everything = reads(snapshot, [*asked, *manifest.schema.names])
+    predicate = None if where is None else _predicate(snapshot, where)
+    asked = () if predicate is None else sorted(predicate.columns)
+    seen, notes = _looked_at(snapshot, predicate)
+    everything = reads(snapshot, [*asked, *manifest.schema.names], seen.sources, seen.rows)
     return explanation(
         snapshot,
         "update",
-        choose_engine(manifest.num_rows),
-        reads=everything if where is None else reads(snapshot, asked),
+        choose_engine(seen.rows),
+        reads=everything if predicate is None else reads(snapshot, asked, seen.sources, seen.rows),
         writes=Writes(
             what="the changed rows, whole, in new files, and deletion files for the old ones",
-            rows=manifest.num_rows,
+            rows=seen.rows,
             bytes=everything.bytes,
         ),
         commits=["Update"],
         notes=[
-            *_indices(snapshot, where),
+            *notes,
             "the other columns are read for the rows that the condition selects" if asked else "",
         ],
     )

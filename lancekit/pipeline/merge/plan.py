@@ -17,6 +17,7 @@ from pyroaring import BitMap
 
 from lancekit.errors import MatchedRowsError
 from lancekit.format import row_address
+from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
 from lancekit.format.paths import pick
@@ -31,8 +32,11 @@ from lancekit.pipeline.rows.delete import DeletedRows, FindDeletedTask, find_row
 from lancekit.pipeline.rows.write import NewFiles, WriteTask
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragments.blobs import blob_view
-from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.reader import FragmentReader, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.indexed.choice import RowChoice, row_choice
+from lancekit.scan.indexed.found import ChosenRows
+from lancekit.scan.indexed_rows import IndexedRows
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
@@ -271,7 +275,8 @@ def matched_rows(
 class _RemoveTask:
     """A fragment, which of its rows are replaced or deleted, and which have a match.
 
-    Can be sent to a worker.
+    `chosen` are the rows that may go without a match, where indices know them.  Can be sent to a
+    worker.
     """
 
     source: FragmentSource
@@ -279,6 +284,7 @@ class _RemoveTask:
     matched: BitMap
     delete_by_source: str | None
     deletes: bool
+    chosen: ChosenRows | None
 
 
 def mark_fragments(
@@ -300,6 +306,8 @@ def mark_fragments(
         A runner's ``map``.
     """
     by_source = job.clauses.delete_by_source
+    choice = _choice_of_unmatched(job)
+    left_alone = BitMap() if choice is None else choice.without_rows
     tasks = [
         _RemoveTask(
             source=s,
@@ -307,14 +315,25 @@ def mark_fragments(
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
             deletes=job.clauses.matched == "delete",
+            chosen=None if choice is None else choice.rows_of(s),
         )
         for s in job.target
-        if by_source is not None or s.fragment.id in gone
+        if s.fragment.id in gone or (by_source is not None and s.fragment.id not in left_alone)
     ]
     found: list[tuple[DeletedRows, int, list[int]]] = map_tasks(_mark_removed, tasks)
     examples = [address for _, _, some in found for address in some]
     marked = tuple(m for m, _, _ in found if m.rows)
     return marked, sum(rows for _, rows, _ in found), tuple(examples[:EXAMPLES])
+
+
+def _choice_of_unmatched(job: MergeJob) -> RowChoice | None:
+    """Return what asks indices which rows go if they have no match; ``None`` if none is asked."""
+    if not (job.clauses.delete_by_source and job.clauses.use_index):
+        return None
+    schema = blob_view(job.snapshot.manifest.schema)
+    return row_choice(
+        job.snapshot, Predicate.parse(job.clauses.delete_by_source, schema.to_arrow())
+    )
 
 
 def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
@@ -336,4 +355,7 @@ def _live(task: _RemoveTask, reader: FragmentReader) -> BitMap:
     schema = blob_view(task.source.schema)
     predicate = Predicate.parse(task.delete_by_source, schema.to_arrow())
     source = replace(task.source, schema=schema)
+    if task.chosen is not None:
+        found = IndexedRows((source,), (task.chosen,)).select(predicate)
+        return to_bitmap(as_offsets(found.rows))
     return find_rows(FindDeletedTask(source=source, predicate=predicate)).rows

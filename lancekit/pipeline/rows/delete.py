@@ -14,11 +14,19 @@ from lancekit.scan.fragment_rows import ScanRequest, block_rows, read_together, 
 from lancekit.scan.fragments.joint_reader import JointReader
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.choice import RowChoice, row_choice
 from lancekit.scan.indexed_rows import IndexedRows, divided
 from lancekit.scan.outputs import plan_columns
+from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["DeletedRows", "FindDeletedTask", "find_rows", "find_rows_together", "mark_tasks"]
+__all__ = [
+    "DeletedRows",
+    "FindDeletedTask",
+    "find_rows",
+    "find_rows_asking",
+    "find_rows_together",
+    "mark_tasks",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +73,22 @@ def find_rows(task: FindDeletedTask) -> DeletedRows:
         rows=rows,
         deleted_before=reader.deleted,
     )
+
+
+def find_rows_asking(
+    snapshot: Snapshot, source: FragmentSource, predicate: Predicate
+) -> DeletedRows:
+    """Do what `find_rows` does, but ask the indices of a version first, if it has the fragment.
+
+    A handle may have moved on since it gave the fragment away, and its indices with it.
+    """
+    is_there = snapshot.fragment(source.fragment.id) == source.fragment
+    choice = row_choice(snapshot, predicate) if is_there else None
+    for task in mark_tasks([source], predicate, choice):
+        for found in find_rows_together(task):
+            return found
+    before = FragmentReader(source).deleted
+    return DeletedRows(fragment_id=source.fragment.id, rows=BitMap(), deleted_before=before)
 
 
 def mark_tasks(

@@ -39,11 +39,11 @@ from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["RowChoice", "choice_of", "row_choice"]
 
-#: of more rows of a fragment than this it pays to read its columns as a scan does; of ranges of
-#: rows, which are looked at again, it does later
-_SHARE, _RANGES_SHARE = 1 / 8, 1 / 2
-#: but so few are read by themselves in any case
-_FEW = 1024
+#: rows that are found are read by themselves up to this share of a fragment's, of which that takes
+#: no longer than to read and filter all, wherever they lie and whatever columns are wanted
+_SHARE = 1 / 2
+#: but so few are in any case, and so many that need no second look: those are listed in memory
+_FEW, _MOST_EXACT = 1024, 1 << 24
 
 _SEARCHES: Mapping[str, Callable[..., Rows | None]] = {
     BTREE.name: btree.search,
@@ -119,9 +119,7 @@ class RowChoice:
             return ChosenRows(BitMap(), True) if self.indexed_only and found.covered else None
         rows = found.rows.get(id_, BitMap())
         exact = id_ in found.exact
-        share = _SHARE if exact else _RANGES_SHARE
-        most = max(_FEW, source.fragment.physical_rows * share)
-        if len(rows) > most and not self.indexed_only:
+        if not (self.indexed_only or _pays(len(rows), source.fragment.physical_rows, exact)):
             return None
         return ChosenRows(rows, exact)
 
@@ -206,6 +204,11 @@ class RowChoice:
     @cached_property
     def _live(self) -> BitMap:
         return BitMap(self.snapshot.manifest.fragments.ids.tolist())
+
+
+def _pays(rows: int, of: int, exact: bool) -> bool:
+    """Return whether to read some rows of a fragment takes less than to read and filter all."""
+    return rows <= max(_MOST_EXACT if exact else _FEW, of * _SHARE)
 
 
 def row_choice(

@@ -24,6 +24,7 @@ from lancekit.errors import CorruptFileError
 from lancekit.format.index import FRAGMENT_REUSE
 from lancekit.index.kinds import KINDS as KINDS_OF_INDICES
 from lancekit.indices import IndexConfig as LkConfig
+from lancekit.scan.indexed import choice as choice_module
 from lancekit.scan.indexed.choice import RowChoice
 
 ROWS = 400
@@ -356,18 +357,28 @@ def test_an_index_that_cannot_be_used_is_a_warning_and_a_scan(damage: str, tmp_p
         assert lk.dataset(path).to_table(filter="x = 3")["y"].to_pylist() == [3]
 
 
-def test_many_rows_are_read_as_a_scan_reads_them(tmp_path: Path) -> None:
+def test_many_rows_are_read_by_themselves_unless_all_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = 20_000
     table = pa.table({"x": np.random.default_rng(3).permutation(rows), "y": range(rows)})
     ds = lance.write_dataset(table, tmp_path / "d")
     ds.create_scalar_index("x", "BITMAP")
     ours = lk.dataset(tmp_path / "d")
     (source,) = ours.scanner()._scan.sources
-    for text, chosen in (("x < 100", True), ("x < 15000", False)):
-        choice = _choice(ours, text)
+    exact, again = "x < {}", "x < {} AND y % 1 = 0"
+    for text, most in ((exact, 15_000), (again, rows // 2)):
+        for wanted in (100, most, most + 1):
+            choice = _choice(ours, asked := text.format(wanted))
+            assert choice is not None
+            chosen = choice.rows_of(source) is not None
+            assert chosen is (text is exact or wanted <= most)
+            assert ours.count_rows(asked) == wanted
+    monkeypatch.setattr(choice_module, "_MOST_EXACT", 12_000)
+    for wanted, chosen in ((12_000, True), (12_001, False)):
+        choice = _choice(ours, exact.format(wanted))
         assert choice is not None
         assert (choice.rows_of(source) is not None) is chosen
-        assert ours.count_rows(text) == int(text.rpartition(" ")[2])
 
 
 def test_small_fragments_are_read_together_if_many_have_rows(tmp_path: Path) -> None:
