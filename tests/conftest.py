@@ -122,7 +122,7 @@ def _turn(item: pytest.Item) -> int:
     The first test makes an archive of classes that every Java maps which starts after it; the tests
     of the first room, which start none, are done meanwhile.
     """
-    if item.name == "test_it_is_made_once_and_mapped_by_java":
+    if item.name == "test_it_is_made_once":
         return 0
     group = _group_of(item)
     if group in {"processes", "servers"}:

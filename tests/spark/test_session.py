@@ -209,7 +209,11 @@ assert not s.stop_spark()
 
 @pytest.mark.spark
 def test_a_session_of_somebody_else_is_never_stopped():
+    """And one of our own, which comes after it, maps the archive of classes."""
     done = run("""
+from pathlib import Path
+import lancekit as lk
+archive = lk.warm_up(kernels=False).spark
 from pyspark.sql import SparkSession
 theirs = SparkSession.builder.master("local[1]").config("spark.ui.enabled", False).getOrCreate()
 import lancekit.spark as s
@@ -229,6 +233,9 @@ assert theirs.range(3).count() == 3
 theirs.stop()
 own = s.spark_session(master="local[1]", memory="1g")
 assert own.range(3).count() == 3 and s.session_info().owned
+from lancekit.spark.session.session import owned_session
+if Path("/proc/self/maps").exists():
+    assert str(archive) in Path(f"/proc/{owned_session().process.pid}/maps").read_text()
 """)
     assert done.stdout == ""
 

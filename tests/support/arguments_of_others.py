@@ -295,5 +295,5 @@ SHOWN_IN: dict[tuple[str, str], str] = {
     ("set_logger", "name"): f"{_LOGS}::test_a_handler_comes_instead_of_the_file",
     ("warm_up", "again"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
     ("warm_up", "kernels"): "tests/compiled/test_store.py::test_kernels_are_compiled_once",
-    ("warm_up", "spark"): "tests/spark/test_warmup.py::test_it_is_made_once_and_mapped_by_java",
+    ("warm_up", "spark"): "tests/spark/test_warmup.py::test_it_is_made_once",
 }
