@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 
 from lancekit.format.extensions import BLOB_INPUT
 from lancekit.format.field_marks import BLOB_V2
 
-__all__ = ["BlobType", "register_blob_type"]
+__all__ = ["BlobType", "known_blob_type", "register_blob_type"]
 
 
 class BlobType(pa.ExtensionType):
@@ -31,3 +33,13 @@ def register_blob_type() -> None:
         pa.register_extension_type(BlobType())
     except pa.ArrowKeyError:
         return
+
+
+def known_blob_type() -> Any:
+    """Return the type that Arrow reads blobs as: pylance's, if that was loaded before lancekit.
+
+    What is made is of the type that a dataset's schema has.
+    """
+    marks = {b"ARROW:extension:name": BLOB_V2.encode(), b"ARROW:extension:metadata": b""}
+    plain = pa.schema([pa.field("blob", BLOB_INPUT, metadata=marks)])
+    return pa.ipc.read_schema(plain.serialize()).field("blob").type

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancekit.api.blob_type import BlobType
+from lancekit.api.blob_type import BlobType, known_blob_type
 from lancekit.api.pylance.arguments import check_count
 from lancekit.checked import checked, checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, type_name
@@ -84,7 +84,7 @@ def blob_array(values: Iterable[Any]) -> pa.ExtensionArray:
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise InvalidTypeError(f"values is {shown(values)}.", hint="Pass a list of blobs.")
     blobs = [_blob(value) for value in values]
-    kind = BlobType()
+    kind = known_blob_type()
     fields = list(cast("pa.StructType", kind.storage_type))
     children = [_part(blobs, field) for field in fields]
     mask = pa.array([blob is None for blob in blobs], pa.bool_())
@@ -143,7 +143,7 @@ def blob_field(
         for kind, (name, value, least) in given.items()
         if value is not None
     }
-    return pa.field(name, BlobType(), nullable, metadata or None)
+    return pa.field(name, known_blob_type(), nullable, metadata or None)
 
 
 def _threshold(name: str, value: int, least: int) -> int:

@@ -149,7 +149,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
         writer.write_batch(pa.table({"n": [1, 2]}))
     with pytest.raises(InvalidArgumentError, match="closed"):
         writer.write_batch(pa.table({"n": [1]}))
-    with pytest.raises(InvalidArgumentError, match="no schema"):
+    with pytest.raises(InvalidArgumentError, match="Schema is unknown"):
         LanceFileWriter(tmp_path / "b.lance").close()
     with pytest.raises(InvalidArgumentError, match=r"9\.9"):
         LanceFileWriter(tmp_path / "b.lance", pa.schema([("n", pa.int8())]), version="9.9")
