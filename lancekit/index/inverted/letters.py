@@ -36,10 +36,24 @@ abe3-abea fb1e 10376-1037a 10a01-10a03 10a05-10a06 10a0c-10a0f 10d24-10d27 10eab
 1e026-1e02a 1e947 1f130-1f149 1f150-1f169 1f170-1f189
 """
 
+#: the same of all that came after Unicode 14, which the oldest Python knows: words are the same on
+#: each, and in the reference
+_LATER = """
+88f 897 c5c cdc cf3 1c89-1c8a a7cb-a7cf a7d2 a7d4 a7da-a7dc a7f1 105c0-105f3 10940-10959
+10d40-10d65 10d69 10d6f-10d85 10ec2-10ec7 10efa-10efc 1123f-11241 11380-11389 1138b 1138e
+11390-113b5 113b7-113c0 113c2 113c5 113c7-113ca 113cc-113cd 113d1 113d3 116d0-116e3 11b60-11b67
+11bc0-11be0 11bf0-11bf9 11db0-11ddb 11de0-11de9 11f00-11f10 11f12-11f3a 11f3e-11f40 11f50-11f59
+1342f 13441-13446 13460-143fa 16100-1612e 16130-16139 16d40-16d6c 16d70-16d79 16ea0-16eb8
+16ebb-16ed3 16ff2-16ff6 187f8-187ff 18cff 18d09-18d1e 18d80-18df2 1b132 1b155 1ccf0-1ccf9
+1d2c0-1d2d3 1df25-1df2a 1e030-1e06d 1e08f 1e4d0-1e4eb 1e4f0-1e4f9 1e5d0-1e5ed 1e5f0-1e5fa
+1e6c0-1e6de 1e6e0-1e6f5 1e6fe-1e6ff 2b739-2b73f 2cea2-2cead 2ebf0-2ee5d
+"""
+
 
 def _marks() -> str:
     return "".join(
-        "-".join(chr(int(end, 16)) for end in marks.split("-")) for marks in _MARKS.split()
+        "-".join(chr(int(end, 16)) for end in marks.split("-"))
+        for marks in (_MARKS + _LATER).split()
     )
 
 
