@@ -1,4 +1,4 @@
-"""The order of text and bytes, by eight bytes of all values at a time."""
+"""The order of text and bytes, by some bytes of all values at a time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from lancekit.index.build.word_order import Places, Words, stable_order
 __all__ = ["text_order"]
 
 _WORD = 8
-#: values that are alike in more bytes than this many words have are not sorted here
-_MOST_WORDS = 12
+#: values that are alike in more bytes than this are not sorted here
+_MOST_BYTES = 96
+#: of a number that is sorted, so many bits say how many bytes are left of the value
+_LEFT_BITS = 4
+_LEFT = np.uint64((1 << _LEFT_BITS) - 1)
+#: keeps the first 0, 1, ... 8 bytes of a word
+_FIRST = np.array([(1 << 64) - (1 << 8 * (_WORD - n)) for n in range(_WORD + 1)], np.uint64)
 
 
 def text_order(values: pa.Array) -> Places | None:
@@ -25,62 +30,36 @@ def text_order(values: pa.Array) -> Places | None:
     _, ends, data = values.buffers()
     bounds = viewed(ends, np.int64 if wide else np.int32)
     bounds = bounds[values.offset : values.offset + len(values) + 1].astype(np.int64)
-    if not len(values):
-        return np.arange(0)
     # a word that begins at the last byte has bytes behind it
     raw = np.concatenate([viewed(data)[bounds[0] : bounds[-1]], np.zeros(_WORD, np.uint8)])
-    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
     words = np.ndarray((len(raw) - _WORD + 1,), ">u8", raw, strides=(1,))
+    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
 
+    # a rank is the number of values that come before, of those alike before the first of them
     ranks = np.zeros(len(values), np.uint64)
-    tied = np.arange(len(values))
-    for at in range(0, _MOST_WORDS * _WORD, _WORD):
-        left = np.clip(lengths[tied] - at, 0, _WORD)
-        longest = int(left.max())
-        if not longest:  # all bytes are alike but zeros at the end, which no word tells
-            _refine(ranks, tied, lengths[tied].astype(np.uint64))
-            return stable_order(ranks)
-        places = np.minimum(starts[tied] + at, len(words) - 1)
-        found = words[places].astype(np.uint64)
-        # bytes of the next value are cut off
-        found = found >> ((_WORD - left) * 8 % 64).astype(np.uint64)
-        found = np.where(left == 0, 0, found << ((longest - left) * 8).astype(np.uint64))
-        tied = _refine(ranks, tied, found)
-        if not len(tied):
-            return stable_order(ranks)
-    return None
-
-
-def _refine(ranks: Words, tied: Places, words: Words) -> Places:
-    """Tell values of the same rank apart by words; return the places of those still alike.
-
-    A rank is the number of values that come before.
-    """
-    before = ranks[tied]
-    order = _order_by(before, words)
-    before, words = before[order], words[order]
-    first = np.flatnonzero(_changes(before))
-    starts = np.flatnonzero(_changes(before) | _changes(words))
-    sizes = np.diff(starts, append=len(order))
-    # where the group of the old rank begins among those that are looked at
-    begins = first[np.searchsorted(first, starts, "right") - 1]
-    found = before[starts] + (starts - begins).astype(np.uint64)
-    sorted_places = tied[order]
-    ranks[sorted_places] = np.repeat(found, sizes)
-    return sorted_places[np.repeat(sizes > 1, sizes)]
-
-
-def _order_by(ranks: Words, words: Words) -> Places:
-    """Return the places by rank, then word."""
-    least = words.min()
-    bits = int(words.max() - least).bit_length()
-    if int(ranks.max()).bit_length() + bits > _WORD * 8:
-        order = np.argsort(words)
-        dense = np.empty(len(words), np.uint64)
-        dense[order] = np.cumsum(_changes(words[order]), dtype=np.uint64)
-        words, least, bits = dense, np.uint64(0), len(words).bit_length()
-    # a whole word leaves no bit for ranks, which are all 0 then
-    return stable_order(ranks << np.uint64(bits % (_WORD * 8)) | (words - least))
+    tied, groups, at = np.arange(len(values)), np.zeros(len(values), np.uint64), 0
+    while len(tied):
+        if at >= _MOST_BYTES:
+            return None
+        size = min(_WORD * 8 - _LEFT_BITS - int(groups[-1]).bit_length(), 56) // 8
+        left = np.minimum(lengths[tied] - at, size + 1)
+        kept = words[starts[tied] + at] & _FIRST[np.minimum(left, size)]
+        # those that end are told from those with zeros behind by what is left of them
+        keys = kept.astype(np.uint64) >> np.uint64(8 * (_WORD - size) - _LEFT_BITS)
+        keys |= left.view(np.uint64) | groups << np.uint64(8 * size + _LEFT_BITS)
+        order = np.argsort(keys)
+        tied, keys = tied[order], keys[order]
+        # they are still in order of their groups
+        firsts = np.flatnonzero(_changes(groups))
+        news = np.flatnonzero(_changes(keys))
+        sizes = np.diff(news, append=len(keys))
+        found = ranks[tied[news]] + (news - firsts[groups[news]]).astype(np.uint64)
+        ranks[tied] = np.repeat(found, sizes)
+        alike = (sizes > 1) & (keys[news] & _LEFT > size)
+        tied = tied[np.repeat(alike, sizes)]
+        groups = np.repeat(np.arange(alike.sum(), dtype=np.uint64), sizes[alike])
+        at += size
+    return stable_order(ranks)
 
 
 def _changes(ordered: Words) -> npt.NDArray[np.bool_]:
