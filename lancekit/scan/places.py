@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
+from lancekit.index.search.reuse import Reuse
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 
@@ -24,9 +25,13 @@ _ABSENT = -1
 
 @dataclass(frozen=True)
 class Places:
-    """Finds rows by their ids in some fragments; `sources` are those that an index covers."""
+    """Finds rows by their ids in some fragments; `sources` are those that an index covers.
+
+    `reuse` tells where rows went since the index was made, if that is still to be followed.
+    """
 
     sources: Sequence[FragmentSource]
+    reuse: Reuse | None = None
 
     def positions(self, row_ids: Numbers) -> Positions:
         """Return the positions of rows in the dataset, -1 for what is deleted or elsewhere."""
@@ -34,7 +39,13 @@ class Places:
             return np.full(len(row_ids), _ABSENT)
         if self.sources[0].stable_row_ids:
             return self._of_ids(row_ids)
-        return self._of_addresses(row_ids)
+        return self._of_addresses(self.ids(row_ids))
+
+    def ids(self, row_ids: Numbers) -> Numbers:
+        """Return what rows are called now; those that are gone, as no row here is."""
+        if self.reuse is None or not self.sources or self.sources[0].stable_row_ids:
+            return row_ids
+        return self.reuse.moved(row_ids)[0]
 
     def _of_addresses(self, addresses: Numbers) -> Positions:
         ids, firsts, rows = self._table

@@ -23,7 +23,7 @@ from lancekit.index.search.row_sets import Rows, joined, rows_of, union
 from lancekit.legible import warn
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Reuse", "found_reuse", "reuse_of"]
+__all__ = ["Reuse", "covered_now", "found_reuse", "reuse_of"]
 
 Addresses = npt.NDArray[np.uint64]
 
@@ -173,6 +173,12 @@ class _LostReuse(Reuse):
     def covered(self, fragments: BitMap) -> BitMap:
         """Return that nothing is known to be covered."""
         return fragments - fragments
+
+
+def covered_now(index: IndexMetadata, reuse: Reuse | None) -> BitMap:
+    """Return the fragments that a segment covers, as they are called now; some may be gone."""
+    covered = index.fragment_ids or BitMap()
+    return covered if reuse is None else reuse.covered(covered)
 
 
 def found_reuse(snapshot: Snapshot) -> Reuse | None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
-from lancekit.format.index import IndexMetadata, fragment_reuse_of
+from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import find_field
 from lancekit.index.build.sorting import whole
 from lancekit.index.inverted.analyzer import Analyzer, Token, TokenTable, analyzer
@@ -30,6 +30,7 @@ from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
 from lancekit.index.inverted.shared import shared
 from lancekit.index.kinds import INVERTED, first_of
+from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import Segment
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
@@ -200,7 +201,6 @@ class TextColumn:
         """The segments that are used, each with what it covers, and how text becomes tokens."""
         found: list[tuple[BitMap, OpenSegment]] = []
         settings: AnalyzerSettings | None = None
-        moved = fragment_reuse_of(self.snapshot.indices) is not None
         for index in text_indices(self.snapshot, self.column):
             try:
                 opened = self._open(index)
@@ -211,9 +211,14 @@ class TextColumn:
                 )
                 continue
             settings = settings or opened.settings
-            if opened.settings == settings and not moved and index.fragment_ids:
-                found.append((index.fragment_ids, opened))
+            covered = covered_now(index, self._reuse)
+            if opened.settings == settings and covered:
+                found.append((covered, opened))
         return [] if self.reads_all else found, settings
+
+    @cached_property
+    def _reuse(self) -> Reuse | None:
+        return found_reuse(self.snapshot)
 
     def _open(self, index: IndexMetadata) -> OpenSegment:
         if (index.index_version or 0) > INVERTED.newest:
@@ -230,7 +235,8 @@ class TextColumn:
         """The documents that are indexed, and where their rows are."""
         found: list[tuple[StoredPartition, Places]] = []
         for covered, segment in self._segments:
-            here = Places([source for source in self.sources if source.fragment.id in covered])
+            mine = [source for source in self.sources if source.fragment.id in covered]
+            here = Places(mine, self._reuse)
             found += [(partition, here) for partition in segment.partitions]
         return found
 

@@ -27,7 +27,7 @@ from lancekit.index.kinds import (
 )
 from lancekit.index.search import bitmap, bloom, btree, label_list, ngram, zonemap
 from lancekit.index.search.question import Question, Questions
-from lancekit.index.search.reuse import Reuse, reuse_of
+from lancekit.index.search.reuse import Reuse, covered_now, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
@@ -175,8 +175,7 @@ class RowChoice:
         return Found(rows=rows, covered=covered, exact=exact)
 
     def _covered(self, segment: Segment) -> BitMap:
-        covered = segment.index.fragment_ids or BitMap()
-        return (covered if self.reuse is None else self.reuse.covered(covered)) & self._live
+        return covered_now(segment.index, self.reuse) & self._live
 
     def _check(self, rows: Rows) -> None:
         for id_, found in rows.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, sqrt
 from typing import Any
@@ -13,10 +13,11 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.errors import LancekitError, UnsupportedFeatureError
-from lancekit.format.index import IndexMetadata, fragment_reuse_of
+from lancekit.format.index import IndexMetadata
 from lancekit.index.distances import Distances
 from lancekit.index.ivf.segment import VectorSegment
 from lancekit.index.kinds import VECTORS, first_of
+from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import open_index_file
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.indexed.unused import tell_unused
@@ -89,10 +90,10 @@ class Wanted:
     lower: float | None = None
     upper: float | None = None
 
-    def among(self, ids: Numbers, far: Distances) -> npt.NDArray[np.bool_]:
+    def among(self, ids: Numbers, far: Distances, places: Places) -> npt.NDArray[np.bool_]:
         """Return which rows count, by what can be told without looking for them."""
         wanted = counted(far, self.lower, self.upper)
-        return wanted if self.allowed is None else wanted & np.isin(ids, self.allowed)
+        return wanted if self.allowed is None else wanted & np.isin(places.ids(ids), self.allowed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,7 +134,7 @@ class IndexedVectors:
         live = BitMap(self.snapshot.manifest.fragments.ids.tolist())
         found = []
         for index in self.indices:
-            covered = live & (index.fragment_ids or BitMap())
+            covered = live & covered_now(index, self._reuse)
             segment = _opened(self.snapshot, index) if covered else None
             if segment is not None and segment.metric == self.metric:
                 found.append((segment, covered))
@@ -144,6 +145,10 @@ class IndexedVectors:
     def covered(self) -> BitMap:
         """The fragments whose rows are proposed."""
         return BitMap.union(BitMap(), *(covered for _, covered in self.opened))
+
+    @cached_property
+    def _reuse(self) -> Reuse | None:
+        return found_reuse(self.snapshot)
 
     @property
     def are_exact(self) -> bool:
@@ -178,19 +183,19 @@ class IndexedVectors:
                 far = np.concatenate([best.distances, *(part.distances for part in rows)])
                 best = _best(ids, far, wanted, places)
                 done, stop = stop, stop if len(best.ids) >= count else min(2 * stop, most)
-            yield best
+            yield replace(best, ids=places.ids(best.ids))
 
     def places(self, sources: Sequence[FragmentSource]) -> tuple[Places, ...]:
         """Return where the rows of each segment are, in some fragments."""
         return tuple(
-            Places([source for source in sources if source.fragment.id in covered])
+            Places([one for one in sources if one.fragment.id in covered], self._reuse)
             for _, covered in self.opened
         )
 
 
 def _best(ids: Numbers, far: Distances, wanted: Wanted, places: Places) -> Proposed:
     """Return the nearest rows that there are."""
-    among = wanted.among(ids, far)
+    among = wanted.among(ids, far, places)
     ids, far = ids[among], far[among]
     count = wanted.count
     size = 2 * count
@@ -231,11 +236,5 @@ def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
 
 
 def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ...]:
-    """Return the segments of the first index of vectors of a column; nothing else is looked at.
-
-    Addresses of rows from before a compaction that is still to be followed lead nowhere: then
-    there is none.
-    """
-    if fragment_reuse_of(snapshot.indices) is not None:
-        return ()
+    """Return the segments of the first index of vectors of a column; nothing else is looked at."""
     return first_of(VECTORS, snapshot.indices, field_id)

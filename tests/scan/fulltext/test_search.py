@@ -317,3 +317,18 @@ def test_what_cannot_be_asked(tmp_path: Path) -> None:
     scored = lk.write_dataset(pa.table({"_score": [1.0], "t": ["late"]}), tmp_path / "scored")
     with pytest.raises(InvalidArgumentError, match="has a column '_score'"):
         scored.to_table(full_text_query={"query": "late", "columns": ["t"]})
+
+
+def test_compactions_that_the_index_waits_for(tmp_path: Path) -> None:
+    """Rows that moved twice are found where they are, with the scores of before."""
+    place = str(tmp_path / "d.lance")
+    theirs = lance.write_dataset(rows(0, 600), place, max_rows_per_file=200)
+    theirs.create_scalar_index("t", "INVERTED", with_position=True)
+    for number, module in enumerate((lance, lk)):
+        module.dataset(place).delete(f"id % 7 = {number}")
+        module.dataset(place).optimize.compact_files(defer_index_remap=True)
+        lance.write_dataset(rows(600 + 50 * number, 50), place, mode="append")
+    for asked in ("late snow", "w3", '"w1 w0"'):
+        assert max(same(place, lambda _, asked=asked: asked)) >= 600  # type: ignore[misc]
+        indexed = same(place, lambda _, asked=asked: asked, fast_search=True)  # type: ignore[misc]
+        assert max(indexed) < 600
