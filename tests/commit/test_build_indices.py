@@ -66,7 +66,7 @@ def test_a_rewrite_that_does_not_fit_is_refused() -> None:
 def test_segments_that_cover_nothing_leave() -> None:
     latest = manifest(fragment(0), fragment(1))
     one, other = index("i", S, covers=(0,)), index("i", S, covers=(1,), dataset_version=4)
-    unknown, system = index("i", S, covers=None), index("__lance_frag_reuse")
+    unknown, system = index("i", S, covers=None), index("__lance_mem_wal")
     built = build(latest, ops.Delete(deleted_fragment_ids=(0,)), one, other, unknown, system)
     assert [i.uuid for i in built.indices] == [other.uuid, unknown.uuid, system.uuid]
     # of several that cover nothing the oldest stays: there is to be an index

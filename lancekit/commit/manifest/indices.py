@@ -59,7 +59,9 @@ def retained(indices: Iterable[IndexMetadata], schema: LanceSchema, live: Fragme
     kept = [index for index in indices if index.is_system or known.issuperset(index.fields)]
     if not kept:
         return ()
-    ids = BitMap(live.ids.tolist())
+    # With a fragment-reuse index a segment covers fragments that are there, by ids of some that are
+    # gone: only one that names none covers nothing for sure.
+    ids = None if fragment_reuse_of(kept) is not None else BitMap(live.ids.tolist())
     segments: dict[str, list[IndexMetadata]] = {}
     for index in kept:
         if index.name != FRAGMENT_REUSE and index.fragment_ids is not None:
@@ -68,8 +70,13 @@ def retained(indices: Iterable[IndexMetadata], schema: LanceSchema, live: Fragme
     return tuple(index for index in kept if index.uuid not in dropped)
 
 
-def _superfluous(segments: Sequence[IndexMetadata], live: BitMap) -> list[IndexMetadata]:
-    empty = [index for index in segments if not (index.fragment_ids or BitMap()) & live]
+def _superfluous(segments: Sequence[IndexMetadata], live: BitMap | None) -> list[IndexMetadata]:
+    covered = [index.fragment_ids or BitMap() for index in segments]
+    empty = [
+        index
+        for index, ids in zip(segments, covered, strict=True)
+        if not (ids if live is None else ids & live)
+    ]
     if len(empty) == len(segments):
         # the oldest one stays: it says that there is to be an index
         oldest = min(empty, key=lambda index: index.dataset_version)

@@ -129,6 +129,26 @@ def test_two_who_note(tmp_path: Path) -> None:
     assert entry(uri) == before
 
 
+def test_segments_of_fragments_that_moved_stay(tmp_path: Path) -> None:
+    uri = str(tmp_path / "d")
+    ds = lk.write_dataset({"x": range(20)}, uri, max_rows_per_file=10)
+    ds.create_scalar_index("x", "BTREE")
+    ds.insert({"x": range(20, 120)})
+    ds.optimize.optimize_indices(num_indices_to_merge=0)
+    ds.optimize.compact_files(**DEFER, target_rows_per_fragment=30)
+    ds.delete("x = 3")
+    ds.add_columns({"y": "x + 1"})
+    covered = [found.num_rows_indexed for found in ds.describe_indices()]
+    assert covered == [20 - 1, 119]  # what the entry is of, and the index
+    assert lance.dataset(uri).stats.index_stats("x_idx")["num_indexed_rows"] == 119
+    for read in (ds, lance.dataset(uri)):
+        assert read.to_table(columns=["y"], filter="x in (3, 4, 5, 100)")["y"].to_pylist() == [
+            101,
+            5,
+            6,
+        ]
+
+
 def test_where_nothing_is_noted(tmp_path: Path) -> None:
     rows = {"x": range(20)}
     ds = lk.write_dataset(rows, tmp_path / "a", max_rows_per_file=10)
