@@ -134,6 +134,8 @@ def differs(ordered: pa.Array) -> Flags:
     nulls = ordered.null_count
     changes[1:nulls] = False
     valid = ordered.slice(nulls)
+    if not len(valid):
+        return changes
     words = ordered_words(valid)
     if words is not None:
         changes[nulls + 1 :] = words[1:] != words[:-1]

@@ -76,3 +76,8 @@ def test_numbers_of_any_width(bits: int) -> None:
 def test_columns_of_several_chunks() -> None:
     assert whole(pa.chunked_array([["a"], ["b", None]])).to_pylist() == ["a", "b", None]
     assert whole(pa.chunked_array([], pa.string())).to_pylist() == []
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(3), pa.decimal128(8, 1), pa.int32()])
+def test_nothing_but_nulls_is_one_value(kind: pa.DataType) -> None:
+    assert differs(pa.nulls(3, kind)).tolist() == [True, False, False]
