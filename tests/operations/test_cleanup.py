@@ -14,6 +14,8 @@ import pytest
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RefConflictError, StorageError
+from lancekit.operations.cleanup.plan import CleanupFile
+from lancekit.operations.cleanup.run import _remove_empty
 from lancekit.storage.local import LocalStore
 
 NOW = timedelta(0)
@@ -247,3 +249,22 @@ def test_arguments(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="max_files"):
         ds.explain_cleanup_old_versions(max_files=0)
     assert ds.cleanup_old_versions(NOW, delete_rate_limit=1000, delete_concurrency=2).old_versions
+
+
+@pytest.mark.parametrize("place", ["memory://parts-that-wait", "d"])
+def test_folders_of_indices_go_if_nothing_is_below_them(place: str, tmp_path: Path) -> None:
+    uri = place if ":" in place else str(tmp_path / place)
+    line = lk.write_dataset(rows(1), uri)._snapshot.line
+    waiting = "_indices/0b7e/staging/part.lance"
+    sink = line.store.create(waiting)
+    sink.write(b"123")
+    sink.close()
+    gone = [
+        CleanupFile(path=f"_indices/0b7e/{name}", kind="index", unverified=False, size_bytes=1)
+        for name in ("page.lance", "staging/other.lance")
+    ]
+    _remove_empty(line, gone)
+    assert [found.name for found in line.store.list_tree("_indices")] == [waiting]
+    line.store.delete(waiting)
+    _remove_empty(line, gone)
+    assert place != "d" or not (tmp_path / "d/_indices/0b7e").exists()

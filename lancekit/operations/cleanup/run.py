@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lancekit.display import Displayed
@@ -120,12 +121,15 @@ def clean_up(
 
 def _remove_empty(line: Line, removed: Iterable[CleanupFile]) -> None:
     """Remove the folders of indices that have no file any more; best effort."""
-    for folder in {file.path.rpartition("/")[0] for file in removed if file.kind == "index"}:
-        try:
-            if not line.store.first_names(folder).names:
+    for folder in {_segment(file.path) for file in removed if file.kind == "index"}:
+        with suppress(OSError):
+            if not line.store.list_tree(folder):  # parts that wait in a folder below are files, too
                 line.store.delete_tree(folder)
-        except OSError:
-            continue
+
+
+def _segment(path: str) -> str:
+    above, marker, below = path.partition(f"{names.INDICES}/")
+    return f"{above}{marker}{below.partition('/')[0]}"
 
 
 def _tells_a_branch(file: CleanupFile) -> bool:
