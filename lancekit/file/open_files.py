@@ -3,7 +3,8 @@
 A mapping is not a name: before a file is taken from here, the disk is asked whether its name still
 leads to it, so that one that was removed or put in its place is met as if nothing were kept.  What
 is kept is let go with the handle, and goes sooner once files have too many columns together, or
-once so much was looked at of them that it should not stay in memory.
+once so much was looked at of them that it should not stay in memory.  All handles together keep no
+more files than leave most of a process's mappings, which systems limit, to others.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from time import monotonic
 from typing import Any
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from lancekit.cache import cache_limit, when_cleared
 from lancekit.file.reader import FileReader
@@ -25,6 +27,8 @@ __all__ = ["OpenFiles"]
 
 #: columns of all files that are kept
 _MOST_COLUMNS = 4096
+#: files that all handles keep together; systems have 65,530 mappings for a process, if not more
+_MOST_FILES = 1 << 14
 #: of the bytes that the cache may take, as many may have been looked at in files that are kept
 _SEEN_SHARE = 1 / 4
 
@@ -47,10 +51,11 @@ class OpenFiles:
 
     def __init__(self) -> None:
         self._begin()
-        _all.add(self)
+        _all[id(self)] = self
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
+        self._last_used = monotonic()
         self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
 
     def open(self, store: Store, name: str, size: int | None = None) -> FileReader:
@@ -68,6 +73,7 @@ class OpenFiles:
         identity = store.identity(name) if is_kept else None
         if identity is None:
             return FileReader.open(store.open(name, size))
+        self._last_used = monotonic()
         key = identity, options.page_memory_bytes  # which decides what a page may be decoded to
         with self._lock:
             kept = self._kept.get(key)
@@ -78,6 +84,7 @@ class OpenFiles:
         reader = FileReader.open(mapped)
         if isinstance(mapped, MappedFile) and mapped.identity == identity:
             self._keep(key, reader, mapped)
+            _make_room(self)
         return reader
 
     def clear(self) -> None:
@@ -99,17 +106,34 @@ class OpenFiles:
         return OpenFiles, ()  # another process opens its own
 
 
-_all: WeakSet[OpenFiles] = WeakSet()
+_all: WeakValueDictionary[int, OpenFiles] = WeakValueDictionary()
+
+
+def _living() -> list[OpenFiles]:
+    # a list of references is made at once, whoever opens a dataset meanwhile
+    return [files for reference in _all.valuerefs() if (files := reference()) is not None]
+
+
+def _make_room(newest: OpenFiles) -> None:
+    """Let handles that were used longest ago go of their files while all have too many."""
+    living = _living()
+    number = sum(len(files._kept) for files in living)
+    if number <= _MOST_FILES:
+        return
+    for files in sorted(living, key=lambda one: one._last_used):
+        if files is not newest and number > _MOST_FILES:
+            number -= len(files._kept)
+            files.clear()
 
 
 @when_cleared
 def _clear_all() -> None:
-    for files in list(_all):
+    for files in _living():
         files.clear()
 
 
 def _begin_all() -> None:
-    for files in list(_all):
+    for files in _living():
         files._begin()
 
 

@@ -4,6 +4,8 @@ import gc
 import os
 import pickle
 import signal
+import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -89,6 +91,47 @@ def test_few_columns_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert files.open(store, "c") is c
     assert files.open(store, "b") is not b
     assert files.open(store, "wide") is not files.open(store, "wide")
+
+
+def test_all_handles_together_keep_few_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gc.collect()
+    lk.clear_cache()
+    monkeypatch.setattr(open_files, "_MOST_FILES", 4)
+    store, handles = LocalStore(tmp_path), [OpenFiles() for _ in range(3)]
+    for name in "abcd":
+        _write(store, name)
+    kept = [[files.open(store, name) for name in "ab"] for files in handles[:2]]
+    handles[0].open(store, "a")
+    handles[2].open(store, "a")  # the handle that was used longest ago gives up its own
+    assert handles[0].open(store, "b") is kept[0][1]
+    assert handles[1].open(store, "a") is not kept[1][0]
+    alone = [handles[0].open(store, name) for name in "cd"]
+    assert [handles[0].open(store, name) for name in "cd"] == alone
+
+
+def test_datasets_are_opened_while_all_files_are_let_go_of() -> None:
+    done = threading.Event()
+
+    def open_many() -> None:
+        living: list[OpenFiles] = []
+        while not done.is_set():
+            living = [*living[-50:], OpenFiles()]
+
+    threads = [threading.Thread(target=open_many) for _ in range(2)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in range(300):
+            lk.clear_cache()
+    finally:
+        done.set()
+        sys.setswitchinterval(interval)
+        for thread in threads:
+            thread.join()
 
 
 def test_files_that_were_looked_at_often_are_opened_anew(
