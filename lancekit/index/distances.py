@@ -12,13 +12,22 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALIASES", "COMPUTED_AS", "METRICS_OF", "Distances", "distances"]
+__all__ = [
+    "ALIASES",
+    "COMPUTED_AS",
+    "METRICS_OF",
+    "Distances",
+    "distances",
+    "estimated",
+    "products",
+    "squares",
+]
 
 Vectors = npt.NDArray[Any]
 Distances = npt.NDArray[np.float32]
 
-#: bytes of vectors that are compared at a time
-_NEAR_BYTES = 1 << 18
+#: bytes of vectors that are compared at a time; for more, new memory would be asked for each time
+_NEAR_BYTES = 1 << 17
 
 
 def _l2(rows: Vectors, query: Vectors) -> Any:
@@ -83,11 +92,69 @@ def distances(metric: str, rows: Vectors, query: Vectors) -> Distances:
     >>> distances("l2", np.array([[1, 0], [3, 1]], np.float32), query).tolist()
     [0.0, 5.0]
     """
-    out = np.empty(len(rows), np.float32)
-    step = max(_NEAR_BYTES // max(rows.shape[1] * query.itemsize, 1), 1)
     measure = _MEASURES[metric]
     with np.errstate(all="ignore"):  # infinite and undefined distances are distances, too
-        for start in range(0, len(rows), step):
-            part = rows[start : start + step].astype(query.dtype, copy=False)
-            out[start : start + step] = measure(part, query)
+        return _of_rows(rows, query.dtype, np.dtype(np.float32), lambda part: measure(part, query))
+
+
+def estimated(
+    metric: str, rows: Vectors, lengths: Vectors, query: Vectors
+) -> tuple[Distances, float]:
+    """Return about how far each row is from a query, and by how much that may be wrong.
+
+    It takes a third of the time of `distances`, by squares of lengths that are known.
+
+    Parameters
+    ----------
+    metric
+        ``l2`` or ``cosine``.
+    rows, query
+        As above.
+    lengths
+        The `squares` of the rows.
+
+    Examples
+    --------
+    >>> rows, query = np.array([[1, 0], [3, 1]], np.float32), np.array([1, 0], np.float32)
+    >>> far, error = estimated("l2", rows, squares(rows), query)
+    >>> far.round(3).tolist(), error < 0.001
+    ([0.0, 5.0], True)
+    """
+    with np.errstate(all="ignore"):
+        own, most = query @ query, lengths.max(initial=0)
+        if metric == "l2":
+            far = lengths - 2 * products(rows, query) + own
+            size = (np.sqrt(most) + np.sqrt(own)) ** 2
+        else:
+            far = 1 - products(rows, query) / np.sqrt(lengths * own)
+            size = 1 if len(rows) and lengths.min() > 0 < own else np.nan
+        # each of the sums may be wrong by the last bit for each of its parts
+        error = float(size * (rows.shape[1] + 8) * 2 * np.finfo(np.float32).eps)
+    return far.astype(np.float32, copy=False), error
+
+
+def products(rows: Vectors, query: Vectors) -> Vectors:
+    """Return the product of each row and a query, of the query's type."""
+    kind = query.dtype
+    if rows.dtype == kind:
+        found: Vectors = np.einsum("ij,j->i", rows, query)  # in one thread, which is as fast
+        return found
+    return _of_rows(rows, kind, kind, lambda part: np.einsum("ij,j->i", part, query))
+
+
+def squares(rows: Vectors) -> Vectors:
+    """Return the product of each row and itself: float64 of such, else float32."""
+    kind = np.dtype(np.float64 if rows.dtype == np.float64 else np.float32)
+    with np.errstate(over="ignore"):
+        return _of_rows(rows, kind, kind, lambda part: np.einsum("ij,ij->i", part, part))
+
+
+def _of_rows(
+    rows: Vectors, kind: np.dtype[Any], made: np.dtype[Any], work: Callable[[Vectors], Any]
+) -> Vectors:
+    """Return what is worked out of rows of a type, a few of them at a time."""
+    out = np.empty(len(rows), made)
+    step = max(_NEAR_BYTES // max(rows.shape[1] * kind.itemsize, 1), 1)
+    for start in range(0, len(rows), step):
+        out[start : start + step] = work(rows[start : start + step].astype(kind, copy=False))
     return out

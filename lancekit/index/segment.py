@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.cache import look_up, remembered
+from lancekit.cache import VALUES, found_or_seen, keep, look_up, remembered
 from lancekit.errors import CorruptFileError
 from lancekit.file import FileColumn, FileReader, OpenFiles
 from lancekit.file.kernels.row_selection import Rows
@@ -22,11 +22,23 @@ from lancekit.storage import Store
 __all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]
 
 T = TypeVar("T")
+H = TypeVar("H", bound="Kept")
 
 #: what it is called where it is counted
 _KIND = "indices"
 #: what an object of Python's takes in an array of them, about
 _OBJECT_BYTES = 60
+
+
+class Kept(Protocol):
+    """What can be kept of a file's rows."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+
+    def owned(self) -> Self:
+        """Return the same in memory of its own, no view of the file's."""
 
 
 class IndexFileReader:
@@ -35,7 +47,6 @@ class IndexFileReader:
     def __init__(self, reader: FileReader, where: str) -> None:
         self.where = where
         self._reader = reader
-        self._columns = {column.field.name: column for column in reader.columns}
 
     @property
     def num_rows(self) -> int:
@@ -46,6 +57,10 @@ class IndexFileReader:
     def names(self) -> frozenset[str]:
         """The names of its columns."""
         return frozenset(self._columns)
+
+    @cached_property
+    def _columns(self) -> dict[str, FileColumn]:
+        return {column.field.name: column for column in self._reader.columns}
 
     @cached_property
     def metadata(self) -> dict[str, str]:
@@ -85,6 +100,26 @@ class IndexFileReader:
         """Return what is made of the file's contents, from memory if it was made before."""
         identity = self._reader.container.source.identity
         return remembered(kind, None if identity is None else (identity, what), make, size)
+
+    def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
+        """Return what is made of many rows of the file, kept when it is made for the second time.
+
+        Parameters
+        ----------
+        size
+            About how many bytes it takes.
+        """
+        identity = self._reader.container.source.identity
+        if identity is None:
+            return make()
+        key = (identity, what)
+        (found,) = found_or_seen(VALUES, [(key, 1, 1)], size)
+        if found is False:
+            return make()
+        if found is not True:
+            return cast("H", found)
+        made = make().owned()
+        return keep(VALUES, key, made, made.nbytes)
 
     def _column(self, name: str) -> FileColumn:
         column = self._columns.get(name)

@@ -15,12 +15,14 @@ import numpy.typing as npt
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.partitions import encode_tensor, parse_tensor
-from lancekit.index.distances import Distances, distances
+from lancekit.index.distances import Distances, distances, estimated, products, squares
 from lancekit.index.ivf.clusters import nearest_of
 
 __all__ = [
     "PRODUCT_BITS",
     "Codes",
+    "Compared",
+    "Ready",
     "codes_of",
     "product_codes",
     "scaled_codes",
@@ -35,6 +37,41 @@ PRODUCT_BITS = (8, 4)
 _IN_HALF_A_BYTE = 1 << 4
 #: of the steps between two bounds
 _CODES = 256
+#: metrics that are worked out by the lengths of vectors
+_BY_LENGTHS = ("l2", "cosine")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ready:
+    """What is stored of a partition, in the form that queries are compared with.
+
+    Attributes
+    ----------
+    stored
+        It owns its memory if the partition is kept.
+    lengths
+        The squares of the rows' lengths, where they are asked for.
+    """
+
+    stored: Vectors
+    lengths: Vectors | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """How far the rows of a partition are from a query.
+
+    Attributes
+    ----------
+    error
+        By how much distances may be wrong; where codes stand for vectors, these tell no more.
+    exactly
+        Gives the distances of some of the rows, if others may be wrong.
+    """
+
+    distances: Distances
+    error: float = 0.0
+    exactly: Callable[[npt.NDArray[np.intp]], Distances] | None = None
 
 
 class Codes(Protocol):
@@ -80,7 +117,10 @@ class Codes(Protocol):
     def codebook(self) -> bytes:
         """A buffer of the file that they need; empty if there is none."""
 
-    def distances(self, stored: Vectors, query: Vectors, centroid: Vectors) -> Distances:
+    def ready(self, stored: Vectors) -> Ready:
+        """Return what is stored of a partition in the form that queries are compared with."""
+
+    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
         """Return how far the vectors of a partition are from a query, about."""
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
@@ -98,8 +138,16 @@ class _Whole:
     by_parts: bool = False
     codebook: bytes = b""
 
-    def distances(self, stored: Vectors, query: Vectors, _centroid: Vectors) -> Distances:
-        return distances(self.metric, stored, query)
+    def ready(self, stored: Vectors) -> Ready:
+        return Ready(stored, squares(stored) if self.metric in _BY_LENGTHS else None)
+
+    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
+        if held.lengths is not None:
+            far, error = estimated(self.metric, held.stored, held.lengths, query)
+            if error < np.inf:  # and not NaN
+                rows = held.stored
+                return Compared(far, error, lambda some: distances(self.metric, rows[some], query))
+        return Compared(distances(self.metric, held.stored, query))
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
         return vectors.astype(centroids.dtype, copy=False)
@@ -118,14 +166,18 @@ class _Scaled:
     by_parts: bool = False
     codebook: bytes = b""
 
-    def distances(self, stored: Vectors, query: Vectors, _centroid: Vectors) -> Distances:
+    def ready(self, stored: Vectors) -> Ready:
+        return Ready(stored, None if self.metric == "dot" else squares(stored))
+
+    def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
         step = np.float32((self.end - self.start) / (_CODES - 1))
-        if self.metric == "dot":
-            vectors = stored.astype(np.float32) * step + np.float32(self.start)
-            return distances("dot", vectors, query.astype(np.float32, copy=False))
+        if held.lengths is None:
+            asked = query.astype(np.float32, copy=False)
+            far = 1 - products(held.stored, asked) * step - asked.sum() * np.float32(self.start)
+            return Compared(far)
         steps = np.clip(np.floor((query - self.start) / step), 0, _CODES - 1).astype(np.float32)
         scale = step**2 / 2 if self.metric == "cosine" else step**2
-        return (distances("l2", stored, steps) * scale).astype(np.float32)
+        return Compared(estimated("l2", held.stored, held.lengths, steps)[0] * scale)
 
     def encoded(self, vectors: Vectors, _centroids: Vectors) -> Vectors:
         steps = np.floor((vectors - self.start) / (self.end - self.start) * (_CODES - 1))
@@ -151,18 +203,21 @@ class _Products:
     are_exact: bool = False
     by_parts: bool = True
 
-    def distances(self, stored: Vectors, query: Vectors, centroid: Vectors) -> Distances:
-        parts = len(self.words)
+    def ready(self, stored: Vectors) -> Ready:
         codes = stored.reshape(-1, len(stored))  # the rows of a partition lie part by part
         if self.words.shape[1] == _IN_HALF_A_BYTE:
-            codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(parts, -1)
+            codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(len(self.words), -1)
+        return Ready(codes)
+
+    def compared(self, held: Ready, query: Vectors, centroid: Vectors) -> Compared:
+        parts = len(self.words)
         if self.metric == "dot":
             table = np.einsum("pwd,pd->pw", self.words, query.reshape(parts, -1))
-            return (1 - _looked_up(table, codes)).astype(np.float32)
+            return Compared((1 - _looked_up(table, held.stored)).astype(np.float32))
         apart = self.words - (query - centroid).reshape(parts, 1, -1)
-        found = _looked_up(np.einsum("pwd,pwd->pw", apart, apart), codes)
+        found = _looked_up(np.einsum("pwd,pwd->pw", apart, apart), held.stored)
         # of vectors of length 1 the square of the distance is twice what their cosine lacks
-        return (found / 2 if self.metric == "cosine" else found).astype(np.float32)
+        return Compared((found / 2 if self.metric == "cosine" else found).astype(np.float32))
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
         coded = vectors if self.metric == "dot" else vectors - centroids

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from lancekit.errors import CorruptFileError
 from lancekit.format.partitions import Partitions, parse_partitions
-from lancekit.index.distances import Distances, distances
-from lancekit.index.ivf.codes import Codes, codes_of, unit
+from lancekit.index.distances import distances
+from lancekit.index.ivf.codes import Codes, Compared, Ready, codes_of, unit
 from lancekit.index.segment import IndexFileReader, held_bytes
 
 __all__ = ["Neighbours", "VectorSegment"]
@@ -22,10 +22,28 @@ __all__ = ["Neighbours", "VectorSegment"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Neighbours:
-    """Rows of partitions, by what the index calls them, and how far they are."""
+    """Rows of a partition, by what the index calls them, and how far they are."""
 
     ids: npt.NDArray[np.uint64]
-    distances: Distances
+    compared: Compared
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """A partition: its rows, and what is stored of them."""
+
+    ids: npt.NDArray[np.uint64]
+    ready: Ready
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes that it takes."""
+        lengths = self.ready.lengths
+        return held_bytes(self.ids, self.ready.stored, *([] if lengths is None else [lengths]))
+
+    def owned(self) -> _Held:
+        """Return the same in memory of its own."""
+        return _Held(self.ids.copy(), Ready(self.ready.stored.copy(), self.ready.lengths))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +77,11 @@ class VectorSegment:
                 f"{vectors.where} does not have the partitions of {index.where}."
             )
         settings = _said(vectors, "storage_metadata")
-        codes = codes_of(kind, metric, settings, vectors.buffer, vectors.where)
+        codes = vectors.remembered(
+            "codes",
+            lambda: codes_of(kind, metric, settings, vectors.buffer, vectors.where),
+            lambda made: 2 * len(made.codebook),
+        )
         return cls(kind, metric, known.centroids, known.loss or 0.0, rows, codes, vectors)
 
     def as_asked(self, query: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -78,16 +100,15 @@ class VectorSegment:
         """Yield all rows of partitions with their distances, one partition after the other."""
         asked = self.as_asked(query)
         for one in partitions.tolist():
-            start, count = int(self.rows.offsets[one]), int(self.rows.lengths[one])
-            if count:
-                ids, stored = self._read(range(start, start + count))
-                found = self.codes.distances(stored, asked, self.centroids[one])
-                yield Neighbours(ids, found)
+            if self.rows.lengths[one]:
+                held = self._held(one)
+                yield Neighbours(
+                    held.ids, self.codes.compared(held.ready, asked, self.centroids[one])
+                )
 
     def partition(self, number: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
         """Return the rows of a partition and what is stored of the vector of each."""
-        start, count = int(self.rows.offsets[number]), int(self.rows.lengths[number])
-        ids, stored = self._read(range(start, start + count))
+        ids, stored = self._read(self._range(number))
         # of codes of products the partition has the first number of all its rows first
         return ids, stored.reshape(stored.shape[::-1]).T if self.codes.by_parts else stored
 
@@ -98,6 +119,21 @@ class VectorSegment:
         if not np.array_equal(starts, np.cumsum(lengths) - lengths):
             raise CorruptFileError(f"{self.file.where} has partitions in no order.")
         return self._read(range(int(lengths.sum())))
+
+    def _held(self, number: int) -> _Held:
+        """Return a partition, kept if it was wanted before."""
+        where = self._range(number)
+
+        def read() -> _Held:
+            ids, stored = self._read(where)
+            return _Held(ids, self.codes.ready(stored))
+
+        # codes take less than the vectors that they stand for
+        return self.file.kept(f"partition {number}", read, len(where) * self.centroids[0].nbytes)
+
+    def _range(self, number: int) -> range:
+        start = int(self.rows.offsets[number])
+        return range(start, start + int(self.rows.lengths[number]))
 
     def _read(self, where: range) -> tuple[npt.NDArray[np.uint64], npt.NDArray[Any]]:
         """Return rows as they lie in the file, with what is stored there."""

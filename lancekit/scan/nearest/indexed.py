@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import ceil, sqrt
 from typing import Any
@@ -15,7 +15,7 @@ from pyroaring import BitMap
 from lancekit.errors import LancekitError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.distances import Distances
-from lancekit.index.ivf.segment import VectorSegment
+from lancekit.index.ivf.segment import Neighbours, VectorSegment
 from lancekit.index.kinds import VECTORS, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import open_index_file
@@ -90,10 +90,16 @@ class Wanted:
     lower: float | None = None
     upper: float | None = None
 
-    def among(self, ids: Numbers, far: Distances, places: Places) -> npt.NDArray[np.bool_]:
-        """Return which rows count, by what can be told without looking for them."""
-        wanted = counted(far, self.lower, self.upper)
-        return wanted if self.allowed is None else wanted & np.isin(places.ids(ids), self.allowed)
+    def among(
+        self, ids: Numbers, far: Distances, error: float, places: Places
+    ) -> npt.NDArray[np.intp]:
+        """Return which rows may count, if their distances may be wrong by so much."""
+        lower = None if self.lower is None else self.lower - error
+        upper = None if self.upper is None else self.upper + error
+        wanted = counted(far, lower, upper)
+        if self.allowed is not None:
+            wanted &= np.isin(places.ids(ids), self.allowed)
+        return np.flatnonzero(wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,10 +110,31 @@ class Proposed:
     positions: npt.NDArray[np.int64]
     distances: Distances
 
-    @classmethod
-    def none(cls) -> Proposed:
-        """Return no rows."""
-        return cls(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.float32))
+
+@dataclass(slots=True, eq=False)
+class _Looked:
+    """The rows of the partitions that were looked at."""
+
+    parts: list[Neighbours] = field(default_factory=list)
+
+    def all(self) -> tuple[Numbers, Distances, float]:
+        """Return their ids and distances, and by how much these may be wrong."""
+        return (
+            np.concatenate([np.empty(0, np.uint64), *(part.ids for part in self.parts)]),
+            np.concatenate([np.empty(0, np.float32), *(p.compared.distances for p in self.parts)]),
+            max((part.compared.error for part in self.parts), default=0.0),
+        )
+
+    def exactly(self, places: npt.NDArray[np.intp], far: Distances) -> Distances:
+        """Return the distances of some rows, of which `far` are about those."""
+        ends = np.cumsum([len(part.ids) for part in self.parts])
+        owners, out = np.searchsorted(ends, places, "right"), far.copy()
+        for one in np.unique(owners).tolist():
+            part = self.parts[one]
+            if part.compared.exactly is not None:
+                mine = owners == one
+                out[mine] = part.compared.exactly(places[mine] - (ends[one] - len(part.ids)))
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,14 +203,13 @@ class IndexedVectors:
         for (segment, _), places in zip(self.opened, wanted.places, strict=True):
             order = segment.by_distance(query)
             most, stop = self.probes.last(len(order)), self.probes.first(len(order), count)
-            best, done = Proposed.none(), 0
+            looked, best, done = _Looked(), None, 0
             while done < stop:
-                rows = list(segment.search(query, order[done:stop]))
-                ids = np.concatenate([best.ids, *(part.ids for part in rows)])
-                far = np.concatenate([best.distances, *(part.distances for part in rows)])
-                best = _best(ids, far, wanted, places)
+                looked.parts += segment.search(query, order[done:stop])
+                best = _best(looked, wanted, places)
                 done, stop = stop, stop if len(best.ids) >= count else min(2 * stop, most)
-            yield replace(best, ids=places.ids(best.ids))
+            if best is not None:
+                yield best
 
     def places(self, sources: Sequence[FragmentSource]) -> tuple[Places, ...]:
         """Return where the rows of each segment are, in some fragments."""
@@ -193,22 +219,26 @@ class IndexedVectors:
         )
 
 
-def _best(ids: Numbers, far: Distances, wanted: Wanted, places: Places) -> Proposed:
+def _best(looked: _Looked, wanted: Wanted, places: Places) -> Proposed:
     """Return the nearest rows that there are."""
-    among = wanted.among(ids, far, places)
-    ids, far = ids[among], far[among]
+    all_ids, all_far, error = looked.all()
+    left = wanted.among(all_ids, all_far, error, places)
+    far = all_far[left]
     count = wanted.count
     size = 2 * count
     while True:
-        some = np.arange(len(far))
-        if size < len(far):
-            some = np.argpartition(far, size - 1)[:size]
-        some = some[np.lexsort((ids[some], far[some]))]
-        positions = places.positions(ids[some])
-        there = positions >= 0
-        if size >= len(far) or int(there.sum()) >= count:
-            kept = some[there][:count]
-            return Proposed(ids[kept], positions[there][:count], far[kept])
+        some, limit = left, np.float32(np.inf)
+        if size < len(left):
+            limit = np.partition(far, size - 1)[size - 1]
+            some = left[far <= limit]
+        ids, near = all_ids[some], looked.exactly(some, all_far[some])
+        positions = places.positions(ids)
+        there = np.flatnonzero(counted(near, wanted.lower, wanted.upper) & (positions >= 0))
+        kept = there[np.lexsort((ids[there], near[there]))][:count]
+        # of the rows left out none is nearer
+        whole = len(kept) == count and near[kept[-1]] <= limit - error
+        if len(some) == len(left) or whole:
+            return Proposed(places.ids(ids[kept]), positions[kept], near[kept])
         size *= 4
 
 

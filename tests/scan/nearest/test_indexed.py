@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
+from lancekit.storage import identity
 
 SIZE = 16
 KINDS = {
@@ -171,3 +172,79 @@ def test_kinds_that_are_not_read(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="type IVF_RQ"):
         found = ds.to_table(nearest=near(Q))
     assert found == ds.to_table(nearest=near(Q, use_index=False))
+
+
+@pytest.fixture
+def _own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty cache, which files are remembered in as soon as they are there."""
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1)
+    lk.clear_cache()
+
+
+@pytest.mark.usefixtures("_own_cache")
+@pytest.mark.parametrize("values", ["float32", "float64"])
+@pytest.mark.parametrize("metric", ["l2", "cosine"])
+@pytest.mark.parametrize("case", ["plain", "far from 0", "very long", "of all lengths"])
+def test_estimates_of_distances_change_nothing(
+    tmp_path: Path, case: str, metric: str, values: str
+) -> None:
+    drawn = np.random.default_rng(5)
+    some = drawn.standard_normal((400, SIZE))
+    some[:100] = some[100:200] + drawn.standard_normal((100, SIZE)) * 1e-4
+    some = {
+        "plain": some,
+        "far from 0": some * 1e-3 + 1000,
+        "very long": some * 1e15,
+        "of all lengths": some * 10.0 ** drawn.integers(-4, 5, (400, 1)),
+    }[case].astype(values)
+    column = pa.FixedSizeListArray.from_arrays(pa.array(some.ravel()), SIZE)
+    uri = str(tmp_path / "t")
+    ds = lk.write_dataset(pa.table({"n": range(400), "v": column}), uri)
+    ds.create_index("v", "IVF_FLAT", num_partitions=4, metric=metric)
+    for q in (some[7], some[30] * 1.0001, some[:5].mean(axis=0)):
+        exact = ds.to_table(["n"], nearest=near(q, metric=metric, use_index=False, k=20))
+        far = exact["_distance"].to_numpy()
+        # cold, kept, and as it was kept
+        for _ in range(3):
+            found = ds.to_table(["n"], nearest=near(q, nprobes=4, k=20))
+            assert np.allclose(found["_distance"], far, rtol=1e-3, atol=1e-6 * max(far[-1], 1))
+            if metric == "l2":
+                assert found["n"].equals(exact["n"])
+        between = [float(far[3]), float(far[12])]
+        asked = {"distance_range": between, "metric": metric, "k": 20}
+        found = ds.to_table(["n"], nearest=near(q, nprobes=4) | asked)
+        exact = ds.to_table(["n"], nearest=near(q, use_index=False) | asked)
+        if metric == "l2":
+            assert found.equals(exact)
+
+
+@pytest.mark.usefixtures("_own_cache")
+@pytest.mark.parametrize(
+    ("kind", "options"), [("IVF_FLAT", {}), ("IVF_SQ", {}), ("IVF_PQ", {"num_sub_vectors": 4})]
+)
+def test_partitions_are_kept_when_they_are_wanted_again(
+    tmp_path: Path, kind: str, options: dict[str, Any]
+) -> None:
+    ds = lk.write_dataset(rows(1000, 0), str(tmp_path / "t"))
+    ds.create_index("v", kind, num_partitions=4, **options)
+    q = [0.1] * SIZE
+
+    def searched() -> tuple[pa.Table, int, int]:
+        found = lk.dataset(ds.uri).to_table([], nearest=near(q, nprobes=4, refine_factor=9))
+        use = lk.cache_info().kinds["values"]  # also of what was not found
+        return found, use.entries, use.hits
+
+    first, once, _ = searched()
+    second, twice, hits = searched()
+    third, again, more = searched()
+    assert first.equals(second)
+    assert second.equals(third)
+    assert twice >= once + 4
+    assert again >= twice
+    assert more >= hits + 4
+    with lk.options(cache_bytes=0):
+        assert (
+            lk.dataset(ds.uri)
+            .to_table([], nearest=near(q, nprobes=4, refine_factor=9))
+            .equals(first)
+        )
