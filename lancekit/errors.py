@@ -27,6 +27,7 @@ __all__ = [
     "DatasetNotFoundError",
     "DuplicateKeysError",
     "EngineError",
+    "FencedError",
     "FormatError",
     "IncompatibleConflictError",
     "IndexExistsError",
@@ -51,6 +52,7 @@ __all__ = [
     "RowOutOfRangeError",
     "SchemaMismatchError",
     "SessionError",
+    "ShardError",
     "StorageError",
     "TagNotFoundError",
     "UnsupportedFeatureError",
@@ -340,6 +342,24 @@ class CommitUnknownError(LancekitError, OSError):
     """The storage failed while committing: the commit may or may not have landed."""
 
     kind = "commit_unknown"
+
+
+# ---- shards of a table
+
+
+class ShardError(LancekitError, OSError, RuntimeError):
+    """A shard, or its writer, that takes no rows: it is sealed, closed, or in an unknown state."""
+
+    kind = "shard"
+
+
+class FencedError(ShardError):
+    """A newer writer has the shard: this one cannot write any more.
+
+    What it acknowledged is kept.  Open a new writer, which takes the shard back.
+    """
+
+    kind = "fenced"
 
 
 # ---- bytes

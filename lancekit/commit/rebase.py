@@ -22,7 +22,8 @@ from lancekit.format import operations as ops
 from lancekit.format import row_address
 from lancekit.format.fragment import DeletionKind, Fragment
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
-from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
+from lancekit.format.mem_wal.details import merged_generations, with_generations
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.transaction import Transaction
 from lancekit.versions.snapshot import Snapshot
 
@@ -191,6 +192,6 @@ def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> I
     newest: dict[UUID, int] = merged_generations(index.index_details)
     for transaction in theirs:
         if isinstance(transaction.operation, ops.UpdateMemWalState):
-            for one in transaction.operation.merged_generations:
-                newest[one.region_id] = max(one.generation, newest.get(one.region_id, 0))
+            for one in transaction.operation.compacted_sstables:
+                newest[one.shard_id] = max(one.generation, newest.get(one.shard_id, 0))
     return replace(index, index_details=with_generations(index.index_details, newest))

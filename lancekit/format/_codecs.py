@@ -277,6 +277,8 @@ def nonzero_whole(bits: int) -> Codec:
 
 
 BOOL = Codec(getattr, setattr, _one(bool, "True or False"))
+MAYBE_BOOL = Codec(_get_optional, _put_optional, _optional(_one(bool, "True, False or None")))
+DATA = Codec(getattr, setattr, _one(bytes, "bytes"))
 TEXT = Codec(getattr, setattr, _text)
 MAYBE_TEXT = Codec(_get_optional, _put_optional, _optional(_text))
 UUIDS = Codec(_get_uuid, _put_uuid, _uuid)

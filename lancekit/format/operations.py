@@ -44,13 +44,13 @@ __all__ = [
     "OPERATIONS",
     "Append",
     "Clone",
+    "CompactedSsTable",
     "CreateIndex",
     "DataReplacement",
     "DataReplacementGroup",
     "Delete",
     "FieldMetadataUpdate",
     "Merge",
-    "MergedGeneration",
     "Operation",
     "Overwrite",
     "Project",
@@ -219,14 +219,14 @@ class ReserveFragments(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class MergedGeneration(Part):
-    """Up to which generation a write-ahead region was merged into the table."""
+class CompactedSsTable(Part):
+    """Up to which generation a shard is merged into the table, or an index has caught up."""
 
-    region_id: UUID = wire(c.UUIDS)
+    shard_id: UUID = wire(c.UUIDS)
     generation: int = wire(c.whole())
 
 
-GENERATIONS = c.parts(MergedGeneration)
+GENERATIONS = c.parts(CompactedSsTable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class Update(Part):
     listed_fragment_offsets: Mapping[int, tuple[int, ...]] = wire(
         NUMBERS_BY_ID, name="updated_fragment_offsets", default_factory=dict
     )
-    merged_generations: tuple[MergedGeneration, ...] = wire(GENERATIONS, default=())
+    compacted_sstables: tuple[CompactedSsTable, ...] = wire(GENERATIONS, default=())
     inserted_rows: KeyFilter | None = wire(KEY_FILTER, default=None)
 
     @property
@@ -390,7 +390,7 @@ class UpdateMemWalState(Part):
     """Record which flushed generations were merged into the table."""
 
     arm: ClassVar[str] = "update_mem_wal_state"
-    merged_generations: tuple[MergedGeneration, ...] = wire(GENERATIONS, default=())
+    compacted_sstables: tuple[CompactedSsTable, ...] = wire(GENERATIONS, default=())
 
 
 @dataclass(frozen=True, slots=True)

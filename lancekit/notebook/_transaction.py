@@ -15,8 +15,8 @@ from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import (
     COMMIT_MESSAGE,
+    CompactedSsTable,
     DataReplacementGroup,
-    MergedGeneration,
     RewriteGroup,
     Transaction,
     UnknownOperation,
@@ -142,8 +142,8 @@ def _keys(keys: KeyFilter) -> str:
     return "in a Bloom filter"
 
 
-def _generations(merged: Sequence[MergedGeneration]) -> str:
-    return listing((f"{m.region_id} up to {m.generation}" for m in merged), NAMES)
+def _generations(merged: Sequence[CompactedSsTable]) -> str:
+    return listing((f"{m.shard_id} up to {m.generation}" for m in merged), NAMES)
 
 
 def _replaced(groups: Sequence[DataReplacementGroup]) -> str:
@@ -178,7 +178,7 @@ _PARTS: dict[str, tuple[str, Callable[[Any], str]]] = {
     "schema_metadata_updates": ("schema metadata", _changes),
     "field_metadata_updates": ("field metadata", _fields),
     "replacements": ("replaced", _replaced),
-    "merged_generations": ("merged", _generations),
+    "compacted_sstables": ("merged", _generations),
     "ref_version": ("from", lambda version: f"version {count(version)}"),
     "ref_path": ("of", lambda path: clean(place(path))),
     "branch_name": ("branch", clean),

@@ -211,6 +211,9 @@ class Store(Protocol):
         from files without asking about each.
         """
 
+    def list_folders(self, folder: str) -> list[str]:
+        """Return the bare names of the folders directly in ``folder``, links left out."""
+
     def first_names(self, folder: str) -> Listing:
         """Return the names directly in ``folder`` that come first in order, by one request.
 

@@ -155,6 +155,15 @@ class LocalStore:
         """Return the bare names in ``folder``."""
         return [name for name in self._listed(folder) if not name.startswith(TEMPORARY_PREFIX)]
 
+    def list_folders(self, folder: str) -> list[str]:
+        """Return the bare names of the folders in ``folder``."""
+        path = self._folder(folder)
+        try:
+            with reading("list", path), os.scandir(path) as entries:
+                return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except FileNotFoundError:
+            return []
+
     def first_names(self, folder: str) -> Listing:
         """Return all names in ``folder``: a disk does not list in order."""
         return Listing(self._listed(folder), whole=True)

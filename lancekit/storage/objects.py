@@ -328,6 +328,13 @@ class ObstoreStore:
             found = obstore.list_with_delimiter(self._client, prefix)["objects"]
         return [entry["path"][len(prefix) :] for entry in found]
 
+    def list_folders(self, folder: str) -> list[str]:
+        """Return the bare names of what further names begin with, up to a slash."""
+        prefix = self._prefix_of(folder)
+        with translated("list", self._uri_of(folder)):
+            found = obstore.list_with_delimiter(self._client, prefix)["common_prefixes"]
+        return [name[len(prefix) :].strip("/") for name in found]
+
     def first_names(self, folder: str) -> Listing:
         """Return the first names in ``folder``: object stores list in order, a page a request."""
         prefix = self._prefix_of(folder)

@@ -10,7 +10,8 @@ import pytest
 from lancekit.errors import IncompatibleConflictError, InvalidArgumentError
 from lancekit.format import operations as ops
 from lancekit.format.index import IndexDetails
-from lancekit.format.memwal import MEM_WAL, merged_generations
+from lancekit.format.mem_wal.details import merged_generations
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.row_ids_encode import encode_row_ids
 from tests.support.small_versions import (
     SCHEMA,
@@ -123,18 +124,18 @@ def test_fields_changed_in_place_leave_the_indices_on_them() -> None:
 
 def test_generations_are_merged_once() -> None:
     region, other = uuid.uuid4(), uuid.uuid4()
-    state = ops.UpdateMemWalState((ops.MergedGeneration(region, 3),))
+    state = ops.UpdateMemWalState((ops.CompactedSsTable(region, 3),))
     first = build(manifest(), state, index("i", S))
     entry = first.indices[-1]
     assert (entry.name, entry.dataset_version) == (MEM_WAL, 6)
     update = ops.Update(
-        merged_generations=(ops.MergedGeneration(region, 4), ops.MergedGeneration(other, 1))
+        compacted_sstables=(ops.CompactedSsTable(region, 4), ops.CompactedSsTable(other, 1))
     )
     second = build(first.manifest, update, *first.indices)
     assert merged_generations(second.indices[-1].index_details) == {region: 4, other: 1}
     assert (second.indices[-1].dataset_version, len(second.indices)) == (7, 2)
     for stale in (3, 4):
-        again = ops.UpdateMemWalState((ops.MergedGeneration(region, stale),))
+        again = ops.UpdateMemWalState((ops.CompactedSsTable(region, stale),))
         with pytest.raises(IncompatibleConflictError, match=f"Generation {stale} .* up to .* 4"):
             build(second.manifest, again, *second.indices)
 

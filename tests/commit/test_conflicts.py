@@ -28,7 +28,8 @@ from lancekit.format.fragment import DataFile, Fragment, FragmentList
 from lancekit.format.index import IndexMetadata
 from lancekit.format.key_filter import build_bloom, build_exact, hash_keys
 from lancekit.format.manifest import BasePath, Manifest
-from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
+from lancekit.format.mem_wal.details import merged_generations, with_generations
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Transaction
 
@@ -128,8 +129,8 @@ def test_the_page_is_up_to_date() -> None:
 # ---- cells that pylance cannot try
 
 
-def generation(region: int, number: int) -> ops.MergedGeneration:
-    return ops.MergedGeneration(UUID(int=region), number)
+def generation(region: int, number: int) -> ops.CompactedSsTable:
+    return ops.CompactedSsTable(UUID(int=region), number)
 
 
 @pytest.mark.parametrize("mine", [ops.UpdateMemWalState, ops.Update])
@@ -145,12 +146,12 @@ def test_generations_are_merged_once(
         details = with_generations(None, merged)
         other: Any = ops.CreateIndex((index(7, MEM_WAL, index_details=details),))
     else:
-        other = theirs(merged_generations=(generation(*committed),))
+        other = theirs(compacted_sstables=(generation(*committed),))
     if mine is ops.Update and theirs is ops.CreateIndex:
         outcome = LANDS  # the next manifest looks at the generations
     if mine is theirs is ops.Update and outcome is RETRY:
         outcome = LANDS  # an earlier generation: the rows decide
-    verdict = meet(mine(merged_generations=(generation(1, 5),)), other)
+    verdict = meet(mine(compacted_sstables=(generation(1, 5),)), other)
     assert verdict.outcome is outcome
     if not verdict.lands:
         assert verdict.evidence is not None

@@ -108,7 +108,7 @@ def messages(draw: Any, descriptor: Any, arm: str | None = None) -> Any:
 _KEEPS_UNKNOWN = {
     *(kind.__name__ for kind in ops.OPERATIONS),
     *("Transaction", "IndexMetadata", "IndexFile", "RewriteGroup", "RewrittenIndex"),
-    *("MergedGeneration", "DataReplacementGroup", "UpdateMap", "DataFile", "DataFragment"),
+    *("CompactedSsTable", "DataReplacementGroup", "UpdateMap", "DataFile", "DataFragment"),
     *("DeletionFile", "FieldMetadataUpdate"),
 }
 

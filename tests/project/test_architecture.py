@@ -63,6 +63,7 @@ FLOORS = """
     index/search
     index
     versions
+    shards
     file
     file/legacy
     file/columns
@@ -73,6 +74,7 @@ FLOORS = """
     file/container
     file/kernels
     storage
+    format/mem_wal
     format
     format/pb
     compiled

@@ -267,6 +267,9 @@ class FaultyStore:
     def list_names(self, folder: str) -> list[str]:
         return self.faults.run("list_names", folder, lambda: self.inner.list_names(folder))
 
+    def list_folders(self, folder: str) -> list[str]:
+        return self.faults.run("list_names", folder, lambda: self.inner.list_folders(folder))
+
     def first_names(self, folder: str) -> Listing:
         return self.faults.run("list_names", folder, lambda: self.inner.first_names(folder))
 

@@ -19,7 +19,8 @@ from lancekit.errors import (
     LancekitError,
     VersionNotFoundError,
 )
-from lancekit.format.memwal import MEM_WAL, merged_generations
+from lancekit.format.mem_wal.details import merged_generations
+from lancekit.format.mem_wal.names import MEM_WAL
 from tests.support.interplay import (
     BLOBS,
     IDS,
@@ -415,7 +416,7 @@ def test_the_progress_of_a_log_goes_with_the_version(tmp_path: Path, stable: boo
         return merged_generations(found[0].index_details)[region] if found else None
 
     def merged(ds: lk.LanceDataset, generation: int) -> lk.LanceDataset:
-        made = lk.LanceOperation.MergedGeneration(region, generation)
+        made = lk.LanceOperation.CompactedSsTable(region, generation)
         operation = lk.LanceOperation.UpdateMemWalState([made])
         return lk.LanceDataset.commit(ds, operation, read_version=ds.version)
 

@@ -130,7 +130,7 @@ def update(draft: Draft, operation: ops.Update) -> Built:
     return draft.built(
         fragments=fragments,
         next_row_id=counter.next_row_id,
-        indices=advanced(indices, operation.merged_generations, draft.version),
+        indices=advanced(indices, operation.compacted_sstables, draft.version),
     )
 
 

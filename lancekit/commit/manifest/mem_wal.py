@@ -1,4 +1,4 @@
-"""Progress of write-ahead regions that are merged into the table (docs/format/memwal.md, 3)."""
+"""Progress of write-ahead regions that are merged into the table (docs/format/memwal.md, 7)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from pyroaring import BitMap
 
 from lancekit.errors import IncompatibleConflictError
 from lancekit.format.index import IndexMetadata
-from lancekit.format.memwal import MEM_WAL, merged_generations, with_generations
-from lancekit.format.operations import MergedGeneration
+from lancekit.format.mem_wal.details import merged_generations, with_generations
+from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.operations import CompactedSsTable
 
 __all__ = ["advanced"]
 
 
 def advanced(
-    indices: tuple[IndexMetadata, ...], merged: Iterable[MergedGeneration], version: int
+    indices: tuple[IndexMetadata, ...], merged: Iterable[CompactedSsTable], version: int
 ) -> tuple[IndexMetadata, ...]:
     """Return the indices with the regions' progress recorded by ``version``.
 
@@ -26,7 +27,7 @@ def advanced(
     IncompatibleConflictError
         A generation was merged before: its rows would be merged twice.
     """
-    new = {entry.region_id: entry.generation for entry in merged}
+    new = {entry.shard_id: entry.generation for entry in merged}
     if not new:
         return indices
     entry = next((index for index in indices if index.name == MEM_WAL), None)

@@ -18,7 +18,7 @@ from lancekit.commit.rules.verdict import (
 )
 from lancekit.format import operations as ops
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata, fragment_reuse_of
-from lancekit.format.memwal import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL
 
 __all__ = ["index_of_rewritten_columns", "index_of_rewritten_rows", "index_over_new_schema"]
 __all__ += ["log_index_over_new_schema", "rewrite_of_indexed_rows", "same_indices"]

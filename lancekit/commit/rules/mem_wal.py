@@ -16,15 +16,16 @@ from lancekit.commit.rules.verdict import (
     retry,
 )
 from lancekit.format import operations as ops
-from lancekit.format.memwal import MEM_WAL, merged_generations
+from lancekit.format.mem_wal.details import merged_generations
+from lancekit.format.mem_wal.names import MEM_WAL
 
 __all__ = ["generations", "index_over_generations", "merged_twice"]
 
 
-def _by_region(merged: Iterable[ops.MergedGeneration]) -> dict[UUID, int]:
+def _by_region(merged: Iterable[ops.CompactedSsTable]) -> dict[UUID, int]:
     found: dict[UUID, int] = {}
     for one in merged:
-        found[one.region_id] = max(one.generation, found.get(one.region_id, 0))
+        found[one.shard_id] = max(one.generation, found.get(one.shard_id, 0))
     return found
 
 
@@ -50,16 +51,16 @@ def generations(
     If the other one merged mine or a later one, mine can never land; if an earlier one, it has to
     be done again.
     """
-    ours = _by_region(mine.merged_generations)
+    ours = _by_region(mine.compacted_sstables)
     if isinstance(theirs, ops.CreateIndex):
         details = [index.index_details for index in theirs.new_indices if index.name == MEM_WAL]
         return _compared(ours, merged_generations(details[0]) if details else {})
-    return _compared(ours, _by_region(theirs.merged_generations))
+    return _compared(ours, _by_region(theirs.compacted_sstables))
 
 
 def merged_twice(mine: ops.Update, theirs: ops.Update, context: Context) -> Verdict:
     """Lands unless the other one merged the same generation, or a later one."""
-    if not mine.merged_generations:
+    if not mine.compacted_sstables:
         return COMPATIBLE
     verdict = generations(mine, theirs, context)
     # an earlier generation's merge shows in the rows: the other rules look at them
@@ -72,7 +73,7 @@ def index_over_generations(
     """Lands if it makes the log's own index, which then records the newest generations."""
     if all(index.name != MEM_WAL for index in mine.new_indices):
         return excluded("the state of the write-ahead log was changed")
-    merged = _by_region(theirs.merged_generations)
+    merged = _by_region(theirs.compacted_sstables)
     return rebased(
         "the newest generation of each region is kept",
         indices=(MEM_WAL,),

@@ -440,15 +440,15 @@ class FragmentReuseIndexDetails(_message.Message):
     external: ExternalFile
     def __init__(self, inline: _Optional[_Union[FragmentReuseIndexDetails.InlineContent, _Mapping]] = ..., external: _Optional[_Union[ExternalFile, _Mapping]] = ...) -> None: ...
 
-class MergedGeneration(_message.Message):
-    __slots__ = ("region_id", "generation")
-    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+class CompactedSsTable(_message.Message):
+    __slots__ = ("shard_id", "generation")
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
-    region_id: UUID
+    shard_id: UUID
     generation: int
-    def __init__(self, region_id: _Optional[_Union[UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+    def __init__(self, shard_id: _Optional[_Union[UUID, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
 
-class FlushedGeneration(_message.Message):
+class SsTable(_message.Message):
     __slots__ = ("generation", "path", "in_memory_bytes", "physical_rows", "primary_key_bytes")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
@@ -462,35 +462,47 @@ class FlushedGeneration(_message.Message):
     primary_key_bytes: int
     def __init__(self, generation: _Optional[int] = ..., path: _Optional[str] = ..., in_memory_bytes: _Optional[int] = ..., physical_rows: _Optional[int] = ..., primary_key_bytes: _Optional[int] = ...) -> None: ...
 
-class RegionManifest(_message.Message):
-    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "flushed_generations", "region_spec_id", "region_id")
+class ShardFieldValue(_message.Message):
+    __slots__ = ("field_id", "value")
+    FIELD_ID_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    field_id: str
+    value: bytes
+    def __init__(self, field_id: _Optional[str] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class ShardManifest(_message.Message):
+    __slots__ = ("version", "writer_epoch", "replay_after_wal_entry_position", "wal_entry_position_last_seen", "current_generation", "sstables", "shard_spec_id", "shard_id", "field_values", "status")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     WRITER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REPLAY_AFTER_WAL_ENTRY_POSITION_FIELD_NUMBER: _ClassVar[int]
     WAL_ENTRY_POSITION_LAST_SEEN_FIELD_NUMBER: _ClassVar[int]
     CURRENT_GENERATION_FIELD_NUMBER: _ClassVar[int]
-    FLUSHED_GENERATIONS_FIELD_NUMBER: _ClassVar[int]
-    REGION_SPEC_ID_FIELD_NUMBER: _ClassVar[int]
-    REGION_ID_FIELD_NUMBER: _ClassVar[int]
+    SSTABLES_FIELD_NUMBER: _ClassVar[int]
+    SHARD_SPEC_ID_FIELD_NUMBER: _ClassVar[int]
+    SHARD_ID_FIELD_NUMBER: _ClassVar[int]
+    FIELD_VALUES_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     version: int
     writer_epoch: int
     replay_after_wal_entry_position: int
     wal_entry_position_last_seen: int
     current_generation: int
-    flushed_generations: _containers.RepeatedCompositeFieldContainer[FlushedGeneration]
-    region_spec_id: int
-    region_id: UUID
-    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., flushed_generations: _Optional[_Iterable[_Union[FlushedGeneration, _Mapping]]] = ..., region_spec_id: _Optional[int] = ..., region_id: _Optional[_Union[UUID, _Mapping]] = ...) -> None: ...
+    sstables: _containers.RepeatedCompositeFieldContainer[SsTable]
+    shard_spec_id: int
+    shard_id: UUID
+    field_values: _containers.RepeatedCompositeFieldContainer[ShardFieldValue]
+    status: int
+    def __init__(self, version: _Optional[int] = ..., writer_epoch: _Optional[int] = ..., replay_after_wal_entry_position: _Optional[int] = ..., wal_entry_position_last_seen: _Optional[int] = ..., current_generation: _Optional[int] = ..., sstables: _Optional[_Iterable[_Union[SsTable, _Mapping]]] = ..., shard_spec_id: _Optional[int] = ..., shard_id: _Optional[_Union[UUID, _Mapping]] = ..., field_values: _Optional[_Iterable[_Union[ShardFieldValue, _Mapping]]] = ..., status: _Optional[int] = ...) -> None: ...
 
 class IndexCatchupProgress(_message.Message):
     __slots__ = ("index_name", "caught_up_generations")
     INDEX_NAME_FIELD_NUMBER: _ClassVar[int]
     CAUGHT_UP_GENERATIONS_FIELD_NUMBER: _ClassVar[int]
     index_name: str
-    caught_up_generations: _containers.RepeatedCompositeFieldContainer[MergedGeneration]
-    def __init__(self, index_name: _Optional[str] = ..., caught_up_generations: _Optional[_Iterable[_Union[MergedGeneration, _Mapping]]] = ...) -> None: ...
+    caught_up_generations: _containers.RepeatedCompositeFieldContainer[CompactedSsTable]
+    def __init__(self, index_name: _Optional[str] = ..., caught_up_generations: _Optional[_Iterable[_Union[CompactedSsTable, _Mapping]]] = ...) -> None: ...
 
-class RegionField(_message.Message):
+class ShardingField(_message.Message):
     __slots__ = ("field_id", "source_ids", "transform", "expression", "result_type", "parameters")
     class ParametersEntry(_message.Message):
         __slots__ = ("key", "value")
@@ -513,16 +525,16 @@ class RegionField(_message.Message):
     parameters: _containers.ScalarMap[str, str]
     def __init__(self, field_id: _Optional[str] = ..., source_ids: _Optional[_Iterable[int]] = ..., transform: _Optional[str] = ..., expression: _Optional[str] = ..., result_type: _Optional[str] = ..., parameters: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
-class RegionSpec(_message.Message):
+class ShardingSpec(_message.Message):
     __slots__ = ("spec_id", "fields")
     SPEC_ID_FIELD_NUMBER: _ClassVar[int]
     FIELDS_FIELD_NUMBER: _ClassVar[int]
     spec_id: int
-    fields: _containers.RepeatedCompositeFieldContainer[RegionField]
-    def __init__(self, spec_id: _Optional[int] = ..., fields: _Optional[_Iterable[_Union[RegionField, _Mapping]]] = ...) -> None: ...
+    fields: _containers.RepeatedCompositeFieldContainer[ShardingField]
+    def __init__(self, spec_id: _Optional[int] = ..., fields: _Optional[_Iterable[_Union[ShardingField, _Mapping]]] = ...) -> None: ...
 
 class MemWalIndexDetails(_message.Message):
-    __slots__ = ("snapshot_ts_millis", "num_regions", "inline_snapshots", "region_specs", "maintained_indexes", "merged_generations", "index_catchup", "writer_config_defaults", "maintain_all_indexes")
+    __slots__ = ("num_shards", "sharding_specs", "maintained_indexes", "compacted_sstables", "index_catchup", "writer_config_defaults", "maintain_all_indexes")
     class WriterConfigDefaultsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -530,22 +542,18 @@ class MemWalIndexDetails(_message.Message):
         key: str
         value: str
         def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    SNAPSHOT_TS_MILLIS_FIELD_NUMBER: _ClassVar[int]
-    NUM_REGIONS_FIELD_NUMBER: _ClassVar[int]
-    INLINE_SNAPSHOTS_FIELD_NUMBER: _ClassVar[int]
-    REGION_SPECS_FIELD_NUMBER: _ClassVar[int]
+    NUM_SHARDS_FIELD_NUMBER: _ClassVar[int]
+    SHARDING_SPECS_FIELD_NUMBER: _ClassVar[int]
     MAINTAINED_INDEXES_FIELD_NUMBER: _ClassVar[int]
-    MERGED_GENERATIONS_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_SSTABLES_FIELD_NUMBER: _ClassVar[int]
     INDEX_CATCHUP_FIELD_NUMBER: _ClassVar[int]
     WRITER_CONFIG_DEFAULTS_FIELD_NUMBER: _ClassVar[int]
     MAINTAIN_ALL_INDEXES_FIELD_NUMBER: _ClassVar[int]
-    snapshot_ts_millis: int
-    num_regions: int
-    inline_snapshots: bytes
-    region_specs: _containers.RepeatedCompositeFieldContainer[RegionSpec]
+    num_shards: int
+    sharding_specs: _containers.RepeatedCompositeFieldContainer[ShardingSpec]
     maintained_indexes: _containers.RepeatedScalarFieldContainer[str]
-    merged_generations: _containers.RepeatedCompositeFieldContainer[MergedGeneration]
+    compacted_sstables: _containers.RepeatedCompositeFieldContainer[CompactedSsTable]
     index_catchup: _containers.RepeatedCompositeFieldContainer[IndexCatchupProgress]
     writer_config_defaults: _containers.ScalarMap[str, str]
     maintain_all_indexes: bool
-    def __init__(self, snapshot_ts_millis: _Optional[int] = ..., num_regions: _Optional[int] = ..., inline_snapshots: _Optional[bytes] = ..., region_specs: _Optional[_Iterable[_Union[RegionSpec, _Mapping]]] = ..., maintained_indexes: _Optional[_Iterable[str]] = ..., merged_generations: _Optional[_Iterable[_Union[MergedGeneration, _Mapping]]] = ..., index_catchup: _Optional[_Iterable[_Union[IndexCatchupProgress, _Mapping]]] = ..., writer_config_defaults: _Optional[_Mapping[str, str]] = ..., maintain_all_indexes: bool = ...) -> None: ...
+    def __init__(self, num_shards: _Optional[int] = ..., sharding_specs: _Optional[_Iterable[_Union[ShardingSpec, _Mapping]]] = ..., maintained_indexes: _Optional[_Iterable[str]] = ..., compacted_sstables: _Optional[_Iterable[_Union[CompactedSsTable, _Mapping]]] = ..., index_catchup: _Optional[_Iterable[_Union[IndexCatchupProgress, _Mapping]]] = ..., writer_config_defaults: _Optional[_Mapping[str, str]] = ..., maintain_all_indexes: bool = ...) -> None: ...

@@ -8,7 +8,7 @@ from uuid import UUID
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import names
 from lancekit.format.index import FRAGMENT_REUSE, IndexMetadata
-from lancekit.format.memwal import MEM_WAL
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["check_index_folders", "check_indices"]

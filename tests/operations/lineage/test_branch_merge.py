@@ -29,7 +29,7 @@ from lancekit.errors import (
     UnsupportedFeatureError,
     VersionNotFoundError,
 )
-from lancekit.format.operations import MergedGeneration, Update
+from lancekit.format.operations import CompactedSsTable, Update
 from lancekit.operations.lineage.branch_merge import changes_of
 from lancekit.storage.local import LocalStore
 from tests.operations.lineage.test_three_way import (
@@ -419,9 +419,9 @@ def test_rows_that_are_in_a_log_alone(tmp_path: Path) -> None:
     writer.close()  # now it is a generation
     with pytest.raises(UnsupportedFeatureError, match="write-ahead log"):
         ds.branches.merge("exp")
-    merged = MergedGeneration(shard, 1)
+    merged = CompactedSsTable(shard, 1)
     mine = ds.checkout_version(("exp", None))
-    operation = Update(merged_generations=(merged,))
+    operation = Update(compacted_sstables=(merged,))
     lk.LanceDataset.commit(mine._line.uri, operation, read_version=mine.version)
     assert ds.branches.merge("exp").how == "nothing to do"
 

@@ -1,0 +1,238 @@
+"""The log of a shard: entries at positions from 1, each an Arrow stream.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
+from lancekit.format.mem_wal.names import WAL, entry_name, position
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.shards.shard import Shard
+from lancekit.storage.base import Bytes
+
+__all__ = [
+    "Entry",
+    "encode_entry",
+    "encode_sentinel",
+    "positions",
+    "put_entry",
+    "read_entry",
+    "replayable",
+    "tip",
+]
+
+_EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
+#: what entries of tables with blobs of the second form have
+_TARGET = b"mem_wal_target_"
+
+#: how an Arrow stream ends
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+#: after it, where other readers do not look: a mark, and the checksum of all before
+_TRAILER = struct.Struct("<8sI")
+_MARK = b"lk-crc32"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What was written to a log at once.
+
+    Attributes
+    ----------
+    position
+        Its place in the log.
+    epoch
+        That of its writer.
+    generation
+        The one that its rows were to be in; ``None`` if it does not say.
+    batches
+        Its rows, with `_tombstone` and the ids of fields; none of a sentinel.
+    sentinel
+        Whether it only takes the place from an earlier writer.
+    torn
+        Whether it is damaged, and nothing but sentinels come after it: it was never acknowledged
+        by a writer that flushes to disk.  Then there are no batches, and the epoch is 0.
+    """
+
+    position: int
+    epoch: int
+    generation: int | None = None
+    batches: list[pa.RecordBatch] = field(default_factory=list, compare=False)
+    sentinel: bool = False
+    torn: bool = False
+
+
+def encode_entry(
+    schema: pa.Schema, batches: Sequence[pa.RecordBatch], epoch: int, generation: int
+) -> bytes:
+    """Encode rows as an entry; `schema` is that of `wal_schema`, which the batches have."""
+    said = {_EPOCH: str(epoch).encode(), _GENERATION: str(generation).encode()}
+    return _encoded(schema.with_metadata({**(schema.metadata or {}), **said}), batches)
+
+
+def encode_sentinel(epoch: int) -> bytes:
+    """Encode an entry that only takes a position."""
+    return _encoded(pa.schema([], {_EPOCH: str(epoch).encode(), _SENTINEL: b"true"}), ())
+
+
+def _encoded(schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as writer:
+        for batch in batches:
+            writer.write_batch(
+                batch if batch.schema.metadata is None else batch.replace_schema_metadata(None)
+            )
+    data = sink.getvalue()
+    return b"".join([data, _TRAILER.pack(_MARK, zlib.crc32(data))])
+
+
+def read_entry(shard: Shard, number: int) -> Entry:
+    """Read the entry at a position.
+
+    Raises
+    ------
+    FileNotFoundError
+        There is none.
+    CorruptFileError
+        It is damaged or cut off.
+    UnsupportedFeatureError
+        It is of a table with blobs of the second form.
+    """
+    name = entry_name(number)
+    where = f"{shard.store.uri}/{name}"
+    schema, batches = _decoded(shard.store.read(name), number, where)
+    said = schema.metadata or {}
+    if any(key.startswith(_TARGET) for key in said):
+        raise UnsupportedFeatureError(
+            f"{where} is of a table with blobs, which lancekit does not take from logs.",
+            hint="Have its writer flush it to a generation.",
+            file=where,
+        )
+    epoch, generation = _number(said, _EPOCH, where), _number(said, _GENERATION, where)
+    if epoch is None:
+        raise _damaged(number, where, "it says no epoch")
+    sentinel = said.get(_SENTINEL) == b"true"
+    return Entry(number, epoch, generation, [] if sentinel else batches, sentinel)
+
+
+def _decoded(data: pa.Buffer, number: int, where: str) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+    source = pa.BufferReader(data)
+    try:
+        with pa.ipc.open_stream(source) as reader:
+            schema, batches = reader.schema, list(reader)
+        for batch in batches:
+            batch.validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+        raise _damaged(number, where, str(error)) from error
+    end = source.tell()
+    if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
+        raise _damaged(number, where, "it is cut off")
+    if len(data) - end == _TRAILER.size:
+        mark, checksum = _TRAILER.unpack(data[end:])
+        if mark == _MARK and checksum != zlib.crc32(data[:end]):
+            raise _damaged(number, where, "its checksum is another")
+    return schema, batches
+
+
+def _number(said: Any, key: bytes, where: str) -> int | None:
+    text = said.get(key)
+    if text is None:
+        return None
+    if not text.isdigit():
+        raise CorruptFileError(f"{where} is damaged: its {key.decode()} is {text!r}.", file=where)
+    return int(text)
+
+
+def _damaged(number: int, where: str, why: str) -> CorruptFileError:
+    return CorruptFileError(
+        f"Entry {number} of a write-ahead log, {where}, is damaged: {why}.",
+        hint="Restore the file from a copy: rows that were acknowledged are in it.",
+        file=where,
+        position=number,
+    )
+
+
+def positions(shard: Shard) -> list[int]:
+    """Return the positions of all entries, ascending; files that are called otherwise are none."""
+    names = shard.store.list_names(WAL)
+    return sorted(filter(None, (position(name) for name in names if name.endswith(".arrow"))))
+
+
+def tip(shard: Shard, known: int) -> int:
+    """Return the last position that has an entry, 0 if none has.
+
+    `known` is a position that may have one; later ones are looked for by name.
+    """
+    if not (known and shard.store.exists(entry_name(known))):
+        return max(positions(shard), default=0)
+    while shard.store.exists(entry_name(known + 1)):
+        known += 1
+    return known
+
+
+def put_entry(shard: Shard, number: int, data: Bytes) -> bool:
+    """Put an entry durably if its position is free; ``False`` if it is taken."""
+    return shard.store.put_if_absent(entry_name(number), data)
+
+
+def replayable(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
+    """Yield the entries whose rows no generation has, in order; sentinels, too.
+
+    The last one that is no sentinel may be torn: it is yielded as such.  Those of generations that
+    are written already are left out, as the reference does.
+
+    Raises
+    ------
+    CorruptFileError
+        An entry that is no sentinel comes after one that is missing or damaged.
+    """
+    expected = manifest.replay_after + 1
+    after = [number for number in positions(shard) if number >= expected]
+    fault: tuple[int, CorruptFileError | None] | None = None
+    for number in after:
+        while fault is None and expected < number:
+            # a folder that is listed while it is written to may show the later of two names only
+            if not shard.store.exists(entry_name(expected)):
+                fault = expected, None
+                break
+            yield from _wanted(read_entry(shard, expected), manifest)
+            expected += 1
+        expected = number + 1
+        try:
+            entry = read_entry(shard, number)
+        except FileNotFoundError:
+            raise _hole(shard, number) from None
+        except CorruptFileError as error:
+            if fault is not None:
+                raise (fault[1] or _hole(shard, fault[0])) from error
+            fault = number, error
+            continue
+        if fault is not None and not entry.sentinel:
+            raise fault[1] or _hole(shard, fault[0])
+        yield from _wanted(entry, manifest)
+    if fault is not None and fault[1] is not None:
+        yield Entry(fault[0], 0, torn=True)
+
+
+def _wanted(entry: Entry, manifest: ShardManifest) -> Iterator[Entry]:
+    written = entry.generation is not None and entry.generation < manifest.current_generation
+    if not written:
+        yield entry
+
+
+def _hole(shard: Shard, number: int) -> CorruptFileError:
+    where = f"{shard.store.uri}/{entry_name(number)}"
+    return CorruptFileError(
+        f"Entry {number} of a write-ahead log, {where}, is missing, and a later one is there.",
+        hint="Restore the file from a copy: rows that were acknowledged are in it.",
+        file=where,
+        position=number,
+    )

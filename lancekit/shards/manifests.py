@@ -1,0 +1,159 @@
+"""The manifests of a shard: which is the newest one, and how the next one is put.
+
+See docs/format/memwal.md, 2.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError
+from lancekit.format.mem_wal.names import MANIFEST_HINT, MANIFESTS, manifest_name, position
+from lancekit.format.mem_wal.shard_manifest import (
+    ShardManifest,
+    encode_shard_manifest,
+    parse_shard_manifest,
+)
+from lancekit.shards.shard import Shard
+
+__all__ = ["change", "fenced", "latest", "put_next"]
+
+#: how often others may be first, and how long after the first loss the next try is made
+_ATTEMPTS = 10
+_PAUSE_SECONDS = 0.002
+
+#: so many manifests later than the hint are looked for by name; then the folder is listed
+_PROBES = 16
+#: a hint is some numbers
+_HINT_BYTES = 1024
+
+
+def latest(shard: Shard) -> ShardManifest | None:
+    """Return the newest manifest, ``None`` if the shard has none.
+
+    Raises
+    ------
+    CorruptFileError
+        It is damaged.  An older one does not stand in for it: rows would be missing.
+    """
+    for _ in range(_ATTEMPTS):
+        version = _after_hint(shard) or _newest_listed(shard)
+        if not version:
+            return None
+        name = manifest_name(version)
+        where = f"{shard.store.uri}/{name}"
+        try:
+            manifest = parse_shard_manifest(shard.store.read(name), where)
+        except FileNotFoundError:  # old ones are collected
+            continue
+        if manifest.version != version:
+            raise CorruptFileError(
+                f"{where} is damaged: it says that it is version {manifest.version}.",
+                hint="Restore the file from a copy.",
+                file=where,
+            )
+        return manifest
+    raise ShardError(
+        f"No manifest of shard {shard.id} stays long enough to be read.",
+        hint="Try again; whatever collects them has to keep the newest ones.",
+        shard=str(shard.id),
+    )
+
+
+def _after_hint(shard: Shard) -> int:
+    """Return the newest version that is found upwards from the hint; 0 if it does not help."""
+    try:
+        hint = json.loads(bytes(shard.store.read(MANIFEST_HINT, _HINT_BYTES)))
+        version = hint["version"]
+    except (FileNotFoundError, CorruptFileError, ValueError, TypeError, KeyError):
+        return 0
+    if not isinstance(version, int) or not 0 < version < 1 << 64:
+        return 0
+    if not shard.store.exists(manifest_name(version)):
+        return 0
+    for later in range(version + 1, version + _PROBES):
+        if not shard.store.exists(manifest_name(later)):
+            return later - 1
+    return 0
+
+
+def _newest_listed(shard: Shard) -> int:
+    names = shard.store.list_names(MANIFESTS)
+    return max((position(name) for name in names if name.endswith(".binpb")), default=0)
+
+
+def put_next(shard: Shard, manifest: ShardManifest) -> bool:
+    """Put a manifest if its version is free; ``False`` if it is taken.
+
+    It may be taken by this very manifest, where a store repeats a request whose answer was lost.
+    """
+    name = manifest_name(manifest.version)
+    if not shard.store.put_if_absent(name, encode_shard_manifest(manifest)):
+        return False
+    hint = json.dumps({"version": manifest.version}, separators=(",", ":"))
+    shard.store.put_hint(MANIFEST_HINT, hint.encode())
+    return True
+
+
+def change(
+    shard: Shard,
+    epoch: int | None,
+    edit: Callable[[ShardManifest], ShardManifest | None],
+) -> ShardManifest:
+    """Put the next manifest, made of the newest one; return it.
+
+    Parameters
+    ----------
+    shard
+        The shard, which has a manifest.
+    epoch
+        The epoch of the writer who changes it; ``None`` for who is not its writer.
+    edit
+        Makes the next manifest of the newest one; its version is given here.  ``None`` if nothing
+        is left to do.  It is asked again after a loss, and may then find its own work done.
+
+    Raises
+    ------
+    FencedError
+        Another writer has the shard.
+    RetriesExhaustedError
+        Others were first each time.
+    """
+    for attempt in range(_ATTEMPTS):
+        newest = latest(shard)
+        if newest is None:
+            raise ShardError(
+                f"Shard {shard.id} has no manifest.",
+                hint="It is made when a writer of the shard is opened.",
+                shard=str(shard.id),
+            )
+        if epoch is not None and newest.writer_epoch != epoch:
+            raise fenced(shard, epoch, newest.writer_epoch)
+        edited = edit(newest)
+        if edited is None:
+            return newest
+        following = replace(edited, version=newest.version + 1)
+        if put_next(shard, following):
+            return following
+        time.sleep(_PAUSE_SECONDS * random.random() * 2**attempt)  # noqa: S311
+    raise RetriesExhaustedError(
+        f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
+        hint="Try again.",
+        shard=str(shard.id),
+    )
+
+
+def fenced(shard: Shard, epoch: int, newer: int) -> FencedError:
+    """Return the error for a writer whose shard another one has."""
+    return FencedError(
+        f"Another writer has shard {shard.id} (its epoch is {newer}, that of this one {epoch}): "
+        "this one cannot write any more.",
+        hint="What was acknowledged is kept. Open a new writer, which fences the other one.",
+        shard=str(shard.id),
+        epoch=epoch,
+        newer=newer,
+    )
