@@ -37,6 +37,7 @@ FLOORS = """
     operations/lineage
     operations/explain
     operations/columns
+    operations/mem_wal
     operations
     operations/maintenance
     operations/index

@@ -1,0 +1,171 @@
+"""Generations: what was in a log, as a table of its own (docs/format/memwal.md, 4)."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap
+
+from lancekit.commit.deletion_files import write_deletions
+from lancekit.commit.first_version import put_first_manifest
+from lancekit.commit.manifest.build import build_manifest, first_manifest
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
+from lancekit.format.deletions import to_bitmap
+from lancekit.format.mem_wal.key_bytes import one_key
+from lancekit.format.mem_wal.names import generation_folder
+from lancekit.format.mem_wal.shard_manifest import SsTable
+from lancekit.format.schema import LanceSchema
+from lancekit.format.transaction import Delete, Overwrite
+from lancekit.index.build.btree import SortedRows
+from lancekit.index.build.column import IndexedColumn
+from lancekit.index.build.files import write_file
+from lancekit.index.build.sorting import differs, whole
+from lancekit.options import options
+from lancekit.pipeline.rows.write import WriteTask, write_fragments
+from lancekit.shards.schema import generation_schema, primary_key
+from lancekit.shards.shard import Shard
+from lancekit.storage import Store
+from lancekit.versions.line import Line
+from lancekit.versions.snapshot import Snapshot, load_snapshot
+
+__all__ = ["KEYS", "open_generation", "write_generation"]
+
+#: the folder of what tells the keys of a generation
+KEYS = "_pk_index"
+#: rows of a page of it, of which a look-up reads all
+_PAGE_ROWS = 8192
+
+#: which keys a generation may have, for other readers: any.  What release 14 puts there denies keys
+#: of some types that are there.
+_FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
+
+_VERSION = 1
+
+
+def write_generation(
+    shard: Shard,
+    schema: LanceSchema,
+    batches: Sequence[pa.RecordBatch],
+    number: int,
+    storage_version: str,
+) -> SsTable:
+    """Write rows of a log as a generation, which no manifest of the shard lists yet.
+
+    Parameters
+    ----------
+    shard
+        Whose rows they are.
+    schema
+        That of the table.
+    batches
+        The rows in the order in which they were written, with the columns of `wal_schema`.
+    number
+        The generation's.
+    storage_version
+        The format of the table's data files.
+
+    Returns
+    -------
+    SsTable
+        What the manifest has to say of it.  All files of it are durable.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There are no rows.
+    """
+    rows = pa.Table.from_batches(batches)
+    if not rows.num_rows:
+        raise InvalidArgumentError(
+            f"Generation {number} of shard {shard.id} would have no rows.",
+            hint="Give the rows of the log, or write no generation.",
+            generation=number,
+        )
+    folder = generation_folder(number)
+    store = shard.store.child(folder)
+    try:
+        key_bytes = _write(store, generation_schema(schema), rows, storage_version)
+    except BaseException:
+        _remove(shard.store, folder)
+        raise
+    return SsTable(number, folder, rows.nbytes, rows.num_rows, key_bytes)
+
+
+def _write(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> int | None:
+    """Write all files; return the bytes of the keys, ``None`` if there are none."""
+    arrow = schema.to_arrow()
+    stored = pa.Table.from_arrays(rows.columns, schema=arrow).to_batches()
+    task = WriteTask(
+        store=store,
+        schema=schema,
+        storage_version=storage_version,
+        max_rows_per_file=rows.num_rows,
+        checksums=options.checksums,
+        optimize_for=options.optimize_for,
+    )
+    (fragment,) = write_fragments(stored, task)
+    key = [whole(rows.column(one.name)) for one in primary_key(schema)]
+    hidden = _write_keys(store, one_key(key)) if key else BitMap()
+    store.put(_FILTER, b"\xff" * _FILTER_BYTES)
+    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version)
+    return sum(column.nbytes for column in key) if key else None
+
+
+def _write_keys(store: Store, keys: pa.Array) -> BitMap:
+    """Write which keys the rows have; return all but the last row of each key."""
+    column = IndexedColumn(keys.type, keys, np.arange(len(keys), dtype=np.uint64))
+    found = SortedRows.build(column, _PAGE_ROWS)
+    for file in found.files():
+        write_file(store.create(f"{KEYS}/{file.name}"), file)
+    # rows of one key stay in their order: the one before a row of the same key was written before
+    return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
+
+
+def _put_version(store: Store, operation: Overwrite, hidden: BitMap, storage_version: str) -> None:
+    """Put the one version, some rows of whose fragment are deleted from the beginning."""
+    now = time.time_ns()
+    empty = first_manifest(operation, storage_version)
+    built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
+    if hidden:
+        (fragment,) = built.manifest.fragments
+        deleted = write_deletions(store, fragment.id, _VERSION, hidden)
+        shown = Delete((replace(fragment, deletion_file=deleted),))
+        built = build_manifest(built.manifest, shown, timestamp_ns=now)
+        built = built._replace(manifest=replace(built.manifest, version=_VERSION))
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()))
+    put_first_manifest(Line(root=store), built, pending.transaction(0))
+
+
+def _remove(store: Store, folder: str) -> None:
+    """Remove what was written of a generation that no manifest lists, as far as possible."""
+    try:
+        store.delete_tree(folder)
+    except OSError:  # left over, until a cleanup removes it
+        return
+
+
+def open_generation(shard: Shard, table: SsTable) -> Snapshot:
+    """Open a generation that a manifest of the shard lists.
+
+    Raises
+    ------
+    CorruptFileError
+        It is not there: it was removed, or a newer manifest does not list it any more.
+    """
+    try:
+        return load_snapshot(Line(root=shard.store.child(table.path)), _VERSION)
+    except VersionNotFoundError as error:
+        raise CorruptFileError(
+            f"Generation {table.generation} of shard {shard.id}, {table.path}, does not exist.",
+            hint="Read the shard's newest manifest. If that lists it, restore it from a copy: "
+            "rows that were acknowledged are in it.",
+            generation=table.generation,
+            shard=str(shard.id),
+            path=table.path,
+        ) from error
