@@ -42,7 +42,7 @@ FLOORS = """
     operations/maintenance
     operations/index
     operations/checks  operations/cleanup  operations/common
-    operations/constraints
+    operations/constraints  operations/unmerged
     pipeline
     pipeline/merge
     pipeline/columns  pipeline/diff

@@ -13,6 +13,7 @@ from lancekit._version import __version__
 from lancekit.commit.manifest import data_operations as rows
 from lancekit.commit.manifest import metadata_operations as settings
 from lancekit.commit.manifest.draft import Built, Draft, with_bases
+from lancekit.commit.manifest.index_catch_up import caught_up
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format import flags
 from lancekit.format import operations as ops
@@ -102,6 +103,8 @@ def build_manifest(
         reuse=reuse,
     )
     manifest, kept = build(draft, operation)
+    if not isinstance(operation, ops.Restore | ops.Clone):
+        kept = caught_up(indices, kept, manifest.fragments, draft.version)
     if bases:
         manifest = replace(manifest, base_paths=with_bases(manifest.base_paths, bases))
     if marks:

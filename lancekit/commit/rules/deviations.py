@@ -100,8 +100,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "safer",
         ops.Update,
         (ops.Update,),
-        "Merging a generation of a write-ahead log twice is noticed while the manifest is built.",
-        "The rule says so, with the region.",
+        "Merging a generation of a shard twice is noticed while the manifest is built; over a "
+        "merge of an earlier one it lands, though it may be made of that one's rows, too.",
+        "The rule says so, with the shard; over an earlier one it is retryable.",
     ),
     Difference(
         "clearer",

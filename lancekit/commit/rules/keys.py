@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lancekit.commit.rules.effects import field_names, row_changes
-from lancekit.commit.rules.mem_wal import merged_twice
+from lancekit.commit.rules.mem_wal import generations
 from lancekit.commit.rules.rows import same_fragments, same_rows
 from lancekit.commit.rules.verdict import COMPATIBLE, Context, Verdict, retry
 from lancekit.format import operations as ops
@@ -27,8 +27,9 @@ def new_keys_update(mine: ops.Update, theirs: ops.Update, context: Context) -> V
     """Lands if the keys inserted by both are distinct, and no row was changed by both.
 
     An update that does not say which keys it inserted may have inserted any, if it wrote rows.
+    Of two that merge generations of one shard the second has to be done again, or is done already.
     """
-    for verdict in (_distinct_keys(mine, theirs, context), merged_twice(mine, theirs, context)):
+    for verdict in (_distinct_keys(mine, theirs, context), generations(mine, theirs, context)):
         if not verdict.lands:
             return verdict
     return same_rows(mine, theirs, context)

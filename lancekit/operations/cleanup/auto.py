@@ -17,6 +17,7 @@ from lancekit.commit.first_version import create_first_version
 from lancekit.commit.protocol import commit as commit_only
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.format.manifest import Manifest
 from lancekit.format.names import is_detached
 from lancekit.format.operations import Operation, Overwrite, UpdateConfig
 from lancekit.legible import shown, warn
@@ -24,6 +25,7 @@ from lancekit.operations.cleanup.consent import PREFIX, agree, is_agreed
 from lancekit.operations.cleanup.plan import CleanupRequest
 from lancekit.operations.cleanup.run import clean_up
 from lancekit.operations.constraints.audit import Audit
+from lancekit.operations.unmerged.audit import check_shards
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
@@ -102,10 +104,15 @@ def commit(read: Snapshot, pending: Pending, **settings: Any) -> Snapshot:
     """Commit an operation that meets the table's constraints, and clean up if it is time.
 
     Arguments, results and errors are those of `lancekit.commit.protocol.commit`, and the errors of
-    `Audit`.  A cleanup that fails is a warning: the version has landed.
+    `Audit` and `check_shards`.  A cleanup that fails is a warning: the version has landed.
     """
     audit = Audit()
-    landed = commit_only(read, pending, audit=audit, **settings)
+
+    def check(latest: Snapshot, manifest: Manifest, operation: Operation) -> None:
+        check_shards(latest, manifest, operation)
+        audit(latest, manifest, operation)
+
+    landed = commit_only(read, pending, audit=check, **settings)
     audit.landed()
     if PREFIX + "interval" in landed.manifest.config and not is_detached(landed.version):
         if _sets(pending.operation) & set(SETTINGS):

@@ -13,6 +13,8 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import IndexExistsError, IndexNotFoundError, InvalidArgumentError
 from lancekit.format.index import IndexMetadata
+from lancekit.format.mem_wal.details import mem_wal_entry
+from lancekit.format.mem_wal.names import MEM_WAL
 from lancekit.format.operations import CreateIndex
 from lancekit.index.build.builders import parsed_parameters
 from lancekit.index.kinds import IndexKind
@@ -180,20 +182,25 @@ def put_segments(
 
 
 def drop_index(snapshot: Snapshot, name: str, policy: RetryPolicy) -> Snapshot:
-    """Drop an index; its files stay for older versions.
+    """Drop an index, or the entry of the shards; its files stay for older versions.
 
     Raises
     ------
     IndexNotFoundError
         There is no index of the name.
+    InvalidArgumentError
+        Shards have rows that are in no version.
     """
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)
+        entry = mem_wal_entry(current.indices) if name == MEM_WAL else None
         return commit(
             current,
             Pending(
-                operation=CreateIndex(removed_indices=segments_of(current, name)),
+                operation=CreateIndex(
+                    removed_indices=segments_of(current, name) if entry is None else (entry,)
+                ),
                 uuid=str(uuids.uuid4()),
                 doing="drop_index",
             ),

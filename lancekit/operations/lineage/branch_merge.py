@@ -23,9 +23,9 @@ from lancekit.operations.lineage.fast_forward import (
     result_of_taken,
     what_is_taken,
 )
-from lancekit.operations.lineage.logs import check_logs_merged
 from lancekit.operations.lineage.merge_base import implied_marks, mark_of, merge_base
 from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
@@ -84,12 +84,10 @@ def changes_of(source: Line, target: Snapshot) -> Changed:
     Raises
     ------
     InvalidArgumentError, VersionNotFoundError
-        Nobody can tell since when.
-    UnsupportedFeatureError
-        The branch has rows in a write-ahead log.
+        Nobody can tell since when, or the branch has rows in shards that its versions lack.
     """
     theirs = latest_snapshot(source)
-    check_logs_merged(theirs)
+    check_merged(theirs, f"To merge branch {source.name!r}", drained=False)
     base = merge_base(theirs, target)
     properties = {
         **said_of(base.snapshot, theirs),

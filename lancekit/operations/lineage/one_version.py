@@ -6,7 +6,9 @@ from lancekit.errors import InvalidArgumentError, VersionNotFoundError
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import Changed, How, apply_changes, said_of
+from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.line import Line
+from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = ["pick_version", "revert_version"]
@@ -23,6 +25,8 @@ def revert_version(
         As of `apply_changes`.
     VersionNotFoundError
         The version, or the one before, is not there.
+    InvalidArgumentError
+        The version comes later, or the branch has rows in shards that its versions lack.
     """
     if version > ours.version:
         raise InvalidArgumentError(
@@ -30,6 +34,7 @@ def revert_version(
             hint="ds.checkout_latest() moves it to the newest.",
             version=version,
         )
+    check_merged(latest_snapshot(ours.line), f"To revert version {version}")
     before, after = _step(ours.line, version)
     change = Changed(base=after, theirs=before, properties=said_of(after, before))
     return apply_changes(ours, lambda _: change, how, policy)

@@ -1,0 +1,116 @@
+"""What of a branch's shards its versions lack (docs/format/memwal.md, 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.mem_wal.details import details_of
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.legible import cut
+from lancekit.shards.log import replayable
+from lancekit.shards.manifests import latest
+from lancekit.shards.shard import Shard, shards_of
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["WaitingShard", "check_merged", "waiting_shards"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingShard:
+    """A shard with something that is not done.
+
+    Attributes
+    ----------
+    shard
+        Its id.
+    unmerged
+        Generations whose rows no version has.
+    undrained
+        Generations that are merged, and that its manifest still lists.
+    in_log
+        Whether its log has rows that no generation has.
+    """
+
+    shard: UUID
+    unmerged: tuple[int, ...] = ()
+    undrained: tuple[int, ...] = ()
+    in_log: bool = False
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it has rows that no version has."""
+        return bool(self.unmerged) or self.in_log
+
+    @property
+    def words(self) -> str:
+        """What there is, for a message."""
+        parts = [
+            f"unmerged generations {_listed(self.unmerged)}" if self.unmerged else "",
+            "rows in its log" if self.in_log else "",
+            f"merged generations {_listed(self.undrained)} to be drained" if self.undrained else "",
+        ]
+        return f"shard {self.shard} has {' and '.join(filter(None, parts))}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return cut(", ".join(map(str, numbers)), 60)
+
+
+def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
+    """Yield the shards of a branch that are not merged and drained, by its newest version.
+
+    None of a version without the entry, which has no shards.
+    """
+    details = details_of(newest.indices)
+    if details is None:
+        return
+    merged = details.merged
+    for shard in shards_of(newest.store):
+        manifest = latest(shard)
+        if manifest is None:
+            continue
+        numbers = sorted(table.generation for table in manifest.sstables)
+        done = merged.get(shard.id, 0)
+        found = WaitingShard(
+            shard=shard.id,
+            unmerged=tuple(number for number in numbers if number > done),
+            undrained=tuple(number for number in numbers if number <= done),
+            in_log=_has_rows(shard, manifest),
+        )
+        if found.has_rows or found.undrained:
+            yield found
+
+
+def _has_rows(shard: Shard, manifest: ShardManifest) -> bool:
+    """Return whether the log has rows of its own; what is damaged may be such."""
+    return any(entry.torn or entry.batches for entry in replayable(shard, manifest))
+
+
+def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:
+    """Raise ``InvalidArgumentError`` if a branch has rows in shards that its versions lack.
+
+    Parameters
+    ----------
+    newest
+        The newest version of the branch.
+    doing
+        What would lose them, as a sentence begins.
+    drained
+        Whether manifests of shards that list merged generations are in the way, too.
+    """
+    for found in waiting_shards(newest):
+        if not (found.has_rows or drained):
+            continue
+        flush = (
+            "Close the writer of the shard, or open and close one: "
+            f"ds.mem_wal_writer({str(found.shard)!r}).close(). Then do "
+        )
+        raise InvalidArgumentError(
+            f"{doing} would lose rows that are in no version yet: {found.words}.",
+            hint=f"{flush if found.in_log else 'Do '}ds.merge_mem_wal() first.",
+            shard=str(found.shard),
+            uri=newest.line.uri,
+        )
