@@ -1,0 +1,168 @@
+"""How a writer takes a shard: a manifest with the next epoch, a sentinel, then what the log has.
+
+The order is what makes it safe: the writer before puts its next entry where the sentinel is, and
+learns of the epoch; what it put until then is replayed.
+
+See docs/format/memwal.md, 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lancekit.errors import ShardError
+from lancekit.format.mem_wal.names import entry_name
+from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
+from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.replay import replayed
+from lancekit.shards.log import Entry, encode_sentinel, positions, put_entry, replayable
+from lancekit.shards.manifests import change, fenced, latest, put_next
+from lancekit.shards.shard import Shard
+
+__all__ = ["Claim", "claim"]
+
+#: how often others may change the shard meanwhile
+_ATTEMPTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A shard that is taken.
+
+    Attributes
+    ----------
+    epoch
+        That of its writer from now on.
+    position
+        Where the next entry of the log goes.
+    memtables
+        What the log has and no generation, ascending; the last one is to be written to.
+    healed
+        The position of a torn entry that no writer acknowledged, and that now is a sentinel.
+    """
+
+    epoch: int
+    position: int
+    memtables: list[Memtable]
+    healed: int | None = None
+
+
+def claim(
+    shard: Shard,
+    schema: pa.Schema,
+    *,
+    merged: int = 0,
+    spec_id: int = 0,
+    values: tuple[ShardFieldValue, ...] = (),
+) -> Claim:
+    """Take a shard from whoever has it, and read what its log has.
+
+    Parameters
+    ----------
+    shard
+        The shard; it need not be there yet.
+    schema
+        What `wal_schema` makes of the table's schema.
+    merged
+        The last generation of the shard that the table has; those of a new shard come after it.
+    spec_id, values
+        What a new shard says of its rows.
+
+    Raises
+    ------
+    FencedError
+        Another one took it at the same time.
+    ShardError
+        It is sealed, or of another history than the table.
+    CorruptFileError
+        The manifest or the log is damaged: an entry that is no sentinel comes after one that is
+        missing or damaged.  Nothing was written over.
+    """
+    first = ShardManifest(
+        shard=shard.id,
+        version=1,
+        writer_epoch=1,
+        current_generation=merged + 1,
+        spec_id=spec_id,
+        field_values=values,
+    )
+    manifest = _next_epoch(shard, first, merged)
+    epoch = manifest.writer_epoch
+    # listed, not looked for by name: that would take a hole for the end, and fill it
+    last = max(positions(shard), default=0)
+    if epoch > 1:
+        last = _put_sentinel(shard, epoch, last + 1)
+    entries: list[Entry] = []
+    healed = None
+    for entry in _own_past(shard, manifest):
+        last = max(last, entry.position)
+        if entry.torn:
+            shard.store.put(entry_name(entry.position), encode_sentinel(epoch))
+            healed = entry.position
+        else:
+            entries.append(entry)
+    tables = replayed(entries, manifest, schema)
+    if last > manifest.last_seen:
+        change(shard, epoch, lambda newest: replace(newest, last_seen=last))
+    return Claim(epoch=epoch, position=last + 1, memtables=tables, healed=healed)
+
+
+def _next_epoch(shard: Shard, first: ShardManifest, merged: int) -> ShardManifest:
+    for _ in range(_ATTEMPTS):
+        newest = latest(shard)
+        if newest is not None:
+            _check_open(shard, newest, merged)
+            following = replace(
+                newest, version=newest.version + 1, writer_epoch=newest.writer_epoch + 1
+            )
+        else:
+            following = first
+        if put_next(shard, following):
+            return following
+        # who only drained it leaves the epoch alone
+        winner = latest(shard)
+        if winner is not None and winner.writer_epoch >= following.writer_epoch:
+            raise fenced(shard, following.writer_epoch, winner.writer_epoch)
+    raise ShardError(
+        f"Shard {shard.id} was changed by others {_ATTEMPTS} times meanwhile.",
+        hint="Try again.",
+        shard=str(shard.id),
+    )
+
+
+def _check_open(shard: Shard, manifest: ShardManifest, merged: int) -> None:
+    if manifest.sealed:
+        raise ShardError(
+            f"Shard {shard.id} is sealed: it takes no more rows.",
+            hint="Write to another shard.",
+            shard=str(shard.id),
+        )
+    if manifest.current_generation <= merged:
+        raise ShardError(
+            f"The next generation of shard {shard.id} is {manifest.current_generation}, and the "
+            f"table says that it has all up to {merged}: rows would be taken for merged ones.",
+            hint="The shard was begun by a writer that does not know what a branch or a clone "
+            "inherits. Write to another shard.",
+            shard=str(shard.id),
+            generation=manifest.current_generation,
+            merged=merged,
+        )
+
+
+def _put_sentinel(shard: Shard, epoch: int, position: int) -> int:
+    """Put a sentinel behind the last entry; return its position."""
+    sentinel = encode_sentinel(epoch)
+    while not put_entry(shard, position, sentinel):
+        position += 1  # the writer before was quicker; what it put is replayed
+    return position
+
+
+def _own_past(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
+    """Yield what there is to replay, unless another writer took the shard meanwhile."""
+    for entry in replayable(shard, manifest):
+        if entry.epoch > manifest.writer_epoch:
+            raise fenced(shard, manifest.writer_epoch, entry.epoch)
+        yield entry

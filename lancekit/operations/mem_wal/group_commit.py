@@ -1,0 +1,172 @@
+"""Puts of many threads in one order, those that queue while an entry is written in the next one.
+
+There is no thread that writes.  A put that finds nobody writing leads: it writes at once what
+queues, itself too, and hands over to the first of those that came meanwhile.  So a lone put costs
+no switch between threads, and of many that wait each entry takes all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from copy import copy
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from lancekit.errors import CommitUnknownError, LancekitError
+
+__all__ = ["GroupCommit", "Sink", "Ticket"]
+
+Written = TypeVar("Written")
+
+
+class Ticket:
+    """Rows that wait to be written; without rows, for all before them to be.
+
+    Whoever `waits` does so at `gate`, until it is settled or his turn to lead.
+    """
+
+    __slots__ = ("batches", "bytes", "error", "gate", "leads", "rows", "waits")
+
+    def __init__(self, batches: list[pa.RecordBatch], *, waits: bool = True) -> None:
+        self.batches = batches
+        self.rows = sum(batch.num_rows for batch in batches)
+        self.bytes = sum(batch.nbytes for batch in batches)
+        self.waits = waits
+        self.leads = False
+        self.error: BaseException | None = None
+        self.gate = threading.Lock()
+        self.gate.acquire()
+
+
+class Sink(Protocol[Written]):
+    """Where groups go, one at a time.  `room` and `landed` are called with the lock held."""
+
+    def room(self, first: Ticket) -> tuple[int, int]:
+        """Make room for a ticket; return how many rows and bytes its group may have."""
+
+    def write(self, group: list[Ticket]) -> Written:
+        """Write the rows of a group; when this returns they are as durable as they have to be."""
+
+    def landed(self, written: Written) -> None:
+        """Show rows that were written."""
+
+
+class GroupCommit:
+    """The queue before a sink.
+
+    Parameters
+    ----------
+    lock
+        Guards the queue, and what the sink shows.
+    sink
+        Where the rows go.
+
+    Attributes
+    ----------
+    pending_bytes
+        What waits, and what is being written, takes in memory.
+    """
+
+    def __init__(self, lock: threading.Lock, sink: Sink[Written]) -> None:
+        self._lock = lock
+        self._sink: Sink[Written] = sink
+        self._waiting: deque[Ticket] = deque()
+        self._group: list[Ticket] = []
+        self._led = False
+        self.pending_bytes = 0
+
+    @property
+    def pending(self) -> list[Ticket]:
+        """What is not shown yet, in order; to be read with the lock held."""
+        return [*self._group, *self._waiting]
+
+    def put(self, ticket: Ticket) -> None:
+        """Queue rows, and unless they do not wait return when they are written.
+
+        Raises what kept them from being written.
+        """
+        with self._lock:
+            self._waiting.append(ticket)
+            self.pending_bytes += ticket.bytes
+            if not ticket.waits:
+                return
+            if not self._led:
+                self._led = ticket.leads = True
+                ticket.gate.release()
+        self._wait(ticket)
+        while ticket.leads:
+            ticket.leads = False
+            self._lead()
+            self._wait(ticket)
+        if ticket.error is not None:
+            raise _for_this_thread(ticket.error)
+
+    def _wait(self, ticket: Ticket) -> None:
+        try:
+            ticket.gate.acquire()
+        except BaseException:  # who is interrupted lets the others go on
+            with self._lock:
+                if ticket in self._waiting:
+                    self._waiting.remove(ticket)
+                    self.pending_bytes -= ticket.bytes
+                if ticket.leads:
+                    self._hand_over()
+            raise
+
+    def _lead(self) -> None:
+        error: BaseException | None = None
+        try:
+            with self._lock:
+                self._take()
+            written = self._sink.write(self._group)
+            with self._lock:
+                self._sink.landed(written)
+                self._settle(None)
+        except BaseException as raised:
+            error = raised
+            with self._lock:
+                self._settle(error if isinstance(error, Exception) else _interrupted())
+        if error is not None and not isinstance(error, Exception):
+            raise error
+
+    def _take(self) -> None:
+        """Take from the queue what one entry can hold: the first, and those that still fit."""
+        first = self._waiting.popleft()
+        self._group = [first]
+        rows, size = self._sink.room(first)
+        rows, size = rows - first.rows, size - first.bytes
+        while self._waiting:
+            rows -= self._waiting[0].rows
+            size -= self._waiting[0].bytes
+            if rows < 0 or size < 0:
+                break
+            self._group.append(self._waiting.popleft())
+
+    def _settle(self, error: Exception | None) -> None:
+        settled, self._group = self._group, []
+        for ticket in settled:
+            self.pending_bytes -= ticket.bytes
+            ticket.error = error
+            ticket.gate.release()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        following = next((ticket for ticket in self._waiting if ticket.waits), None)
+        self._led = following is not None
+        if following is not None:
+            following.leads = True
+            following.gate.release()
+
+
+def _interrupted() -> CommitUnknownError:
+    return CommitUnknownError(
+        "the thread that wrote the rows of several was interrupted: they may be in the log or not.",
+        hint="Open the writer again: it reads what the log has.",
+    )
+
+
+def _for_this_thread(error: BaseException) -> BaseException:
+    """Return the error for one of several threads that raise it, each with its own traceback."""
+    return copy(error) if isinstance(error, LancekitError) else error

@@ -1,0 +1,144 @@
+"""Entries of a log, put one after the other: what is durable, what others have, what is open.
+
+See docs/format/memwal.md, 6.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from lancekit.errors import CommitUnknownError, CorruptFileError, ShardError, StorageError
+from lancekit.format.mem_wal.names import entry_name
+from lancekit.shards.log import encode_entry, put_entry, read_entry
+from lancekit.shards.manifests import fenced
+from lancekit.shards.shard import Shard
+
+__all__ = ["LogWriter"]
+
+#: batches of an entry are joined up to this many bytes: that is cheaper than to write each
+_JOINED_BYTES = 1 << 20
+
+
+class LogWriter:
+    """Puts the entries of one epoch.  Not for several threads at once.
+
+    Parameters
+    ----------
+    shard
+        The shard.
+    schema
+        That of its log.
+    epoch
+        The writer's.
+    position
+        Where the next entry goes.
+    retries, base_delay
+        How often an entry is put again that could not be stored, and after how many seconds at
+        first; each time it is twice as long.
+    """
+
+    def __init__(
+        self,
+        shard: Shard,
+        schema: pa.Schema,
+        *,
+        epoch: int,
+        position: int,
+        retries: int,
+        base_delay: float,
+    ) -> None:
+        self._shard = shard
+        self._schema = schema
+        self._retries = retries
+        self._base_delay = base_delay
+        self.epoch = epoch
+        self.position = position
+
+    def encode(self, batches: Sequence[pa.RecordBatch], generation: int) -> bytes:
+        """Return the entry of rows that are to be in a generation."""
+        if len(batches) > 1 and sum(batch.nbytes for batch in batches) <= _JOINED_BYTES:
+            batches = [pa.concat_batches(batches)]
+        return encode_entry(self._schema, batches, self.epoch, generation)
+
+    def decode(self, entry: bytes) -> list[pa.RecordBatch]:
+        """Return the rows of an entry.
+
+        What the caller does to the memory of what was put does not reach them.
+        """
+        with pa.ipc.open_stream(entry) as reader:
+            return [
+                pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in reader
+            ]
+
+    def put(self, entry: bytes) -> None:
+        """Put an entry durably, and go on to the next position.
+
+        Raises
+        ------
+        FencedError
+            Another writer has the shard.
+        CommitUnknownError
+            The entry may be there or not.
+        ShardError
+            Something else is at its position.
+        """
+        while not (self._try(entry) or self._is_there(entry)):
+            self._pass_by()
+        self.position += 1
+
+    def _try(self, entry: bytes) -> bool:
+        """Put an entry, several times if it has to be; ``False`` if its position is taken."""
+        for attempt in range(self._retries + 1):
+            try:
+                free = put_entry(self._shard, self.position, entry)
+                if attempt and not free and self._is_there(entry):
+                    # an attempt that failed left it, perhaps in memory alone
+                    self._shard.store.put(entry_name(self.position), entry)
+            except StorageError as error:
+                if attempt == self._retries:
+                    raise self._unknown(error) from error
+                time.sleep(self._base_delay * 2**attempt)
+            else:
+                return free
+        raise AssertionError("there is one attempt at least")
+
+    def _is_there(self, entry: bytes) -> bool:
+        """Tell whether this very entry is at its position: nobody else has the epoch."""
+        try:
+            return bytes(self._shard.store.read(entry_name(self.position))) == entry
+        except FileNotFoundError:
+            return False
+
+    def _pass_by(self) -> None:
+        """Go past the sentinel of a writer that was stopped while it took the shard before us."""
+        try:
+            other = read_entry(self._shard, self.position)
+        except (CorruptFileError, FileNotFoundError) as error:
+            raise self._foreign("something that cannot be read") from error
+        if other.epoch > self.epoch:
+            raise fenced(self._shard, self.epoch, other.epoch)
+        if not other.sentinel:
+            raise self._foreign(f"an entry of epoch {other.epoch}")
+        self.position += 1
+
+    def _foreign(self, what: str) -> ShardError:
+        return ShardError(
+            f"Position {self.position} of the log of shard {self._shard.id}, where the next entry "
+            f"of epoch {self.epoch} goes, has {what}. The rows were not written.",
+            hint="Open the writer again: it reads what the log has.",
+            shard=str(self._shard.id),
+            position=self.position,
+        )
+
+    def _unknown(self, error: StorageError) -> CommitUnknownError:
+        return CommitUnknownError(
+            f"Entry {self.position} of the log of shard {self._shard.id} could not be written: "
+            f"{error.message} Its rows may be there or not.",
+            hint="Open the writer again when the storage works, and put the rows again: with a "
+            "primary key they count once.",
+            shard=str(self._shard.id),
+            position=self.position,
+        )

@@ -1,0 +1,42 @@
+"""What a log has and no generation: memtables as the writers of its entries had them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.shards.by_id import by_id
+from lancekit.shards.log import Entry
+
+__all__ = ["replayed"]
+
+
+def replayed(
+    entries: Iterable[Entry], manifest: ShardManifest, schema: pa.Schema
+) -> list[Memtable]:
+    """Return the memtables of entries, ascending; the last one is that which is written to.
+
+    Parameters
+    ----------
+    entries
+        What `replayable` gives for the manifest.
+    manifest
+        The shard's newest.
+    schema
+        What `wal_schema` makes of the table's schema today.
+    """
+    tables = [Memtable(manifest.current_generation)]
+    for entry in entries:
+        rows = [by_id(batch, schema) for batch in entry.batches if batch.num_rows]
+        if not rows:
+            continue
+        number = entry.generation or 0
+        if number > tables[-1].generation:  # what does not say joins those before it
+            if tables[-1].rows:
+                tables.append(Memtable(number))
+            tables[-1].generation = number
+        tables[-1].add(rows, sum(batch.nbytes for batch in rows), entry.position)
+    return tables

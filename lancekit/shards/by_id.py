@@ -1,0 +1,100 @@
+"""Rows of a log in today's schema of the table: columns are found by their ids.
+
+See docs/format/memwal.md, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit.format.arrow_parts import child_of
+from lancekit.shards.schema import FIELD_ID, TOMBSTONE
+
+__all__ = ["by_id"]
+
+_ID = FIELD_ID.encode()
+
+
+def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return rows of an entry in the form of today's log.
+
+    A column that the entry does not have is null, one that the table no longer has is left out,
+    and without `_tombstone` all rows are live.  Entries without ids go by names.
+
+    Parameters
+    ----------
+    batch
+        Rows as an entry has them.
+    schema
+        What `wal_schema` makes of the table's schema.
+
+    Examples
+    --------
+    >>> from lancekit.format.schema import LanceSchema
+    >>> from lancekit.shards.schema import wal_schema
+    >>> schema = wal_schema(LanceSchema.from_arrow(pa.schema({"x": pa.int8()})))
+    >>> renamed = pa.field("old", pa.int8(), metadata={"lance:field_id": "0"})
+    >>> by_id(pa.record_batch([[1]], pa.schema([renamed])), schema).to_pydict()
+    {'x': [1], '_tombstone': [False]}
+    """
+    given, rows = batch.schema, batch.num_rows
+    if given.types == schema.types and _ids(given) == _ids(schema):
+        return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+    has_ids = any(_ID in (field.metadata or {}) for field in given)
+    columns = _matched(batch.columns, list(given), list(schema)[:-1], rows, by_name=not has_ids)
+    at = given.get_field_index(TOMBSTONE)
+    gone = batch.column(at) if at >= 0 else pa.array(np.zeros(rows, bool))
+    return pa.RecordBatch.from_arrays([*columns, gone], schema=schema)
+
+
+def _ids(fields: Iterable[pa.Field]) -> list[bytes | None]:
+    """Return the ids of fields and of all below them."""
+    found = []
+    for field in fields:
+        found.append((field.metadata or {}).get(_ID))
+        found += _ids(_children(field.type))
+    return found
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    return [kind.field(place) for place in range(kind.num_fields)] if pt.is_nested(kind) else []
+
+
+def _matched(
+    columns: Sequence[pa.Array],
+    given: Sequence[pa.Field],
+    wanted: Sequence[pa.Field],
+    rows: int,
+    *,
+    by_name: bool,
+) -> list[pa.Array]:
+    def key(field: pa.Field) -> object:
+        return field.name if by_name else (field.metadata or {}).get(_ID)
+
+    places = {key(field): place for place, field in enumerate(given)}
+    found = []
+    for field in wanted:
+        place = places.get(key(field))
+        if place is None:
+            found.append(pa.nulls(rows, field.type))
+        else:
+            found.append(_as(columns[place], given[place], field, by_name=by_name))
+    return found
+
+
+def _as(values: pa.Array, given: pa.Field, wanted: pa.Field, *, by_name: bool) -> pa.Array:
+    """Return values of a field in its type of today: parts of structs may have come or gone."""
+    same = by_name or _ids(_children(given.type)) == _ids(_children(wanted.type))
+    if same and values.type.equals(wanted.type):
+        return values
+    if pt.is_struct(given.type) and pt.is_struct(wanted.type):
+        before, after = _children(given.type), _children(wanted.type)
+        parts = [child_of(values, place) for place in range(len(before))]
+        matched = _matched(parts, before, after, len(values), by_name=by_name)
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays(matched, fields=after, mask=mask)
+    return values.cast(wanted.type)

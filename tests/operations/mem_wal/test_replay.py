@@ -1,0 +1,48 @@
+"""Entries of a log as the memtables that their writers had."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.format.schema import LanceSchema
+from lancekit.operations.mem_wal.replay import replayed
+from lancekit.shards.log import Entry
+from lancekit.shards.schema import wal_schema
+
+SCHEMA = wal_schema(LanceSchema.from_arrow(pa.schema({"id": pa.int64()})))
+MANIFEST = ShardManifest(shard=UUID(int=7), version=1, writer_epoch=3, current_generation=4)
+
+
+def entry(position: int, generation: int | None, *ids: int) -> Entry:
+    rows = pa.RecordBatch.from_arrays([pa.array(ids), pa.array([False] * len(ids))], schema=SCHEMA)
+    return Entry(position, 1, generation, [rows])
+
+
+def test_each_generation_has_its_entries() -> None:
+    entries = [
+        Entry(7, 2, sentinel=True),
+        entry(8, None, 1),
+        entry(9, 4, 2, 3),
+        entry(10, 6, 4),
+        Entry(11, 3, sentinel=True),
+        entry(12, None, 5),
+    ]
+    tables = replayed(entries, MANIFEST, SCHEMA)
+    assert [(t.generation, t.rows, t.entries, t.last_position) for t in tables] == [
+        (4, 3, 2, 9),
+        (6, 2, 2, 12),
+    ]
+    assert [row for batch in tables[0].batches for row in batch["id"].to_pylist()] == [1, 2, 3]
+
+
+def test_an_empty_memtable_takes_the_number_of_the_first_rows() -> None:
+    (table,) = replayed([entry(8, 9, 1)], MANIFEST, SCHEMA)
+    assert (table.generation, table.rows) == (9, 1)
+
+
+def test_without_rows_there_is_one_to_write_to() -> None:
+    (table,) = replayed([Entry(7, 2, sentinel=True), Entry(8, 2, 4, [])], MANIFEST, SCHEMA)
+    assert (table.generation, table.rows, table.bytes) == (4, 0, 0)
