@@ -26,6 +26,8 @@ H = TypeVar("H", bound="Kept")
 
 #: what it is called where it is counted
 _KIND = "indices"
+#: how much of a file is in memory at once while it is copied
+_COPIED_BYTES = 16 << 20
 #: what an object of Python's takes in an array of them, about
 _OBJECT_BYTES = 60
 
@@ -44,9 +46,9 @@ class Kept(Protocol):
 class IndexFileReader:
     """One file of a segment, its columns by their names."""
 
-    def __init__(self, reader: FileReader, where: str) -> None:
-        self.where = where
-        self._reader = reader
+    def __init__(self, reader: FileReader, store: Store, path: str) -> None:
+        self.where = f"{store.uri}/{path}"
+        self._reader, self._store, self._path = reader, store, path
 
     @property
     def num_rows(self) -> int:
@@ -100,6 +102,21 @@ class IndexFileReader:
         """Return what is made of the file's contents, from memory if it was made before."""
         identity = self._reader.container.source.identity
         return remembered(kind, None if identity is None else (identity, what), make, size)
+
+    def copy_to(self, store: Store, path: str) -> int:
+        """Give the file a name in another segment, too, and return its size."""
+        source = self._reader.container.source
+        size = source.size()
+        if not store.adopt(path, self._store, self._path):
+            sink = store.create(path)
+            try:
+                for start in range(0, size, _COPIED_BYTES):
+                    sink.write(source.read(start, min(_COPIED_BYTES, size - start)))
+                sink.close()
+            except BaseException:
+                sink.abort()
+                raise
+        return size
 
     def kept(self, what: Hashable, make: Callable[[], H], size: int) -> H:
         """Return what is made of many rows of the file, kept when it is made for the second time.
@@ -183,7 +200,7 @@ def open_index_file(
     path = f"{INDICES}/{index.uuid}/{name}"
     sizes = {file.path: file.size_bytes for file in index.files}
     reader = open_files.open(store, path, sizes.get(name) or None)
-    return IndexFileReader(reader, f"{store.uri}/{path}")
+    return IndexFileReader(reader, store, path)
 
 
 def held_bytes(*arrays: npt.NDArray[Any]) -> int:

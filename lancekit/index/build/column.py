@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.index.build.files import NewFile
+from lancekit.index.build.files import SegmentFile
 from lancekit.index.build.word_order import Words
 
 __all__ = ["Content", "IndexedColumn", "Mask", "Parameters", "RowMap"]
@@ -43,5 +43,5 @@ class Content(Protocol):
     def moved(self, row_map: RowMap) -> Content:
         """Return the same for rows that are elsewhere now, or gone."""
 
-    def files(self) -> Iterator[NewFile]:
+    def files(self) -> Iterator[SegmentFile]:
         """Yield the files to write."""

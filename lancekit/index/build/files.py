@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 from uuid import UUID
 
 import pyarrow as pa
@@ -12,10 +13,13 @@ from lancekit.file import FileWriter
 from lancekit.format.index import IndexFile
 from lancekit.format.names import INDICES
 from lancekit.format.schema import LanceSchema
+from lancekit.index.segment import IndexFileReader
 from lancekit.storage import Sink, Store
 
 __all__ = [
     "NewFile",
+    "SegmentFile",
+    "SharedFile",
     "add_files",
     "delete_segment",
     "segment_folder",
@@ -41,12 +45,24 @@ class NewFile:
     buffers: Mapping[str, bytes] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedFile:
+    """A file of a segment that another one has, too, as it is."""
+
+    name: str
+    file: IndexFileReader
+
+
+#: what a segment is made of
+SegmentFile: TypeAlias = NewFile | SharedFile
+
+
 def segment_folder(uuid: UUID) -> str:
     """Return where the files of a segment are, in the folder of the dataset."""
     return f"{INDICES}/{uuid}"
 
 
-def write_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> tuple[IndexFile, ...]:
+def write_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> tuple[IndexFile, ...]:
     """Write the files of a segment; if that fails, those that were written are removed."""
     try:
         return tuple(add_files(store, uuid, files))
@@ -55,10 +71,14 @@ def write_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> tuple[Ind
         raise
 
 
-def add_files(store: Store, uuid: UUID, files: Iterable[NewFile]) -> Iterator[IndexFile]:
+def add_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> Iterator[IndexFile]:
     """Write files of a segment that others may write, too; yield what was written."""
     for file in files:
-        size = write_file(store.create(f"{segment_folder(uuid)}/{file.name}"), file)
+        path = f"{segment_folder(uuid)}/{file.name}"
+        if isinstance(file, SharedFile):
+            size = file.file.copy_to(store, path)
+        else:
+            size = write_file(store.create(path), file)
         yield IndexFile(file.name, size)
 
 

@@ -63,13 +63,14 @@ class StoredPartition:
 
     Attributes
     ----------
-    postings_file, documents_file
+    tokens_file, postings_file, documents_file
         Its files.
     tail
         How the last documents of a posting list are held.
     """
 
     token_set: TokenSet
+    tokens_file: IndexFileReader
     postings_file: IndexFileReader
     documents_file: IndexFileReader
     tail: str

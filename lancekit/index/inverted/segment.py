@@ -91,8 +91,10 @@ def _partitions(text: str, where: str) -> list[str]:
 
 
 def _open(segment: Segment, name: str, form: str, tail: str) -> StoredPartition:
+    tokens = segment.file(f"{name}_tokens.lance")
     return StoredPartition(
-        token_set=open_tokens(segment.file(f"{name}_tokens.lance"), form),
+        token_set=open_tokens(tokens, form),
+        tokens_file=tokens,
         postings_file=segment.file(f"{name}_invert.lance"),
         documents_file=segment.file(f"{name}_docs.lance"),
         tail=tail,

@@ -16,7 +16,17 @@ __all__ = ["TokenSet", "open_tokens"]
 
 
 class TokenSet(Protocol):
-    """Tokens and their numbers."""
+    """Tokens and their numbers.
+
+    Attributes
+    ----------
+    in_arrow
+        Whether its file holds them as columns.
+    """
+
+    @property
+    def in_arrow(self) -> bool:
+        """Whether its file holds them as columns."""
 
     def get(self, token: str) -> int | None:
         """Return the number of a token, ``None`` if it is not there."""
@@ -29,6 +39,8 @@ class TokenSet(Protocol):
 
 
 class _FstTokens:
+    in_arrow = False
+
     def __init__(self, fst: Fst) -> None:
         self._fst = fst
 
@@ -43,6 +55,8 @@ class _FstTokens:
 
 
 class _ArrowTokens:
+    in_arrow = True
+
     def __init__(self, tokens: pa.Array, numbers: pa.Array) -> None:
         self._tokens, self._numbers = tokens, numbers
 

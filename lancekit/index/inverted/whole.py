@@ -5,6 +5,7 @@ See docs/format/indices.md, 14.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,40 @@ class WholePartition:
     docs: Numbers
     counts: Numbers
     positions: Numbers | None
+
+    @classmethod
+    def joined(cls, parts: Sequence[WholePartition]) -> WholePartition:
+        """Return the documents of several partitions as those of one; all have positions or none.
+
+        Those of the first come first.
+        """
+        known: dict[str, int] = {}
+        codes = [
+            np.array([known.setdefault(token, len(known)) for token in part.tokens], np.int64)
+            for part in parts
+        ]
+        owners = np.concatenate(
+            [np.repeat(code, part.sizes) for code, part in zip(codes, parts, strict=True)]
+        )
+        order = np.argsort(owners, kind="stable")
+        before = np.cumsum([0, *(len(part.rows) for part in parts)]).astype(np.uint32)
+        docs = np.concatenate([part.docs + b for part, b in zip(parts, before, strict=False)])
+        counts = np.concatenate([part.counts for part in parts])
+        held = [part.positions for part in parts if part.positions is not None]
+        return cls(
+            rows=np.concatenate([part.rows for part in parts]),
+            lengths=np.concatenate([part.lengths for part in parts]),
+            tokens=list(known),
+            ends=np.cumsum(np.bincount(owners, minlength=len(known))),
+            docs=docs[order],
+            counts=counts[order],
+            positions=_in_order(np.concatenate(held), counts, order) if held else None,
+        )
+
+    @property
+    def sizes(self) -> Places:
+        """In how many documents each token is."""
+        return np.diff(self.ends, prepend=0)
 
     @property
     def starts(self) -> Places:
@@ -216,6 +251,16 @@ def _flat(lists: Any) -> tuple[Bytes, Places]:
     _, offsets, raw = values.buffers()
     bounds = np.frombuffer(offsets, np.int64)[values.offset : values.offset + len(values) + 1]
     return np.frombuffer(raw or b"", np.uint8), bounds
+
+
+def _in_order(positions: Numbers, counts: Numbers, order: Places) -> Numbers:
+    """Return groups of these sizes in another order."""
+    sizes = counts[order].astype(np.int64)
+    starts = (np.cumsum(counts, dtype=np.int64) - counts)[order]
+    found: Numbers = positions[
+        np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(len(positions))
+    ]
+    return found
 
 
 def _alternating(sizes: Places) -> npt.NDArray[np.bool_]:

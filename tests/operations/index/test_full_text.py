@@ -24,6 +24,7 @@ from lancekit.errors import (
 )
 from lancekit.file import LanceFileReader
 from lancekit.indices import IndexConfig
+from lancekit.storage import LocalStore
 
 WORDS = [f"w{number}" for number in range(30)] + ["snow", "late"]
 WEIGHTS = [100 / (number + 1) for number in range(30)] + [6, 4]
@@ -94,6 +95,89 @@ def test_pylance_searches_and_extends_it(tmp_path: Path, stable: bool) -> None:
         lance.dataset(place).optimize.optimize_indices()
         lance.dataset(place).optimize.compact_files()
     same_in_pylance(*places)
+
+
+def parts(place: Path) -> dict[str, int]:
+    """Return the files of the newest segment, each with its number on the disk."""
+    newest = max(place.glob("_indices/*"), key=lambda folder: folder.stat().st_mtime_ns)
+    return {file.name: file.stat().st_ino for file in newest.iterdir()}
+
+
+@pytest.mark.cover
+@pytest.mark.parametrize("positions", [False, True], ids=["plain", "positions"])
+@pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
+@pytest.mark.parametrize("maker", [lk, lance], ids=["mine", "theirs"])
+def test_what_stays_of_an_index_is_not_written_again(
+    tmp_path: Path, pylance4: Callable[..., Any], maker: ModuleType, stable: bool, positions: bool
+) -> None:
+    place, other = tmp_path / "mine", tmp_path / "theirs"
+    for library, uri in ((lk, place), (lance, other)):
+        lance.write_dataset(
+            rows(0, 300), str(uri), max_rows_per_file=150, enable_stable_row_ids=stable
+        )
+        maker.dataset(str(uri)).create_scalar_index("t", "INVERTED", with_position=positions)
+        before = parts(uri)
+        lance.dataset(str(uri)).insert(rows(300, 150))
+        library.dataset(str(uri)).optimize.optimize_indices()
+        if library is lk:
+            kept = parts(place)
+            assert kept["part_0_invert.lance"] == before["part_0_invert.lance"]
+            assert kept["part_0_docs.lance"] == before["part_0_docs.lance"]
+            tokens = "part_0_tokens.lance"
+            assert (kept[tokens] == before[tokens]) is (maker is lk)
+    answers = []
+    for step in ("kept", "compacted", "without some", "by pylance"):
+        if step == "without some":
+            for library, uri in ((lk, place), (lance, other)):
+                lance.dataset(str(uri)).delete("id < 20 OR id = 170")
+                lance.dataset(str(uri)).insert(rows(450, 150))
+                library.dataset(str(uri)).optimize.optimize_indices()
+        elif step != "kept":
+            library = lk if step == "compacted" else lance
+            library.dataset(str(place)).optimize.compact_files()
+            lance.dataset(str(other)).optimize.compact_files()
+        for query in QUERIES[: 4 if not positions else None]:
+            wanted = found(lance.dataset(str(other)), query(lance.query))
+            for ours in (lk.dataset(str(place)), lance.dataset(str(place))):
+                module = lancekit.query if isinstance(ours, lk.LanceDataset) else lance.query
+                mine = found(ours, query(module))
+                assert mine.keys() == wanted.keys()
+                assert mine == pytest.approx(wanted, rel=1e-5) or step != "kept"
+            answers.append(len(wanted))
+        if step == "compacted" and not stable and maker is lk:
+            assert parts(place)["part_0_invert.lance"] == kept["part_0_invert.lance"]
+    assert min(answers) > 0
+    if positions and not stable:
+        theirs = pylance4(SEARCH, uri=str(place))
+        assert {int(row) for row in theirs[0]} == set(found(lk.dataset(str(place)), "late snow"))
+
+
+@pytest.mark.parametrize("library", [lk, lance], ids=["mine", "theirs"])
+def test_partitions_stay_few(tmp_path: Path, library: ModuleType) -> None:
+    places = [tmp_path / "mine", tmp_path / "theirs"]
+    for place in places:
+        lance.write_dataset(rows(0, 60), str(place))
+        library.dataset(str(place)).create_scalar_index("t", "INVERTED", with_position=True)
+    for step in range(1, 9):
+        for module, place in zip((lk, lance), places, strict=True):
+            lance.dataset(str(place)).insert(rows(step * 60, 60))
+            module.dataset(str(place)).optimize.optimize_indices()
+    same_in_pylance(*map(str, places))
+    assert sum(name.endswith("_docs.lance") for name in parts(places[0])) <= 3
+
+
+def test_files_are_copied_where_they_cannot_be_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalStore, "adopt", lambda *_: False)
+    ds = lk.write_dataset(rows(0, 200), str(tmp_path / "d"))
+    ds.create_scalar_index("t", "INVERTED")
+    before = parts(tmp_path / "d")
+    wanted = found(ds, "late snow")
+    ds.insert(rows(200, 50))
+    ds.optimize.optimize_indices()
+    assert not set(before.values()) & set(parts(tmp_path / "d").values())
+    assert set(wanted) <= set(found(lance.dataset(ds.uri), "late snow"))
 
 
 def test_files_say_what_pylance_says(tmp_path: Path) -> None:
