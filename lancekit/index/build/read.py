@@ -76,6 +76,9 @@ class OpenSegment:
             if kind is VECTORS and not index.fragment_ids and not index.files:
                 return cls(segment, {}, column)  # it waits for its first vectors
             raise missing_files(segment) from error
+        for name, columns in kind.files.items() if kind is not VECTORS else ():
+            if missing := set(columns) - files[name].names:
+                raise CorruptFileError(f"{files[name].where} has no column {min(missing)!r}.")
         return cls(segment, files, column)
 
     @property

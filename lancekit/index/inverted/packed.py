@@ -153,6 +153,8 @@ def varint_bytes(numbers: Numbers) -> tuple[Bytes, Places]:
 
 def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Numbers:
     """Return numbers that are packed 128 at a time, and what is left of each stream."""
+    if (sizes > PACKED * (stops - starts)).any():  # of which a byte tells no more, if all are 0
+        raise ValueError("more positions than there is room for")
     out = np.empty(int(sizes.sum()), np.uint32)
     begins = np.cumsum(sizes) - sizes
     at, left = starts.copy(), sizes.copy()

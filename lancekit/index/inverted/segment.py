@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.packed import PACKED
@@ -50,8 +51,24 @@ def open_segment(segment: Segment) -> OpenSegment:
 
 
 def params_of(file: IndexFileReader) -> tuple[str, str]:
-    """Return what the metadata file of an index says of its tokens, in JSON, and where."""
-    return file.metadata.get("params", "{}"), file.where
+    """Return what the metadata file of an index says of its tokens, in JSON, and where.
+
+    Raises
+    ------
+    CorruptFileError
+        It says nothing that can be understood.
+    """
+    said = file.metadata.get("params", "{}")
+    if not isinstance(_parsed(said), dict):
+        raise CorruptFileError(f"{file.where} says of its tokens {shown(said)}.")
+    return said, file.where
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
 
 
 def open_partitions(
@@ -85,7 +102,7 @@ def open_partitions(
 
 def _partitions(text: str, where: str) -> list[str]:
     try:
-        return [f"part_{int(number)}" for number in json.loads(text)]
+        return [f"part_{int(number)}" for number in _parsed(text)]
     except (ValueError, TypeError) as error:
         raise CorruptFileError(f"{where} says of its partitions {shown(text)}.") from error
 

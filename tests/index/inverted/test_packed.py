@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from lancekit.index.inverted.packed import PACKED, packed_bytes, unpacked, varints
+from lancekit.index.inverted.packed import PACKED, packed_bytes, streams, unpacked, varints
 
 
 def packed(numbers: list[int], width: int) -> bytes:
@@ -48,3 +48,11 @@ def test_numbers_of_seven_bits_a_byte() -> None:
         varints(np.array([0x81], np.uint8))
     with pytest.raises(ValueError, match="more than 32 bits"):
         varints(np.array([0x81] * 5 + [1], np.uint8))
+
+
+def test_streams_that_are_said_to_hold_too_much() -> None:
+    data, begin = np.ones(8, np.uint8), np.array([0])
+    assert streams(np.zeros(1, np.uint8), begin, np.array([1]), np.array([PACKED])).sum() == 0
+    for much in (9, 9 * PACKED, 1 << 40):  # of which no array could be made
+        with pytest.raises((ValueError, IndexError)):
+            streams(data, begin, np.array([8]), np.array([much]))

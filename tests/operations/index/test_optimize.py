@@ -9,13 +9,21 @@ from pathlib import Path
 from uuid import uuid4
 
 import lance
+import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import IndexNotFoundError, InvalidArgumentError, NotOfferedError
+from lancekit.errors import (
+    CorruptFileError,
+    IndexNotFoundError,
+    InvalidArgumentError,
+    NotOfferedError,
+)
 from lancekit.format.index import IndexDetails
+from lancekit.index.build.files import NewFile, write_file
 from lancekit.index.kinds import KINDS
 from lancekit.indices import IndexConfig
+from lancekit.storage.local import LocalStore
 from tests.support.indexed_columns import answered_by_index, rows, unlike, unlike_here
 
 IDS = pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
@@ -117,6 +125,27 @@ def test_an_index_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
         ds.optimize.optimize_indices()
     assert _covered(ds, "int32_idx") == [[0, 1]]
     assert unlike(path, ["int32"]) == []
+
+
+def test_files_that_lack_what_their_kind_has(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"x": range(10), "t": ["late snow"] * 10}, tmp_path / "d")
+    ds.create_scalar_index("x", "BTREE")
+    ds.create_scalar_index("t", "INVERTED")
+    tokens, pages = pa.schema({"deleted_fragments": pa.binary()}), pa.schema({"min": pa.int64()})
+    for schema, name in ((tokens, "metadata.lance"), (pages, "page_lookup.lance")):
+        (place,) = (tmp_path / "d/_indices").glob(f"*/{name}")
+        file = NewFile(name=name, schema=schema, batches=(), metadata={"params": "{late"})
+        write_file(LocalStore(place.parent).create_over(name), file)
+    with pytest.raises(CorruptFileError, match="has no column 'max'"):
+        ds.stats.index_stats("x_idx")
+    with pytest.raises(CorruptFileError, match=r"says of its tokens '\{late'"):
+        ds.stats.index_stats("t_idx")
+    ds.insert({"x": [10], "t": ["snow"]})
+    with pytest.warns(UserWarning, match="stays as it is|is made anew") as told:
+        ds.optimize.optimize_indices()
+    texts = {" ".join(str(one.message).split()[:4]) for one in told}
+    assert texts == {"Index 't_idx' stays as", "Index 'x_idx' cannot be"}
+    assert ds.stats.index_stats("x_idx")["num_unindexed_rows"] == 0
 
 
 def test_after_a_compaction_that_left_the_remap_for_later(tmp_path: Path) -> None:
