@@ -57,6 +57,7 @@ class OpenFiles:
         self._lock = threading.Lock()
         self._last_used = monotonic()
         self._kept: OrderedDict[Hashable, tuple[FileReader, MappedFile]] = OrderedDict()
+        self._columns = self._opened = 0
 
     def open(self, store: Store, name: str, size: int | None = None) -> FileReader:
         """Open a file, or return one that is still open.
@@ -91,16 +92,32 @@ class OpenFiles:
         """Let go of all files."""
         with self._lock:
             self._kept.clear()
+            self._columns = self._opened = 0
 
     def _keep(self, key: Hashable, reader: FileReader, mapped: MappedFile) -> None:
         with self._lock:
+            self._forget(key)
             self._kept[key] = reader, mapped
-            self._kept.move_to_end(key)
-            columns, seen, most_seen = 0, 0, cache_limit() * _SEEN_SHARE
-            for known, (other, its) in reversed(list(self._kept.items())):
-                columns, seen = columns + other.num_columns, seen + its.seen
-                if columns > _MOST_COLUMNS or seen > most_seen:
-                    del self._kept[known]
+            self._columns += reader.num_columns
+            while self._columns > _MOST_COLUMNS:
+                self._forget(next(iter(self._kept)))
+            self._opened += 1
+            # all are gone through as often as they change, so that each takes the same however
+            # many there are
+            if 2 * self._opened >= len(self._kept):
+                self._opened = 0
+                self._forget_much_seen()
+
+    def _forget(self, key: Hashable) -> None:
+        reader, _ = self._kept.pop(key, (None, None))
+        self._columns -= reader.num_columns if reader else 0
+
+    def _forget_much_seen(self) -> None:
+        seen, most = 0, cache_limit() * _SEEN_SHARE
+        for key, (_, mapped) in reversed(list(self._kept.items())):
+            seen += mapped.seen
+            if seen > most:
+                self._forget(key)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return OpenFiles, ()  # another process opens its own

@@ -93,6 +93,26 @@ def test_few_columns_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert files.open(store, "wide") is not files.open(store, "wide")
 
 
+def test_a_file_more_takes_the_same_however_many_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = []
+    all_seen = OpenFiles._forget_much_seen
+
+    def counted(files: OpenFiles) -> None:
+        looked_at.append(len(files._kept))
+        all_seen(files)
+
+    monkeypatch.setattr(OpenFiles, "_forget_much_seen", counted)
+    store, files = LocalStore(tmp_path), OpenFiles()
+    names = [f"{i}.lance" for i in range(100)]
+    for name in names:
+        _write(store, name)
+    kept = [files.open(store, name) for name in names]
+    assert sum(looked_at) <= 3 * len(names)
+    assert [files.open(store, name) for name in names] == kept
+
+
 def test_all_handles_together_keep_few_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
