@@ -22,7 +22,10 @@ def test_every_session_is_the_same(tmp_path) -> None:
     assert lk.write_dataset({"x": [3]}, ds, mode="append", session=Session()).count_rows() == 3
     assert len(lk.fragment.write_fragments({"x": [4]}, tmp_path / "d", session=Session())) == 1
     with pytest.raises(NotOfferedError, match=r"Set lancekit\.options\.cache_bytes"):
-        Session(index_cache_size_bytes=5)
+        Session(index_cache_backend="moka://")
+    assert Session(5, metadata_cache_size_bytes=None) == Session()
+    with pytest.raises(InvalidTypeError, match="index_cache_size_bytes is 'much'"):
+        Session("much")  # type: ignore[arg-type]
     with pytest.raises(InvalidTypeError, match="session is 3"):
         lk.dataset(tmp_path / "d", session=3)
 

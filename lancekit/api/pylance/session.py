@@ -5,31 +5,48 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.cache import cache_info, cache_limit
+from lancekit.checked import checked_methods
 from lancekit.errors import NotOfferedError
 
 __all__ = ["Session"]
 
 
+@checked_methods
 class Session:
     """The process's cache, whichever handle is asked: every session is the same as any other.
 
-    How much is remembered is said by ``lancekit.options.cache_bytes``, and is not to be said here.
+    How much is remembered is said by ``lancekit.options.cache_bytes``: the sizes that may be passed
+    are hints, as those of `lancekit.dataset` are, and change nothing.
 
     Examples
     --------
     >>> import lancekit as lk
     >>> ds = lk.write_dataset({"x": [1]}, "memory://session-of-a-dataset")
-    >>> ds.session().is_same_as(lk.Session())
+    >>> ds.session().is_same_as(lk.Session(index_cache_size_bytes=1 << 20))
     True
     """
 
-    def __init__(self, **sizes: Any) -> None:
-        for name in sizes:
-            raise NotOfferedError(
-                f"Session({name}=...) is not offered: one cache serves the process.",
-                hint="Set lancekit.options.cache_bytes.",
-                argument=name,
-            )
+    def __init__(
+        self,
+        index_cache_size_bytes: int | None = None,
+        metadata_cache_size_bytes: int | None = None,
+        index_cache_backend: Any = None,
+        metadata_cache_backend: Any = None,
+        store_registry: Any = None,
+    ) -> None:
+        del index_cache_size_bytes, metadata_cache_size_bytes
+        given = {
+            "index_cache_backend": index_cache_backend,
+            "metadata_cache_backend": metadata_cache_backend,
+            "store_registry": store_registry,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise NotOfferedError(
+                    f"Session({name}=...) is not offered: one cache serves the process.",
+                    hint="Set lancekit.options.cache_bytes.",
+                    argument=name,
+                )
 
     def size_bytes(self) -> int:
         """Return how many bytes are remembered."""
