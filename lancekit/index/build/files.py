@@ -71,14 +71,20 @@ def write_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> tuple
         raise
 
 
-def add_files(store: Store, uuid: UUID, files: Iterable[SegmentFile]) -> Iterator[IndexFile]:
-    """Write files of a segment that others may write, too; yield what was written."""
+def add_files(
+    store: Store, uuid: UUID, files: Iterable[SegmentFile], *, over: bool = False
+) -> Iterator[IndexFile]:
+    """Write files of a segment that others may write, too; yield what was written.
+
+    With `over` new ones may take the place of what an attempt left that failed.
+    """
+    create = store.create_over if over else store.create
     for file in files:
         path = f"{segment_folder(uuid)}/{file.name}"
         if isinstance(file, SharedFile):
             size = file.file.copy_to(store, path)
         else:
-            size = write_file(store.create(path), file)
+            size = write_file(create(path), file)
         yield IndexFile(file.name, size)
 
 

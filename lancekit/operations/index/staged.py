@@ -52,7 +52,7 @@ def stage_part(
     rows = read_rows(snapshot, column, INVERTED, fragment_ids)
     content = TextRows.build(rows, **parsed_parameters(INVERTED, parameters))
     number = min(fragment_ids) << _FRAGMENT
-    for _ in add_files(snapshot.store, uuid or uuids.uuid4(), content.staged(number)):
+    for _ in add_files(snapshot.store, uuid or uuids.uuid4(), content.staged(number), over=True):
         pass
 
 
@@ -70,7 +70,7 @@ def merge_staged(snapshot: Snapshot, uuid: UUID) -> None:
     if not names and any(name.endswith(f"/{file}") for file in INVERTED.files for name in there):
         return
     found = read_staged(Segment(IndexMetadata(uuid, ""), INVERTED, store), names)
-    for _ in add_files(store, uuid, found.files()):
+    for _ in add_files(store, uuid, found.files(), over=True):
         pass
     with suppress(OSError):  # a cleanup removes them
         store.delete_tree(f"{folder}/{STAGING.rstrip('/')}")

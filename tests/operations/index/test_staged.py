@@ -18,6 +18,8 @@ from lancekit.errors import (
     InvalidTypeError,
     NotOfferedError,
 )
+from lancekit.index.build.files import add_files
+from lancekit.operations.index import staged
 
 ROWS = {"t": [f"hello w{i % 7} x{i} the" for i in range(40)], "n": list(range(40))}
 SETTINGS: dict[str, Any] = {"with_position": True, "remove_stop_words": False}
@@ -99,6 +101,27 @@ def test_several_fragments_are_one_part(place: str) -> None:
     commit(lk, place, uuid)
     assert lk.dataset(place).to_table(full_text_query="x33")["n"].to_pylist() == [33]
     assert lance.dataset(place).to_table(full_text_query="hello").num_rows == 40
+
+
+def test_what_failed_is_done_again(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds, uuid = lk.dataset(place), str(uuid4())
+    for fragments in ([0, 1], [0, 1], [2, 3]):  # a task that is run a second time
+        ds.create_scalar_index("t", "INVERTED", fragment_ids=fragments, index_uuid=uuid)
+
+    def dies(*args: Any, **more: Any) -> Any:
+        for number, file in enumerate(add_files(*args, **more)):
+            if number == 4:
+                raise InterruptedError
+            yield file
+
+    with monkeypatch.context() as patch:
+        patch.setattr(staged, "add_files", dies)
+        with pytest.raises(InterruptedError):
+            ds.merge_index_metadata(uuid, "INVERTED")
+    ds.merge_index_metadata(uuid, "INVERTED")
+    commit(lk, place, uuid)
+    for library in (lk, lance):
+        assert library.dataset(place).to_table(full_text_query="x33")["n"].to_pylist() == [33]
 
 
 def test_what_cannot_be_put_together(place: str) -> None:
