@@ -27,6 +27,7 @@ from lancekit.scan.fragments.blobs import blob_view
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.indexed.choice import row_choice
 from lancekit.storage import Store
+from lancekit.versions.at_once import at_once
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["apply_deletions", "delete_in_fragment", "delete_rows"]
@@ -89,17 +90,21 @@ def apply_deletions(
 ) -> tuple[tuple[Fragment, ...], tuple[int, ...]]:
     """Write the new deletion files; return changed fragments, and the ids of emptied ones."""
     fragments = {f.id: f for f in snapshot.manifest.fragments}
-    updated: list[Fragment] = []
+    left: dict[int, BitMap] = {}
     removed: list[int] = []
     for found in marked:
-        fragment = fragments[found.fragment_id]
         deleted: BitMap = found.rows | found.deleted_before
-        if len(deleted) >= fragment.physical_rows:
-            removed.append(fragment.id)
-            continue
-        file = write_deletions(snapshot.store, fragment.id, snapshot.version, deleted)
-        updated.append(replace(fragment, deletion_file=file))
-    return tuple(updated), tuple(removed)
+        if len(deleted) >= fragments[found.fragment_id].physical_rows:
+            removed.append(found.fragment_id)
+        else:
+            left[found.fragment_id] = deleted
+
+    def updated(id_: int) -> Fragment:
+        file = write_deletions(snapshot.store, id_, snapshot.version, left[id_])
+        return replace(fragments[id_], deletion_file=file)
+
+    # a disk makes several files durable in about the time of one
+    return tuple(at_once(updated, left)), tuple(removed)
 
 
 def delete_in_fragment(

@@ -1,9 +1,9 @@
-"""Small files at the same time, where the first takes long to come: not from a local disk."""
+"""Small files at the same time: many to write, or to read where the first takes long to come."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -23,7 +23,9 @@ def timed(read: Callable[[K], V], key: K) -> tuple[V, bool]:
     return found, time.perf_counter() - began > _LONG
 
 
-def at_once(read: Callable[[K], V], keys: Iterable[K]) -> list[V]:
-    """Return what ``read`` returns for each key, called in a few threads."""
+def at_once(work: Callable[[K], V], keys: Collection[K]) -> list[V]:
+    """Return what ``work`` returns for each key, called in a few threads."""
+    if len(keys) < 2:
+        return [work(key) for key in keys]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="lancekit-small-files") as pool:
-        return list(pool.map(read, keys))
+        return list(pool.map(work, keys))
