@@ -6,6 +6,7 @@ See docs/format/indices.md, 7.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +35,8 @@ _FEW = 4 * _PAGE_ROWS
 _FEW_PAGES = 4
 #: in more pages than this it is looked where values are: at the first of so many, and again
 _MANY_PAGES, _STEPS = 32, (512, 64)
+#: of numbers it is guessed before where they are, so often: so many rows before and behind that
+_GUESSES, _CLOSE = 3, 32
 #: so many values are read of a page then for each that is wanted, about
 _LOOKED_AT = 256
 
@@ -121,24 +124,78 @@ def _narrowed(
 ) -> npt.NDArray[np.int64]:
     """Return those rows of some pages that may be wanted, as far as some of their values tell."""
     starts = wanted * pages.page_rows
-    stops = np.minimum(starts + pages.page_rows, num_rows)
-    greatest = pages.greatest[wanted]
-    any_value = pages.nulls[wanted] > 0  # behind nulls
+    found = _Stretches(
+        starts=starts,
+        stops=np.minimum(starts + pages.page_rows, num_rows),
+        least=pages.least[wanted],
+        greatest=pages.greatest[wanted],
+        any_value=pages.nulls[wanted] > 0,
+    )
+    for _ in range(_GUESSES if pages.least.dtype != object else 0):
+        found = found.cut(data, reach, found.guesses(reach))
     for step in _STEPS:
-        parts = -(-(stops - starts) // step)
-        owners = np.repeat(np.arange(len(starts)), parts)
-        within = np.arange(len(owners)) - np.repeat(np.cumsum(parts) - parts, parts)
-        starts, ends = starts[owners] + step * within, stops[owners]
-        least, last = _ranks_at(data, starts), np.cumsum(parts) - 1
-        after = np.append(least[1:], least[-1:])
-        after[last] = greatest
-        some = np.flatnonzero(reach.touches(least, after) | any_value[owners])
-        starts, greatest, any_value = starts[some], after[some], any_value[owners[some]]
-        stops = np.minimum(starts + step, ends[some])
-    count = stops - starts
-    within = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-    rows: npt.NDArray[np.int64] = np.repeat(starts, count) + within
-    return rows
+        found = found.cut(data, reach, found.steps(step))
+    return _ranges(found.starts, found.stops - found.starts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stretches:
+    """Rows that may be wanted, from and to, and between which values they lie.
+
+    Behind nulls any value may come: of such stretches nothing is left out.
+    """
+
+    starts: npt.NDArray[np.int64]
+    stops: npt.NDArray[np.int64]
+    least: Ranks
+    greatest: Ranks
+    any_value: npt.NDArray[np.bool_]
+
+    def steps(self, step: int) -> npt.NDArray[np.int64]:
+        """Return where to cut, every so many rows."""
+        count = (self.stops - self.starts - 1) // step
+        within = _ranges(np.ones(len(count), np.int64), count)
+        return np.repeat(self.starts, count) + step * within
+
+    def guesses(self, reach: Reach) -> npt.NDArray[np.int64]:
+        """Return where to cut: close before and behind wanted values if values grow evenly."""
+        lows, first, count = reach.begins(self.least, self.greatest)
+        rows = self.stops - self.starts
+        count[self.any_value | (rows <= 4 * _CLOSE)] = 0
+        owners = np.repeat(np.arange(len(rows)), count)
+        least = self.least[owners].astype(np.float64)
+        span = self.greatest[owners].astype(np.float64) - least
+        share = (lows[_ranges(first, count)].astype(np.float64) - least) / np.maximum(span, 1)
+        guess = self.starts[owners] + (share * rows[owners]).astype(np.int64)
+        places, owners = np.concatenate([guess - _CLOSE, guess + _CLOSE]), np.tile(owners, 2)
+        return places[(places > self.starts[owners]) & (places < self.stops[owners])]
+
+    def cut(self, data: IndexFileReader, reach: Reach, places: npt.NDArray[np.int64]) -> _Stretches:
+        """Cut them inside, and return the parts that may be wanted."""
+        if not len(places):
+            return self
+        starts = np.union1d(self.starts, places)
+        owners = np.searchsorted(self.starts, starts, "right") - 1
+        is_new, is_last = starts != self.starts[owners], np.append(owners[1:] != owners[:-1], True)
+        least = self.least[owners]
+        least[is_new] = _ranks_at(data, starts[is_new])
+        greatest = np.where(is_last, self.greatest[owners], np.roll(least, -1))
+        any_value = self.any_value[owners]
+        some = reach.touches(least, greatest) | any_value
+        return _Stretches(
+            starts=starts[some],
+            stops=np.where(is_last, self.stops[owners], np.roll(starts, -1))[some],
+            least=least[some],
+            greatest=greatest[some],
+            any_value=any_value[some],
+        )
+
+
+def _ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return ranges of numbers, one after the other."""
+    within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    found: npt.NDArray[np.int64] = np.repeat(starts, counts) + within
+    return found
 
 
 def _ranks_at(data: IndexFileReader, rows: npt.NDArray[np.int64]) -> Ranks:

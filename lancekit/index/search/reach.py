@@ -64,6 +64,14 @@ class Reach:
         begun = np.searchsorted(lows, greatest, "right") + (len(self.intervals) - len(lows))
         return begun > np.searchsorted(highs, least, "left")
 
+    def begins(
+        self, least: Ranks, greatest: Ranks
+    ) -> tuple[Ranks, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return the lower ends, and which begin within some ranges: the first, and how many."""
+        lows = _array(self._ends[0], least.dtype)
+        first = np.searchsorted(lows, least)
+        return lows, first, np.maximum(np.searchsorted(lows, greatest, "right") - first, 0)
+
 
 def common(one: Reach, other: Reach) -> Reach:
     """Return what is within both."""

@@ -46,7 +46,7 @@ _SHIPPED_BYTES = 1 << 29
 _BROADCAST_ROWS = 1_000_000
 #: to look a key up in an index takes as long as to look through so many bytes of keys, about,
 #: and to begin with as long as through so many
-_LOOK_UP_BYTES, _INDEX_BYTES = 40_000, 8 << 20
+_LOOK_UP_BYTES, _INDEX_BYTES = 30_000, 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
