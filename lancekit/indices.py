@@ -3,12 +3,14 @@
 from lancekit.api.index_config import IndexConfig
 from lancekit.api.index_models import IndexFileVersion, IvfModel, PqModel
 from lancekit.api.indices_builder import IndicesBuilder
+from lancekit.api.lance_operation import Index as IndexSegment
 from lancekit.operations.index.describe import IndexDescription, IndexSegmentDescription
 
 __all__ = [
     "IndexConfig",
     "IndexDescription",
     "IndexFileVersion",
+    "IndexSegment",
     "IndexSegmentDescription",
     "IndicesBuilder",
     "IvfModel",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Self
+from uuid import UUID
 
 import pyarrow as pa
 
@@ -38,6 +39,7 @@ from lancekit.operations.index.describe import (
     describe_indices,
     index_statistics,
 )
+from lancekit.operations.index.prewarm import prewarm_index
 from lancekit.operations.index.staged import merge_staged, stage_part
 from lancekit.progress import IndexProgress, told_of_rows
 
@@ -286,6 +288,50 @@ class Indices(Handle):
         parts = check_items("segments", segments, Index, of)
         self._move(lambda snapshot: (commit_parts(snapshot, index_name, column, parts), None))
         return self
+
+    def prewarm_index(
+        self,
+        name: str,
+        *,
+        with_position: bool = False,
+        index_segments: Iterable[str | UUID] | None = None,
+    ) -> None:
+        """Read of an index what searches need, so that the first takes no longer than others.
+
+        Of a B-tree that is larger than what is remembered (`lancekit.options.cache_bytes`) its
+        pages are not read; posting lists of words and codes of vectors are read where they are
+        asked for.
+
+        Parameters
+        ----------
+        with_position
+            Changes nothing; where an index has no positions of words, it is refused.
+        index_segments
+            The UUIDs of segments: only these.
+
+        Raises
+        ------
+        IndexNotFoundError
+            There is no index of the name, or no such segment of it.
+        FormatError
+            A file of it cannot be read.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": range(9)}, "memory://prewarm-example")
+        >>> ds.create_scalar_index("id", "BTREE")
+        >>> ds.prewarm_index("id_idx")
+        """
+        asked = index_segments
+        prewarm_index(
+            self._snapshot,
+            name,
+            with_position=with_position,
+            uuids=None
+            if asked is None
+            else [parsed_uuid(str(one), "index_segments") for one in asked],
+        )
 
     def describe_indices(self) -> list[IndexDescription]:
         """Describe the version's indices, by their names; no file is read.

@@ -118,11 +118,11 @@ def uuid_of(text: str | None) -> UUID | None:
     return None if text is None else parsed_uuid(text)
 
 
-def parsed_uuid(text: str) -> UUID:
+def parsed_uuid(text: str, argument: str = "index_uuid") -> UUID:
     """Return the UUID that a text says; ``InvalidArgumentError`` if that is none."""
     try:
         return UUID(text)
     except ValueError as error:
         raise InvalidArgumentError(
-            f"index_uuid is {shown(text)}.", hint="Pass the text of a UUID.", argument="index_uuid"
+            f"{argument} is {shown(text)}.", hint="Pass the text of a UUID.", argument=argument
         ) from error

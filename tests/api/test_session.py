@@ -18,7 +18,7 @@ def test_every_session_is_the_same(tmp_path) -> None:
     assert hash(other.session()) == hash(Session())
     assert other.session().is_same_as(ds.session())
     assert ds.session().size_bytes() == lk.cache_info().bytes
-    assert ds.session().index_cache_size_bytes() == lk.cache_info().limit
+    assert ds.session().index_cache_size_bytes() == lk.cache_info().bytes
     assert lk.write_dataset({"x": [3]}, ds, mode="append", session=Session()).count_rows() == 3
     assert len(lk.fragment.write_fragments({"x": [4]}, tmp_path / "d", session=Session())) == 1
     with pytest.raises(NotOfferedError, match=r"Set lancekit\.options\.cache_bytes"):

@@ -90,8 +90,8 @@ def test_a_missing_name_says_why(tmp_path) -> None:
         lk.nonsense  # noqa: B018
     with pytest.raises(NotOfferedAttributeError, match="DataOverlay is not offered: overlays"):
         lk.LanceOperation.DataOverlay  # noqa: B018
-    assert not hasattr(ds, "prewarm_index")
-    with pytest.raises(NotOfferedAttributeError, match="prewarm_index is not offered: what"):
-        ds.prewarm_index  # noqa: B018
+    assert not hasattr(ds, "replace_schema")
+    with pytest.raises(NotOfferedAttributeError, match="replace_schema is not offered: pylance"):
+        ds.replace_schema  # noqa: B018
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         ds.nonsense  # noqa: B018

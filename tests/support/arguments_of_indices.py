@@ -126,7 +126,22 @@ def _optimized(**arguments: Any) -> Any:
     return covered, [index["version"] for index in ds.list_indices()]
 
 
+def _prewarmed(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.create_scalar_index("id", "BTREE", index_uuid=UUID)
+    return ds.prewarm_index(**arguments)
+
+
 INDICES = {
+    "LanceDataset.prewarm_index": Method(
+        _prewarmed,
+        {
+            "name": Refused("nothing", "nothing"),
+            "with_position": Refused(True, "positions"),
+            "index_segments": Refused(["zz"]),
+        },
+        {"name": "id_idx"},
+    ),
     "LanceDataset.create_scalar_index": Method(
         _indexed,
         {

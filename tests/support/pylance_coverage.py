@@ -65,7 +65,7 @@ DIFFERENCES: dict[str, str] = {
         "`auto` always rewrites rows, also if the key has a scalar index"
     ),
     "LanceDataset.create_scalar_index": (
-        "`INVERTED`, `FTS`, `RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
+        "`RTREE` and `MINHASHLSH` are not offered, nor what is for them alone; "
         "an unknown parameter of an `IndexConfig` is refused"
     ),
     "LanceDataset.create_index_uncommitted": (
@@ -77,6 +77,9 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.describe_indices": (
         "a segment that waits for a remap (`defer_index_remap`) names the fragments of before; no "
         "`details`"
+    ),
+    "LanceDataset.prewarm_index": (
+        "posting lists of words and codes of vectors are read where they are asked for"
     ),
     "LanceStats.index_stats": "of full-text indices only what the manifest says",
     "LanceDataset.create_index": (

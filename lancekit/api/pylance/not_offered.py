@@ -84,7 +84,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "LanceDataset": {
-        "prewarm_index": "what an index's files hold is remembered when it is first asked",
         **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
         **dict.fromkeys(
             [

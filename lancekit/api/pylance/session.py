@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lancekit.cache import cache_info, cache_limit
+from lancekit.cache import cache_info
 from lancekit.checked import checked_methods
 from lancekit.errors import NotOfferedError
 
@@ -53,8 +53,8 @@ class Session:
         return cache_info().bytes
 
     def index_cache_size_bytes(self) -> int:
-        """Return how many bytes are remembered at most, of indices and all else."""
-        return cache_limit()
+        """Return how many bytes are remembered, of indices and all else."""
+        return cache_info().bytes
 
     def is_same_as(self, other: Session) -> bool:
         """Return whether both share what is remembered, as they do."""

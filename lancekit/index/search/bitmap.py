@@ -19,7 +19,7 @@ from lancekit.index.search.question import Question
 from lancekit.index.search.row_sets import Rows, common, union
 from lancekit.index.segment import IndexFileReader, Segment
 
-__all__ = ["keys_of", "rows_at", "search"]
+__all__ = ["keys_of", "load", "rows_at", "search"]
 
 FILE = "bitmap_page_lookup.lance"
 
@@ -29,11 +29,16 @@ _MOST_KEYS = 1 << 14
 
 def search(segment: Segment, question: Question, *, always: bool) -> Rows | None:
     """Return the rows of a segment of which a question holds, as `btree.search` does."""
-    keys = segment.remembered(FILE, "values", _values, lambda keys: keys.nbytes)
+    keys = load(segment)
     held = np.flatnonzero(question.holds(keys))
     if not always and len(held) > _MOST_KEYS:
         return None
     return union(rows_at(segment.file(FILE), held))
+
+
+def load(segment: Segment) -> pa.Array:
+    """Return the values that a segment has rows of, and remember them."""
+    return segment.remembered(FILE, "values", _values, lambda keys: keys.nbytes)
 
 
 def _values(file: IndexFileReader) -> pa.Array:

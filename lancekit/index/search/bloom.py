@@ -24,7 +24,7 @@ from lancekit.index.search.row_sets import Rows
 from lancekit.index.search.zones import Flags, Zones, read_zones, wanted_rows
 from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
-__all__ = ["search"]
+__all__ = ["load", "search"]
 
 FILE = "bloomfilter.lance"
 
@@ -64,9 +64,14 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     hashes = None if question.reach is None else _hashes(question.reach, question.type)
     if hashes is None:
         return None
-    known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
+    known = load(segment)
     nulls: Callable[[], Flags] | None = (lambda: known.with_nulls) if question.of_null else None
     return wanted_rows(lambda: segment.file(FILE), known.zones, known.that_may_have(hashes), nulls)
+
+
+def load(segment: Segment) -> _Filters:
+    """Return the filters of a segment, and remember them."""
+    return segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
 
 
 def _read(file: IndexFileReader) -> _Filters:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.cache import VALUES
+from lancekit.cache import VALUES, cache_limit
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.file.kernels.bits import flags_of
 from lancekit.file.kernels.memory import numbers_of, owned
@@ -22,7 +22,7 @@ from lancekit.index.search.reach import Reach
 from lancekit.index.search.row_sets import Rows, rows_of
 from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
-__all__ = ["search"]
+__all__ = ["load", "search"]
 
 LOOKUP, DATA = "page_lookup.lance", "page_data.lance"
 
@@ -79,10 +79,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     LancekitError, OSError
         The files cannot be read.
     """
-    pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.bytes_held)
-    num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
-    if -(-num_rows // pages.page_rows) != len(pages.nulls):
-        raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
+    pages, num_rows = _known(segment)
     wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null))
     narrow = _single_values(question, len(wanted))
     values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
@@ -105,6 +102,24 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     first, last = int(chosen[0]), int(chosen[-1])
     follow = last - first + 1 == len(chosen)
     return rows_of(_ids(data, range(first, last + 1) if follow else chosen))
+
+
+def load(segment: Segment) -> None:
+    """Remember a segment: its pages too, unless it is larger than all that is remembered."""
+    pages, num_rows = _known(segment)
+    if sum(file.size_bytes for file in segment.index.files) > cache_limit():
+        return
+    for page in range(len(pages.nulls)):
+        _of_page(segment, page, pages.page_rows, num_rows)
+
+
+def _known(segment: Segment) -> tuple[_Pages, int]:
+    """Return the ends of the pages, and how many rows they have."""
+    pages = segment.remembered(LOOKUP, "pages", _read_pages, lambda pages: pages.bytes_held)
+    num_rows = segment.remembered(DATA, "rows", lambda data: data.num_rows, lambda _: 0)
+    if -(-num_rows // pages.page_rows) != len(pages.nulls):
+        raise CorruptFileError(f"{LOOKUP} has not as many rows as {DATA} has pages.")
+    return pages, num_rows
 
 
 def _single_values(question: Question, pages: int) -> Reach | None:

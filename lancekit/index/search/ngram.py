@@ -20,7 +20,7 @@ from lancekit.index.search.row_sets import Rows, common, rows_of
 from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.index.trigrams import trigrams
 
-__all__ = ["search"]
+__all__ = ["load", "search"]
 
 FILE = "ngram_postings.lance"
 #: how many letters of others stand for is not the same in all releases: they are passed over
@@ -39,12 +39,17 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     if not sure:
         return None
     wanted = np.unique(trigrams(pa.array(sure))[0])[:_MOST_TOKENS]
-    known = segment.remembered(FILE, "tokens", _tokens, lambda tokens: tokens.nbytes)
+    known = load(segment)
     places = np.searchsorted(known, wanted)
     if (places == len(known)).any() or (known[places] != wanted).any():
         return {}
     stored = segment.file(FILE).read("posting_list", places.astype(np.int64)).to_pylist()
     return reduce(common, (rows_of(decoded_set(data, SetForm.PLAIN)) for data in stored))
+
+
+def load(segment: Segment) -> npt.NDArray[np.uint32]:
+    """Return the tokens of a segment, and remember them."""
+    return segment.remembered(FILE, "tokens", _tokens, lambda tokens: int(tokens.nbytes))
 
 
 def _tokens(file: IndexFileReader) -> npt.NDArray[np.uint32]:

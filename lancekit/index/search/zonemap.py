@@ -17,7 +17,7 @@ from lancekit.index.search.row_sets import Rows
 from lancekit.index.search.zones import Flags, Zones, numbers, read_zones, wanted_rows
 from lancekit.index.segment import IndexFileReader, Segment, held_bytes
 
-__all__ = ["search"]
+__all__ = ["load", "search"]
 
 FILE = "zonemap.lance"
 
@@ -50,10 +50,15 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
     """Return rows among which are those of which a question holds, as `btree.search` does."""
     if question.reach is None and not always:
         return None
-    known = segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
+    known = load(segment)
     wanted = known.that_may_hold(question)
     nulls = (lambda: known.nulls > 0) if question.of_null else None
     return wanted_rows(lambda: segment.file(FILE), known.zones, wanted, nulls)
+
+
+def load(segment: Segment) -> _Map:
+    """Return what the zones of a segment have, and remember it."""
+    return segment.remembered(FILE, "zones", _read, lambda known: known.bytes_held)
 
 
 def _read(file: IndexFileReader) -> _Map:

@@ -16,7 +16,13 @@ from lancekit.index.segment import open_index_file
 from lancekit.operations.index.create import segments_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["name_of_vectors", "read_partition", "vector_segments", "vector_statistics"]
+__all__ = [
+    "name_of_vectors",
+    "open_vectors",
+    "read_partition",
+    "vector_segments",
+    "vector_statistics",
+]
 
 #: what the statistics of codes leave out of their settings: where other things are in the file
 _PLACES = ("codebook_position", "codebook_tensor")
@@ -39,7 +45,7 @@ def vector_segments(snapshot: Snapshot, name: str) -> list[VectorSegment]:
             hint="Name an index of vectors.",
             index=name,
         )
-    opened = (_opened(snapshot, index) for index in found)
+    opened = (open_vectors(snapshot, index) for index in found)
     return [segment for segment in opened if segment is not None]
 
 
@@ -59,7 +65,7 @@ def name_of_vectors(snapshot: Snapshot, path: str) -> str:
 
 def vector_statistics(snapshot: Snapshot, index: IndexMetadata) -> dict[str, Any]:
     """Return what is told of a segment; nothing of one that has no vectors yet."""
-    segment = _opened(snapshot, index)
+    segment = open_vectors(snapshot, index)
     if segment is None:
         return {}
     kind = segment.label.rpartition("_")[2]
@@ -105,7 +111,8 @@ def read_partition(
     return pa.concat_tables(parts)
 
 
-def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
+def open_vectors(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
+    """Open a segment; ``None`` of one that has no vectors yet."""
     if not index.files and not index.fragment_ids:
         return None
     store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
