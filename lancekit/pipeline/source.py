@@ -32,6 +32,7 @@ from lancekit.pipeline.merge.spooled_source import KeptRows, keep_rows
 from lancekit.pipeline.merge.strategy import MatchPlan, choose_match
 from lancekit.pipeline.rows.write import WriteTask, write_fragments
 from lancekit.progress import FragmentWriteProgress
+from lancekit.scan.indexed.choice import RowChoice
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["LocalSource", "Source", "cast_all", "open_source"]
@@ -68,6 +69,11 @@ class Source(Protocol):
 
     def match(self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot) -> MatchPlan:
         """Return how a merge of the cast rows into a version would find its keys."""
+
+    def indices(
+        self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
+    ) -> RowChoice | None:
+        """Return what asks the indices of a version for the keys, if there are any to ask."""
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target.
@@ -151,8 +157,15 @@ class LocalSource:
             source_rows=keys.rows,
             key_bytes=sum(column.nbytes for column in keys.table.columns),
             target_rows=snapshot.manifest.num_rows,
-            choice=key_choice(snapshot, keys.table) if clauses.use_index else None,
+            choice=self.indices(plan, clauses, snapshot),
         )
+
+    def indices(
+        self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
+    ) -> RowChoice | None:
+        """Return what asks the indices of a version for the keys, if there are any to ask."""
+        keys = self._keys_of(plan, clauses)
+        return key_choice(snapshot, keys.table) if clauses.use_index else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""

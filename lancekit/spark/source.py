@@ -24,6 +24,7 @@ from lancekit.pipeline.merge.strategy import MatchPlan, choose_match, keys_trave
 from lancekit.pipeline.rows.write import WriteTask, delete_fragments, tell_all, write_fragments
 from lancekit.pipeline.source import cast_all
 from lancekit.progress import FragmentWriteProgress
+from lancekit.scan.indexed.choice import RowChoice
 from lancekit.spark.columns import write_joined
 from lancekit.spark.frames.types import arrow_schema
 from lancekit.spark.frames.wire_rows import gathered, restore, subschema
@@ -151,14 +152,21 @@ class SparkSource:
         """Return how a merge of the cast rows into a version would find its keys."""
         plan = self._whole(plan)
         found = self._survey(plan, clauses)
-        here = clauses.use_index and keys_travel(found.key_bytes)
         return choose_match(
             engine=self.engine,
             source_rows=found.rows,
             key_bytes=found.key_bytes,
             target_rows=snapshot.manifest.num_rows,
-            choice=key_choice(snapshot, self._keys_of(plan, clauses).table) if here else None,
+            choice=self.indices(plan, clauses, snapshot),
         )
+
+    def indices(
+        self, plan: CastPlan, clauses: MergeClauses, snapshot: Snapshot
+    ) -> RowChoice | None:
+        """Return what asks the indices of a version for the keys, if they come to this process."""
+        plan = self._whole(plan)
+        here = clauses.use_index and keys_travel(self._survey(plan, clauses).key_bytes)
+        return key_choice(snapshot, self._keys_of(plan, clauses).table) if here else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge of the cast rows; may be called again on a newer target."""

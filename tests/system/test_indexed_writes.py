@@ -182,7 +182,16 @@ def test_a_merge_says_whether_an_index_is_asked(stable: bool, tmp_path: Path) ->
     new = pa.table({"id": [3, 8, 107, 3001, 9999], "v": [1] * 5, "s": ["new"] * 5})
     merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
     told = "5 keys are looked up in id_idx, which covers"
-    assert told in merge.explain(new).why
+    explained = merge.explain(new)
+    assert told in explained.why
+    assert explained.reads is not None
+    left = next(note for note in explained.notes if note.startswith("by what they tell"))
+    assert f"{explained.reads.rows:,} of {ds.count_rows():,} rows" in left
+    assert 3 <= explained.reads.rows < ds.count_rows() / 2
+    every = merge.use_index(False).explain(new).reads
+    assert every is not None
+    assert explained.reads.bytes < every.bytes
+    merge.use_index(True)
     with merge.preview(new) as plan:
         assert (plan.match.strategy, plan.num_updated_rows, plan.num_inserted_rows) == (
             "index",

@@ -58,6 +58,7 @@ __all__ = [
     "explain_scan",
     "explain_update",
     "explain_write",
+    "left_by_indices",
 ]
 
 _HERE = Choice("local", "the rows are asked for here; to_spark() reads them on the executors")
@@ -136,12 +137,16 @@ def _told(snapshot: Snapshot, choice: RowChoice | None, seen: LookedAt) -> list[
     """Say which indices are asked, and what they leave to be looked at."""
     if choice is None:
         return []
+    return [choice.told(), left_by_indices(snapshot, seen)]
+
+
+def left_by_indices(snapshot: Snapshot, seen: LookedAt) -> str:
+    """Say what indices leave to be looked at."""
     manifest = snapshot.manifest
-    return [
-        choice.told(),
+    return (
         f"by what they tell, {seen.rows:,} of {manifest.num_rows:,} rows are looked at, in "
-        f"{len(seen.sources):,} of {len(manifest.fragments):,} fragments",
-    ]
+        f"{len(seen.sources):,} of {len(manifest.fragments):,} fragments"
+    )
 
 
 def _looked_at(snapshot: Snapshot, predicate: Predicate | None) -> tuple[LookedAt, list[str]]:

@@ -10,6 +10,7 @@ from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.paths import top_of
 from lancekit.legible import shown
 from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
+from lancekit.operations.explain.operations import left_by_indices
 from lancekit.operations.explain.stored_bytes import stored_bytes
 from lancekit.operations.merge.merge_insert import check_columns, check_source
 from lancekit.pipeline.engine.engine import Choice
@@ -19,18 +20,22 @@ from lancekit.pipeline.merge.rewrite_columns import rewritten_columns
 from lancekit.pipeline.merge.strategy import MatchPlan
 from lancekit.pipeline.source import Source
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.indexed_rows import LookedAt, looked_at
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["explain_merge", "explain_unknown_merge", "explained", "in_words", "match_merge"]
+__all__ = ["explain_merge", "explain_unknown_merge", "explained", "in_words"]
 
 
 def explain_merge(
     snapshot: Snapshot, source: Source, clauses: MergeClauses, choice: Choice
 ) -> Explanation:
-    """Explain the merge of a source, whose keys are looked at."""
-    match = match_merge(snapshot, source, clauses)
+    """Explain the merge of a source, whose keys are looked at; indices are asked for them."""
+    casts = check_source(snapshot, source, clauses)
+    match = source.match(casts, clauses, snapshot)
+    asked = source.indices(casts, clauses, snapshot) if match.strategy == "index" else None
+    seen = None if asked is None else looked_at(fragment_sources(snapshot), asked)
     rows = match.source_rows if writes_rows(clauses) else 0
-    return explained(snapshot, source.schema, clauses, choice, match, rows=rows)
+    return explained(snapshot, source.schema, clauses, choice, match, rows=rows, seen=seen)
 
 
 def explain_unknown_merge(
@@ -47,12 +52,6 @@ def explain_unknown_merge(
         raise InvalidTypeError(f"schema is {shown(schema)}.", hint="Pass a pyarrow Schema.")
     check_columns(snapshot.manifest.schema, known, clauses)
     return explained(snapshot, known, clauses, choice)
-
-
-def match_merge(snapshot: Snapshot, source: Source, clauses: MergeClauses) -> MatchPlan:
-    """Check a merge; return how its keys would be found."""
-    casts = check_source(snapshot, source, clauses)
-    return source.match(casts, clauses, snapshot)
 
 
 def in_words(clauses: MergeClauses) -> tuple[str, ...]:
@@ -88,6 +87,7 @@ def explained(
     *,
     rows: int | None = None,
     touched: Sequence[FragmentSource] | None = None,
+    seen: LookedAt | None = None,
 ) -> Explanation:
     """Return what is to be said of a merge.
 
@@ -101,6 +101,8 @@ def explained(
         How many new rows there are, or are at most.
     touched
         The fragments of which rows change, if the merge was worked out.
+    seen
+        What indices leave to be looked at, if they were asked.
     """
     schema = snapshot.manifest.schema
     keys = [name if name in schema else top_of(name) for name in clauses.on]
@@ -132,11 +134,12 @@ def explained(
         snapshot,
         "merge_insert",
         Choice(choice.engine, f"{choice.why}; {match.why}" if match else choice.why),
-        reads=reads(snapshot, keys),
+        reads=reads(snapshot, keys, seen.sources, seen.rows) if seen else reads(snapshot, keys),
         writes=writes,
         commits=["Update"],
         notes=[
             *in_words(clauses),
+            left_by_indices(snapshot, seen) if seen else "",
             f"where rows match, also read: {', '.join(others)}" if others else "",
             "" if match else "how keys are matched is chosen when the number of rows is known",
         ],
