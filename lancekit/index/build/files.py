@@ -82,6 +82,8 @@ def add_files(
     for file in files:
         path = f"{segment_folder(uuid)}/{file.name}"
         if isinstance(file, SharedFile):
+            if over:
+                store.delete(path)
             size = file.file.copy_to(store, path)
         else:
             size = write_file(create(path), file)
