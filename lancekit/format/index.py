@@ -23,6 +23,7 @@ __all__ = [
     "IndexFile",
     "IndexMetadata",
     "VectorSettings",
+    "block_size_of",
     "encode_index_section",
     "fragment_reuse_of",
     "index_from_pb",
@@ -113,6 +114,35 @@ def parse_vector_details(data: bytes, where: str) -> VectorSettings:
 def text_details(*, language: str, **settings: Any) -> bytes:
     """Return the parameters of a full-text index, by the names of their message."""
     return pb.InvertedIndexDetails(language=json.dumps(language), **settings).SerializeToString()
+
+
+def block_size_of(index: IndexMetadata) -> int | None:
+    """Return how many documents a block of a full-text index has, if its details tell.
+
+    Raises
+    ------
+    CorruptFileError
+        They are none.
+    """
+    details = index.index_details
+    if details is None or not details.type_url.endswith("InvertedIndexDetails"):
+        return None
+    found = parse(pb.InvertedIndexDetails, details.value, "The details of an index")
+    return found.block_size or None
+
+
+def with_block_size(details: bytes, documents: int) -> bytes:
+    """Return the parameters of a full-text index for posting lists with such blocks.
+
+    Raises
+    ------
+    CorruptFileError
+        They are none.
+    """
+    found = parse(pb.InvertedIndexDetails, details, "The details of an index")
+    if found.HasField("block_size"):
+        found.block_size = documents
+    return found.SerializeToString()
 
 
 def _get_details(message: Any, name: str) -> IndexDetails | None:

@@ -194,7 +194,7 @@ INVERTED = IndexKind(
     label="Inverted",
     details="lance.table.InvertedIndexDetails",
     written=2,
-    newest=2,
+    newest=3,
     files={"metadata.lance": ("deleted_fragments",)},
     settings=(
         "params",

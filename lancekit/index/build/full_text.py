@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.errors import CorruptFileError, InvalidArgumentError
-from lancekit.format.index import text_details
+from lancekit.format.index import IndexMetadata, block_size_of, text_details, with_block_size
 from lancekit.index.build.column import IndexedColumn, RowMap
 from lancekit.index.build.files import NewFile, SegmentFile
 from lancekit.index.build.read import OpenSegment, missing_files
@@ -34,7 +34,15 @@ from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.whole import WholePartition
 from lancekit.index.segment import Segment
 
-__all__ = ["STAGING", "TextRows", "checked_said", "read_staged", "read_text", "text_parameters"]
+__all__ = [
+    "STAGING",
+    "TextRows",
+    "checked_said",
+    "has_other_blocks",
+    "read_staged",
+    "read_text",
+    "text_parameters",
+]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
@@ -42,7 +50,8 @@ Places = npt.NDArray[np.int64]
 #: where partitions are until they are put together, and what the files are called that tell of them
 STAGING, _WHOLE, _PART = "staging/", "metadata.lance", "_metadata.lance"
 #: what the reference says of settings that this release does not have
-_OTHERS = {"lance_tokenizer": "text", "block_size": PACKED}
+_BLOCKS = {"block_size": PACKED}
+_OTHERS = {"lance_tokenizer": "text", **_BLOCKS}
 #: what newer releases say, too, and older ones mean where they do not
 _LATER = dict.fromkeys(
     ("split_identifiers", "split_on_numerics", "preserve_original", "index_operators"), False
@@ -185,7 +194,7 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
     """
     parts = [
         TextRows(
-            said=params_of(segment.file(f"{STAGING}{name}"))[0],
+            said=_in_our_blocks(params_of(segment.file(f"{STAGING}{name}"))[0]),
             details=b"",
             partitions=read_partitions(
                 segment.file(f"{STAGING}{name}"), open_partitions(segment, name, STAGING)
@@ -217,7 +226,22 @@ def read_text(found: OpenSegment) -> TextRows:
     positions = _has_positions(said)
     if any(not one.has_positions for one in opened if positions):
         raise CorruptFileError(f"{metadata.where} lacks the positions of tokens.")
-    return TextRows(said=said, details=found.details, partitions=partitions)
+    return TextRows(
+        said=_in_our_blocks(said),
+        details=with_block_size(found.details, PACKED),
+        partitions=partitions,
+    )
+
+
+def has_other_blocks(index: IndexMetadata) -> bool:
+    """Return whether a segment cannot stay beside one that we write."""
+    return block_size_of(index) not in (None, PACKED)
+
+
+def _in_our_blocks(said: str) -> str:
+    """Return what an index says of its settings, with the blocks that we write."""
+    found = json.loads(said)
+    return said if found.get("block_size", PACKED) == PACKED else json.dumps(found | _BLOCKS)
 
 
 def _collected(

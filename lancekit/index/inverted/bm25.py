@@ -144,7 +144,7 @@ def _shares(partition: Partition, token: str, statistics: Statistics) -> Scores:
     return partition.remembered(
         token,
         f"shares of {statistics.mean_length}",
-        lambda found: statistics.shares(found.counts, partition.lengths[found.docs]),
+        lambda found: statistics.shares(found.counts, partition.scored_lengths[found.docs]),
     )
 
 

@@ -17,6 +17,7 @@ __all__ = [
     "packed",
     "packed_at",
     "packed_bytes",
+    "patched_at",
     "streams",
     "unpacked",
     "varint_bytes",
@@ -27,44 +28,43 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
-#: how many numbers are packed together, in how many lanes, and the bits of a word
-PACKED, _LANES, _WORD = 128, 4, 32
+#: how many numbers are packed together, the bits of a word, and as many numbers of a lane
+PACKED, _WORD = 128, 32
 
 
-def packed_bytes(widths: Bytes) -> Places:
-    """Return how many bytes 128 numbers of so many bits take."""
-    return widths.astype(np.int64) * (PACKED // 8)
+def packed_bytes(widths: Bytes, count: int = PACKED) -> Places:
+    """Return how many bytes so many numbers of so many bits take."""
+    return widths.astype(np.int64) * (count // 8)
 
 
-def unpacked(data: Bytes, starts: Places, widths: Bytes) -> Numbers:
-    """Return the numbers of some blocks, shape (blocks, 128).
+def unpacked(data: Bytes, starts: Places, widths: Bytes, count: int = PACKED) -> Numbers:
+    """Return the numbers of some blocks, shape (blocks, count).
 
-    Number ``j`` is in lane ``j % 4``, in which the lowest bits come first; a word of each lane
-    follows the other.
+    Number ``j`` is in lane ``j % 4`` of 128 numbers, ``j % 8`` of 256, in which the lowest bits
+    come first; a word of each lane follows the other.
 
     Parameters
     ----------
     starts, widths
         Where each block begins, and the bits of its numbers.
     """
-    out = np.zeros((len(starts), PACKED), np.uint32)
+    out = np.zeros((len(starts), count), np.uint32)
     for width in np.unique(widths).tolist():
         if not width:
             continue
         if width > _WORD:
             raise ValueError(f"numbers of {width} bits")
         mine = np.flatnonzero(widths == width)
-        raw = data[starts[mine][:, np.newaxis] + np.arange(width * PACKED // 8)]
-        words = raw.view("<u4").reshape(len(mine), width, _LANES)
-        out[mine] = _unpacked(words, width).reshape(len(mine), PACKED)
+        raw = data[starts[mine][:, np.newaxis] + np.arange(width * count // 8)]
+        words = raw.view("<u4").reshape(len(mine), width, count // _WORD)
+        out[mine] = _unpacked(words, width).reshape(len(mine), count)
     return out
 
 
 def _unpacked(words: Numbers, width: int) -> Numbers:
-    each = PACKED // _LANES
-    out = np.empty((len(words), each, _LANES), np.uint32)
+    out = np.empty((len(words), _WORD, words.shape[2]), np.uint32)
     mask = np.uint32((1 << width) - 1)
-    for place in range(each):
+    for place in range(_WORD):
         word, bit = divmod(place * width, _WORD)
         value = words[:, word] >> np.uint32(bit)
         if bit + width > _WORD:
@@ -115,7 +115,7 @@ def packed(numbers: Numbers) -> tuple[Bytes, Places]:
     out = np.empty(int(sizes.sum()), np.uint8)
     for width in np.unique(widths).tolist():
         mine = np.flatnonzero(widths == width)
-        words = _packed(numbers[mine].reshape(len(mine), PACKED // _LANES, _LANES), width)
+        words = _packed(numbers[mine].reshape(len(mine), _WORD, PACKED // _WORD), width)
         at = (ends - sizes)[mine]
         out[at] = width
         places = at[:, np.newaxis] + np.arange(1, 1 + width * PACKED // 8)
@@ -124,7 +124,7 @@ def packed(numbers: Numbers) -> tuple[Bytes, Places]:
 
 
 def _packed(numbers: Numbers, width: int) -> Numbers:
-    words = np.zeros((len(numbers), width, _LANES), np.uint32)
+    words = np.zeros((len(numbers), width, numbers.shape[2]), np.uint32)
     for place in range(numbers.shape[1] if width else 0):
         word, bit = divmod(place * width, _WORD)
         words[:, word] |= numbers[:, place] << np.uint32(bit)
@@ -171,10 +171,41 @@ def streams(data: Bytes, starts: Places, stops: Places, sizes: Places) -> Number
     return out
 
 
-def packed_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
+def packed_at(data: Bytes, at: Places, count: int = PACKED) -> tuple[Numbers, Places]:
     """Return the packed numbers that begin at some places with their widths, and where they end."""
     widths = data[at]
-    return unpacked(data, at + 1, widths), at + 1 + packed_bytes(widths)
+    return unpacked(data, at + 1, widths, count), at + 1 + packed_bytes(widths, count)
+
+
+def patched_at(data: Bytes, at: Places, count: int) -> tuple[Numbers, Places]:
+    """Return what `packed_at` does, of blocks in which some numbers have more bits than the others.
+
+    Behind the width stands how many have, and behind the packed numbers which of the block each is,
+    and what is to be put above its bits.
+    """
+    widths, more = data[at], data[at + 1]
+    out = unpacked(data, at + 2, widths, count)
+    at = at + 2 + packed_bytes(widths, count)
+    for step in range(int(more.max(initial=0))):
+        mine = np.flatnonzero(more > step)
+        places = data[at[mine]]
+        above, at[mine] = _varint_at(data, at[mine] + 1)
+        out[mine, places] |= above << widths[mine]
+    return out, at
+
+
+def _varint_at(data: Bytes, at: Places) -> tuple[Numbers, Places]:
+    """Return the numbers of seven bits a byte that begin at some places, and where they end."""
+    out, left = np.zeros(len(at), np.uint32), np.arange(len(at))
+    ends = at.copy()
+    for bits in range(0, _WORD, 7):
+        byte = data[ends[left]]
+        ends[left] += 1
+        out[left] |= (byte & 0x7F).astype(np.uint32) << np.uint32(bits)
+        left = left[byte >= 0x80]
+    if len(left):
+        raise ValueError("a number of more than 32 bits")
+    return out, ends
 
 
 def gathered(data: Bytes, starts: Places, ends: Places) -> Bytes:

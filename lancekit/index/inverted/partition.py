@@ -14,7 +14,12 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError, LancekitError, UnsupportedFeatureError
 from lancekit.index.inverted.analyzer import TokenTable
 from lancekit.index.inverted.packed import PACKED
-from lancekit.index.inverted.postings import Postings, decode_positions, decode_postings
+from lancekit.index.inverted.postings import (
+    PostingForm,
+    Postings,
+    decode_positions,
+    decode_postings,
+)
 from lancekit.index.inverted.token_set import TokenSet
 from lancekit.index.segment import IndexFileReader
 
@@ -34,6 +39,10 @@ class Partition(Protocol):
     @property
     def lengths(self) -> Numbers:
         """How many tokens each document has."""
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has for its score."""
 
     @property
     def num_tokens(self) -> int:
@@ -65,15 +74,15 @@ class StoredPartition:
     ----------
     tokens_file, postings_file, documents_file
         Its files.
-    tail
-        How the last documents of a posting list are held.
+    form
+        How posting lists are held.
     """
 
     token_set: TokenSet
     tokens_file: IndexFileReader
     postings_file: IndexFileReader
     documents_file: IndexFileReader
-    tail: str
+    form: PostingForm
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
@@ -84,6 +93,15 @@ class StoredPartition:
     def lengths(self) -> Numbers:
         """How many tokens each document has."""
         return self._documents("_num_tokens")
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has for its score: rounded down where blocks are large."""
+        if self.form.is_plain:
+            return self.lengths
+        return self.documents_file.remembered(
+            "rounded", lambda: _rounded(self.lengths), lambda found: int(found.nbytes)
+        )
 
     @property
     def num_tokens(self) -> int:
@@ -165,7 +183,7 @@ class StoredPartition:
     def _read(self, number: int) -> Postings:
         blocks: Any = self.postings_file.read("_posting", range(number, number + 1))
         data, ends = _bytes_of(blocks.values, blocks.offsets.to_numpy())
-        found = self._guarded(lambda: decode_postings(data, ends, self._length(number), self.tail))
+        found = self._guarded(lambda: decode_postings(data, ends, self._length(number), self.form))
         if len(found.docs) and int(found.docs.max()) >= self.documents_file.num_rows:
             raise self._damaged(f"document {found.docs.max()}, which is not there")
         return found
@@ -176,9 +194,8 @@ class StoredPartition:
             stream = file.read("_compressed_position", row)[0].as_py()
             held: Any = file.read("_position_block_offset", row)
             starts = held.flatten().to_numpy()
-            return decode_positions(
-                np.frombuffer(stream, np.uint8), starts.astype(np.int64), counts
-            )
+            data = np.frombuffer(stream, np.uint8)
+            return decode_positions(data, starts.astype(np.int64), counts, self.form.block)
         if "_position" not in file.names:
             raise UnsupportedFeatureError(
                 f"{file.where} holds no positions of tokens.",
@@ -218,6 +235,20 @@ def _bytes_of(values: Any, ends: Places) -> tuple[npt.NDArray[np.uint8], Places]
 
 def _sum(numbers: Numbers) -> int:
     return int(numbers.sum(dtype=np.int64))
+
+
+def _rounded(lengths: Numbers) -> Numbers:
+    """Return numbers of which the four highest bits are left.
+
+    Examples
+    --------
+    >>> _rounded(np.array([7, 15, 17, 255], np.uint32)).tolist()
+    [7, 15, 16, 240]
+    """
+    bits = np.frexp(lengths.astype(np.float64))[1]
+    shift = np.maximum(bits - 4, 0).astype(np.uint32)
+    rounded: Numbers = lengths >> shift << shift
+    return rounded
 
 
 class FreshPartition:
@@ -265,6 +296,11 @@ class FreshPartition:
         place = np.cumsum(filled) - 1
         texts = place[table.texts[asked]]
         return rows[filled], lengths[filled], texts, codes[asked], table.positions[asked]
+
+    @property
+    def scored_lengths(self) -> Numbers:
+        """How many tokens each document has."""
+        return self.lengths
 
     def words(self) -> pa.Array:
         """Return all tokens that are kept."""

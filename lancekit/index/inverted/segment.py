@@ -12,7 +12,7 @@ from typing import Any
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.partition import StoredPartition
-from lancekit.index.inverted.postings import TAILS
+from lancekit.index.inverted.postings import BLOCKS, TAILS, PostingForm
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
 from lancekit.index.inverted.token_set import open_tokens
 from lancekit.index.segment import IndexFileReader, Segment
@@ -90,14 +90,15 @@ def open_partitions(
     said = file.metadata
     tail = said.get("posting_tail_codec", _TAIL)
     block = said.get("posting_block_size", str(PACKED))
-    if tail not in TAILS or block != str(PACKED):
+    if tail not in TAILS or block not in map(str, BLOCKS):
         raise UnsupportedFeatureError(
             f"{file.where} has posting lists of {shown(tail)}, {shown(block)} at a time.",
-            hint=f"{', '.join(TAILS)} are known, {PACKED} at a time.",
+            hint=f"{', '.join(TAILS)} are known, {' or '.join(map(str, BLOCKS))} at a time.",
         )
+    postings = PostingForm(tail, int(block))
     form = said.get("token_set_format", _TOKENS)
     names = _partitions(said.get("partitions", "[]"), file.where)
-    return tuple(_open(segment, f"{folder}{name}", form, tail) for name in names)
+    return tuple(_open(segment, f"{folder}{name}", form, postings) for name in names)
 
 
 def _partitions(text: str, where: str) -> list[str]:
@@ -107,12 +108,12 @@ def _partitions(text: str, where: str) -> list[str]:
         raise CorruptFileError(f"{where} says of its partitions {shown(text)}.") from error
 
 
-def _open(segment: Segment, name: str, form: str, tail: str) -> StoredPartition:
+def _open(segment: Segment, name: str, form: str, postings: PostingForm) -> StoredPartition:
     tokens = segment.file(f"{name}_tokens.lance")
     return StoredPartition(
         token_set=open_tokens(tokens, form),
         tokens_file=tokens,
         postings_file=segment.file(f"{name}_invert.lance"),
         documents_file=segment.file(f"{name}_docs.lance"),
-        tail=tail,
+        form=postings,
     )

@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from lancekit.errors import CorruptFileError
 from lancekit.file.kernels.arrow_buffers import list_offsets
-from lancekit.index.inverted.packed import PACKED, gathered, packed_at, streams, varints
+from lancekit.index.inverted.packed import gathered, packed_at, streams, varints
 from lancekit.index.inverted.partition import StoredPartition
+from lancekit.index.inverted.postings import PostingForm
 
 __all__ = ["WholePartition", "read_whole"]
 
@@ -23,8 +24,8 @@ Bytes = npt.NDArray[np.uint8]
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.int64]
 
-#: bytes at the head of a block: the best score in it, and its first document
-_SCORE, _FIRST = 4, 4
+#: bytes that tell the first document of a block
+_FIRST = 4
 
 
 @dataclass(frozen=True, eq=False, slots=True, kw_only=True)
@@ -126,7 +127,7 @@ def read_whole(partition: StoredPartition) -> WholePartition:
         rows = partition.row_ids
         sizes = file.read("_length").to_numpy().astype(np.int64)
         tokens = _tokens(partition, len(sizes))
-        docs, counts = _postings(file.read("_posting"), sizes, partition.tail)
+        docs, counts = _postings(file.read("_posting"), sizes, partition.form)
         _check_documents(docs, len(rows))
         ends = np.cumsum(sizes)
         positions = _positions(partition, tokens, counts, ends)
@@ -155,10 +156,10 @@ def _tokens(partition: StoredPartition, count: int) -> list[str]:
     return [found[number] for number in range(count)]
 
 
-def _postings(lists: Any, sizes: Places, tail: str) -> tuple[Numbers, Numbers]:
+def _postings(lists: Any, sizes: Places, form: PostingForm) -> tuple[Numbers, Numbers]:
     """Return the documents of all tokens, one token after the other, and their counts."""
     data, bounds = _flat(lists)
-    full, rest = sizes // PACKED, sizes % PACKED
+    full, rest = sizes // form.block, sizes % form.block
     blocks = full + (rest > 0)
     if not np.array_equal(np.diff(list_offsets(lists)), blocks):
         raise ValueError("another number of blocks than of documents")
@@ -166,19 +167,22 @@ def _postings(lists: Any, sizes: Places, tail: str) -> tuple[Numbers, Numbers]:
     is_tail[np.cumsum(blocks)[rest > 0] - 1] = True
     starts, ends = bounds[:-1], bounds[1:]
     inside = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    in_full = inside < np.repeat(full * PACKED, sizes)
+    in_full = inside < np.repeat(full * form.block, sizes)
     docs, counts = np.empty(len(inside), np.uint32), np.empty(len(inside), np.uint32)
-    docs[in_full], counts[in_full] = _blocks(data, starts[~is_tail], ends[~is_tail])
-    starts, ends = starts[is_tail] + _SCORE, ends[is_tail]
-    docs[~in_full], counts[~in_full] = _TAILS[tail](data, starts, ends, rest[rest > 0])
+    docs[in_full], counts[in_full] = _blocks(
+        data, starts[~is_tail] + form.head, ends[~is_tail], form
+    )
+    starts, ends = starts[is_tail] + form.head, ends[is_tail]
+    docs[~in_full], counts[~in_full] = _TAILS[form.tail](data, starts, ends, rest[rest > 0])
     return docs, counts
 
 
-def _blocks(data: Bytes, starts: Places, ends: Places) -> tuple[Numbers, Numbers]:
-    at = starts + _SCORE
-    first = data[at[:, np.newaxis] + np.arange(_FIRST)].view("<u4").reshape(-1, 1)
-    deltas, at = packed_at(data, at + _FIRST)
-    counts, at = packed_at(data, at)
+def _blocks(
+    data: Bytes, starts: Places, ends: Places, form: PostingForm
+) -> tuple[Numbers, Numbers]:
+    first = data[starts[:, np.newaxis] + np.arange(_FIRST)].view("<u4").reshape(-1, 1)
+    deltas, at = packed_at(data, starts + _FIRST, form.block)
+    counts, at = form.counts_at(data, at)
     if not np.array_equal(at, ends):
         raise ValueError("blocks that do not end where they should")
     return (first + np.cumsum(deltas, axis=1, dtype=np.uint32)).ravel(), counts.ravel()
@@ -214,7 +218,7 @@ def _positions(
     partition: StoredPartition, tokens: list[str], counts: Numbers, ends: Places
 ) -> Numbers | None:
     """Return at which words of its documents each token is."""
-    file = partition.postings_file
+    file, block = partition.postings_file, partition.form.block
     if not partition.has_positions:
         return None
     if "_compressed_position" not in file.names:  # as release 4 has them
@@ -228,7 +232,7 @@ def _positions(
     edges = np.frombuffer(bounds, np.int64)[stored.offset : stored.offset + len(stored) + 1]
     data = np.frombuffer(raw, np.uint8) if raw is not None else np.empty(0, np.uint8)
     sizes = np.diff(ends, prepend=0)
-    blocks = -(-sizes // PACKED)
+    blocks = -(-sizes // block)
     if not np.array_equal(np.diff(list_offsets(offsets)), blocks):
         raise ValueError("positions of another number of blocks")
     starts = offsets.flatten().to_numpy().astype(np.int64) + np.repeat(edges[:-1], blocks)
@@ -236,8 +240,8 @@ def _positions(
     # how many words are in each block
     totals = np.append(0, np.cumsum(counts, dtype=np.int64))
     inside = np.arange(int(blocks.sum())) - np.repeat(np.cumsum(blocks) - blocks, blocks)
-    firsts = np.repeat(ends - sizes, blocks) + inside * PACKED
-    lasts = np.minimum(firsts + PACKED, np.repeat(ends, blocks))
+    firsts = np.repeat(ends - sizes, blocks) + inside * block
+    lasts = np.minimum(firsts + block, np.repeat(ends, blocks))
     deltas = streams(data, starts, stops, totals[lasts] - totals[firsts])
     return _summed(deltas, counts.astype(np.int64))
 

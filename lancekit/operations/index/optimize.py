@@ -19,6 +19,7 @@ from lancekit.format.operations import CreateIndex
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content
+from lancekit.index.build.full_text import has_other_blocks
 from lancekit.index.build.read import OpenSegment
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit.index.search.reuse import found_reuse
@@ -161,7 +162,9 @@ def _changes(
         behind = [*behind, *_stale(snapshot, segments, fresh)]
     # one that waits for its first vectors has no files, which readers would miss beside others
     waiting = [index for index in segments if not index.files and not index.fragment_ids]
-    old = _joining(segments, request.merge, [*behind, *waiting])
+    # nor do readers search segments whose posting lists differ
+    other = [index for index in segments if fresh and has_other_blocks(index)]
+    old = _joining(segments, request.merge, [*behind, *waiting, *other])
     if not fresh and not behind and len(old) < 2:
         return
     contents, again = _kept(snapshot, old, kind, column, anew=behind if kind.zones else [])

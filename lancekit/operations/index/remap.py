@@ -18,6 +18,7 @@ from lancekit.format.operations import RewriteGroup, RewrittenIndex
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.column import Content, IndexedColumn, RowMap
 from lancekit.index.build.files import write_files
+from lancekit.index.build.full_text import has_other_blocks
 from lancekit.index.kinds import KINDS, IndexKind, kept_up_as
 from lancekit.index.search.reuse import found_reuse
 from lancekit.legible import warn
@@ -62,6 +63,7 @@ def rewritten_indices(
     for index, kind in affected:
         column = column_of_index(snapshot, index)
         try:
+            _check_blocks(snapshot, index)
             content, version = _content(snapshot, index, kind, column, gone, moved)
         except (UnsupportedFeatureError, CorruptFileError) as error:
             if kind.name in KINDS:
@@ -79,6 +81,13 @@ def rewritten_indices(
             details=details_of(kind, content),
             new_index_version=version,
             files=files,
+        )
+
+
+def _check_blocks(snapshot: Snapshot, index: IndexMetadata) -> None:
+    if has_other_blocks(index) and sum(one.name == index.name for one in snapshot.indices) > 1:
+        raise UnsupportedFeatureError(
+            "Its posting lists have large blocks, as other segments have."
         )
 
 

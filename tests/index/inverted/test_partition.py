@@ -148,7 +148,7 @@ def test_tokens_as_a_table(uri: str) -> None:
     [
         ({b"token_set_format": b"trie"}, "holds tokens as 'trie'"),
         ({b"posting_tail_codec": b"other"}, "has posting lists of 'other'"),
-        ({b"posting_block_size": b"256"}, "'256' at a time"),
+        ({b"posting_block_size": b"512"}, "'512' at a time"),
         ({b"partitions": b"{"}, "says of its partitions"),
         ({b"params": b"{"}, "says of its tokens"),
     ],
