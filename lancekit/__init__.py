@@ -23,6 +23,7 @@ if _TYPE_CHECKING:
         fragment,
         lance,
         log,
+        mem_wal,
         optimize,
         progress,
         query,
@@ -50,10 +51,13 @@ if _TYPE_CHECKING:
     from lancekit.api.pylance.session import Session
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
+    from lancekit.api.sharding import evaluate_sharding_spec
     from lancekit.api.stream_sink import stream_sink
     from lancekit.api.tags import Tags
     from lancekit.cache import CacheInfo, cache_info, clear_cache
     from lancekit.format.index import IndexFile
+    from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
+    from lancekit.format.operations import CompactedSsTable
     from lancekit.format.transaction import Transaction
     from lancekit.notebook import plot_history
     from lancekit.operations.cleanup.plan import CleanupStats
@@ -91,6 +95,7 @@ __all__ = [
     "CleanupExplanation",
     "CleanupStats",
     "ColumnOrdering",
+    "CompactedSsTable",
     "CompactionMetrics",
     "ConflictedRow",
     "Conflicts",
@@ -115,6 +120,8 @@ __all__ = [
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
+    "ShardingField",
+    "ShardingSpec",
     "SqliteManifestStore",
     "Tags",
     "Transaction",
@@ -129,6 +136,7 @@ __all__ = [
     "dataset",
     "diff",
     "errors",
+    "evaluate_sharding_spec",
     "json_to_schema",
     "optimize",
     "options",
@@ -162,11 +170,14 @@ _HOMES = {
     "api.pylance.session": "Session",
     "api.scanner": "LanceScanner",
     "api.scanner_builder": "ScannerBuilder",
+    "api.sharding": "evaluate_sharding_spec",
     "api.stream_sink": "stream_sink",
     "api.branches": "Branches",
     "api.tags": "Tags",
     "cache": "CacheInfo cache_info clear_cache",
     "format.index": "IndexFile",
+    "format.mem_wal.details": "ShardingField ShardingSpec",
+    "format.operations": "CompactedSsTable",
     "format.transaction": "Transaction",
     "notebook": "plot_history",
     "operations.cleanup.plan": "CleanupStats",
@@ -188,6 +199,7 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 #: pylance's modules, which are found as attributes there too, and Spark's room
 _MODULES = {"blob", "commit", "file", "fragment", "optimize", "progress", "schema", "spark"}
 _MODULES |= {"query", "udf", "vector", "arrow", "debug", "lance", "log", "sampler", "util"}
+_MODULES |= {"mem_wal"}
 
 _connect()
 # Importing a module puts it into its package under its name.  The module `lancekit.dataset` is

@@ -11,6 +11,7 @@ from lancekit.api._commits import Commits
 from lancekit.api._indices import Indices
 from lancekit.api._lineage import Lineage
 from lancekit.api._maintenance import Maintenance
+from lancekit.api._mem_wal import MemWal
 from lancekit.api._positions import Positions
 from lancekit.api._reading import Scans
 from lancekit.api._rows import Rows
@@ -88,6 +89,7 @@ class LanceDataset(
     Lineage,
     Settings,
     Maintenance,
+    MemWal,
     Commits,
     Displayed,
     PartOfPylance,

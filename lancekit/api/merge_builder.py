@@ -10,11 +10,18 @@ from typing import Any, get_args
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
-from lancekit.api.pylance.arguments import check_flag, check_hints, check_list, check_names
+from lancekit.api.pylance.arguments import (
+    check_flag,
+    check_hints,
+    check_items,
+    check_list,
+    check_names,
+)
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
+from lancekit.format.operations import CompactedSsTable
 from lancekit.format.storage_version import check_storage_version
 from lancekit.format.transaction import Transaction
 from lancekit.legible import shown
@@ -178,6 +185,35 @@ class MergeInsertBuilder(PartOfPylance):
         depends on it.
         """
         return self._with(use_index=check_flag("use_index", use_index))
+
+    def mark_sstables_as_compacted(self, sstables: list[CompactedSsTable]) -> MergeInsertBuilder:
+        """Record that generations of write-ahead logs are in the table with this merge.
+
+        Rows and mark land in one version, also of what `execute_uncommitted` gives. Of a merge
+        that takes several steps the last one has the mark; `LanceDataset.merge_mem_wal` takes one.
+
+        Parameters
+        ----------
+        sstables
+            Of each shard the last generation whose rows are merged.
+
+        Raises
+        ------
+        IncompatibleConflictError
+            When the merge runs: a generation was merged before, or the table has no logs.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://mark-example", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> done = lk.mem_wal.CompactedSsTable("00000000-0000-0000-0000-000000000007", 1)
+        >>> merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> merge.mark_sstables_as_compacted([done]).execute({"id": [2]})["num_inserted_rows"]
+        1
+        """
+        marks = check_items("sstables", sstables, CompactedSsTable, "mem_wal.CompactedSsTable")
+        return self._with(compacted=tuple(marks))
 
     def target_bases(self, bases: list[str]) -> MergeInsertBuilder:
         """Write new rows to base paths, file by file in turn.

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
+from lancekit.format.field_marks import is_blob_v2
 from lancekit.format.mem_wal.key_bytes import KEY_TYPES, is_key_type
 from lancekit.format.schema import LanceField, LanceSchema
 
@@ -29,6 +30,8 @@ def generation_schema(schema: LanceSchema) -> LanceSchema:
     ------
     InvalidArgumentError
         The table has a column of that name.
+    UnsupportedTypeError
+        The table has blobs of the second form.
 
     Examples
     --------
@@ -41,6 +44,13 @@ def generation_schema(schema: LanceSchema) -> LanceSchema:
             hint="Rename the column.",
             column=TOMBSTONE,
         )
+    for one in schema.walk():
+        if is_blob_v2(one.metadata):
+            raise UnsupportedTypeError(
+                f"Column {one.name!r} has blobs, which lancekit does not write to logs.",
+                hint="Write rows with blobs by write_dataset or merge_insert.",
+                column=one.name,
+            )
     last = max((one.id for one in schema.walk()), default=-1)
     mark = LanceField(id=last + 1, name=TOMBSTONE, logical_type="bool", nullable=False)
     loose = (
@@ -57,6 +67,8 @@ def wal_schema(schema: LanceSchema) -> pa.Schema:
     ------
     InvalidArgumentError
         The table has a column that is called as theirs.
+    UnsupportedTypeError
+        The table has blobs of the second form.
     """
     *columns, mark = generation_schema(schema).fields
     return replace(schema, fields=(*map(_with_ids, columns), mark)).to_arrow()

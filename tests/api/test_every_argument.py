@@ -30,10 +30,12 @@ from tests.support.arguments_of_indices import INDICES
 from tests.support.arguments_of_merges import MERGES
 from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
+from tests.support.arguments_of_shards import SHARDS
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
 METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES | INDICES
+METHODS |= SHARDS
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [

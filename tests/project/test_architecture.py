@@ -24,7 +24,7 @@ FLOORS = """
     __init__
     _wiring
     notebook
-    blob  dataset  fragment  indices  optimize  query  schema  udf  vector
+    blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
     _dataset  arrow  debug  lance  log  sampler  util
     api
     api/pylance
@@ -103,6 +103,7 @@ DOORS = (
     "indices",
     "lance",
     "log",
+    "mem_wal",
     "optimize",
     "query",
     "sampler",

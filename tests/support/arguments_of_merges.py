@@ -105,6 +105,9 @@ MERGES: dict[str, Method] = {
     "MergeInsertBuilder.use_index": Method(
         _merged(*UPSERT, "use_index"), {"use_index": Hint(False, "x")}
     ),
+    "MergeInsertBuilder.mark_sstables_as_compacted": Method(
+        _merged(*UPSERT, "mark_sstables_as_compacted"), {"sstables": Refused([1])}
+    ),
     "MergeInsertBuilder.target_bases": Method(
         _merged(*UPSERT, "target_bases"), {"bases": Refused(["none"], "none")}
     ),

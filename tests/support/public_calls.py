@@ -195,7 +195,10 @@ CALLS: Mapping[str, Call] = {
             NO_TIME, delete_unverified=True, error_if_tagged_old_versions=False
         )
     ),
+    "LanceDataset.initialize_mem_wal": lambda ds, _: ds.initialize_mem_wal(unsharded=True),
     "LanceDataset.insert": lambda ds, _: ds.insert(ROWS),
+    "LanceDataset.mem_wal_index_details": lambda ds, _: ds.mem_wal_index_details(),
+    "LanceDataset.mem_wal_shards": lambda ds, _: ds.mem_wal_shards(),
     "LanceDataset.merge": lambda ds, _: ds.merge(pa.table({"k": [1, 2], "m": [5, 6]}), "k"),
     "LanceDataset.merge_insert": lambda ds, _: _merge(ds).execute(ROWS),
     "LanceDataset.migrate_manifest_paths_v2": lambda ds, _: ds.migrate_manifest_paths_v2(),

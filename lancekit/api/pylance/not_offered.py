@@ -40,16 +40,12 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(["FtsToken", "tokenize"], _INDEX),
         **dict.fromkeys(
             [
-                "CompactedSsTable",
                 "ExecutionPlan",
                 "LsmPointLookupPlanner",
                 "LsmScanner",
                 "LsmVectorSearchPlanner",
                 "ShardSnapshot",
                 "ShardWriter",
-                "ShardingField",
-                "ShardingSpec",
-                "evaluate_sharding_spec",
             ],
             _MEMWAL,
         ),
@@ -84,7 +80,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "LanceDataset": {
-        **dict.fromkeys(["initialize_mem_wal", "mem_wal_index_details", "mem_wal_writer"], _MEMWAL),
+        "mem_wal_writer": _MEMWAL,
         **dict.fromkeys(
             [
                 "initial_storage_options",
@@ -122,9 +118,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
     "LanceFragment": {
         "partition_expression": _NEVER,
     },
-    "MergeInsertBuilder": {
-        "mark_sstables_as_compacted": _MEMWAL,
-    },
+    "MergeInsertBuilder": {},
 }
 
 

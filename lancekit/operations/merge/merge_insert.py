@@ -325,7 +325,8 @@ def _task(current: Snapshot, clauses: MergeClauses) -> WriteTask:
 def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Update:
     schema = current.manifest.schema
     if clauses.rewrite_columns:
-        return rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
+        rewritten = rewrite_operation(current, work, key_filter(schema, work.inserted_hashes))
+        return replace(rewritten, compacted_sstables=clauses.compacted)
     updated, removed = apply_deletions(current, work.marked)
     return Update(
         removed_fragment_ids=removed,
@@ -333,4 +334,5 @@ def _operation(current: Snapshot, work: MergeWork, clauses: MergeClauses) -> Upd
         new_fragments=work.new_fragments,
         fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
         inserted_rows=key_filter(schema, work.inserted_hashes),
+        compacted_sstables=clauses.compacted,
     )

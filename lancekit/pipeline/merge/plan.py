@@ -20,6 +20,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.format.key_filter import hash_keys
+from lancekit.format.operations import CompactedSsTable
 from lancekit.format.paths import pick
 from lancekit.format.row_ids_encode import encode_row_ids
 from lancekit.pipeline.casts.plan import CastPlan
@@ -92,6 +93,8 @@ class MergeClauses:
         Where new rows go; columns that are written anew stay in the dataset's own folder.
     use_index
         Whether indices of the key's columns may be asked.
+    compacted
+        Which generations of write-ahead logs are in the table with this merge.
     """
 
     on: tuple[str, ...]
@@ -106,6 +109,7 @@ class MergeClauses:
     rewrite_columns: bool = False
     files: NewFiles = field(default_factory=NewFiles)
     use_index: bool = True
+    compacted: tuple[CompactedSsTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,15 @@
+"""A door: pylance's `mem_wal`: tables that have shards."""
+
+from lancekit.api.sharding import evaluate_sharding_spec
+from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
+from lancekit.format.operations import CompactedSsTable
+from lancekit.operations.mem_wal.shards import Generation, ShardInfo
+
+__all__ = [
+    "CompactedSsTable",
+    "Generation",
+    "ShardInfo",
+    "ShardingField",
+    "ShardingSpec",
+    "evaluate_sharding_spec",
+]

@@ -1,0 +1,233 @@
+"""Make a table one that may have shards: its entry says how rows are given to them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import types as pt
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import (
+    IndexExistsError,
+    IndexNotFoundError,
+    InvalidArgumentError,
+    UnsupportedTypeError,
+)
+from lancekit.format.index import IndexMetadata
+from lancekit.format.mem_wal.details import (
+    MemWalDetails,
+    ShardingField,
+    ShardingSpec,
+    encode_details,
+    mem_wal_entry,
+)
+from lancekit.format.mem_wal.names import MEM_WAL
+from lancekit.format.mem_wal.sharding import MOST_BUCKETS, bucket_numbers
+from lancekit.format.operations import CreateIndex
+from lancekit.format.schema import LanceField, LanceSchema
+from lancekit.format.storage_version import check_written
+from lancekit.legible import warn
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.mem_wal.settings import settings_as_text, writer_settings
+from lancekit.shards.schema import primary_key, wal_schema
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["FIELD", "Sharding", "initialize"]
+
+#: what the reference calls the one field of its specs, whatever that is made of
+FIELD = "bucket"
+_SPEC = 1
+
+#: the kinds of indices that generations may have
+_MAINTAINED = ("BTree", "Inverted", "Vector")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharding:
+    """How rows are to be given to shards; by whoever opens a writer, if nothing is said."""
+
+    bucket_column: str | None = None
+    num_buckets: int | None = None
+    identity_column: str | None = None
+    unsharded: bool = False
+
+    def __post_init__(self) -> None:
+        if (self.bucket_column is None) != (self.num_buckets is None):
+            raise InvalidArgumentError(
+                f"bucket_column is {self.bucket_column!r}, and num_buckets {self.num_buckets!r}.",
+                hint="Pass both, or none of them.",
+            )
+        ways = [self.bucket_column is not None, self.identity_column is not None, self.unsharded]
+        if sum(ways) > 1:
+            raise InvalidArgumentError(
+                "More than one way was given to find a row's shard.",
+                hint="Pass bucket_column with num_buckets, identity_column, or unsharded.",
+            )
+        if self.num_buckets is not None and not 1 <= self.num_buckets <= MOST_BUCKETS:
+            raise InvalidArgumentError(
+                f"num_buckets is {self.num_buckets}.",
+                hint=f"Pass a number from 1 to {MOST_BUCKETS}.",
+                argument="num_buckets",
+            )
+
+
+def initialize(
+    snapshot: Snapshot,
+    sharding: Sharding,
+    maintained: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    policy: RetryPolicy | None = None,
+) -> Snapshot:
+    """Give a table its entry; return the version that has it.
+
+    Parameters
+    ----------
+    snapshot
+        The table.
+    sharding
+        How rows are given to shards.
+    maintained
+        The names of the indices that generations are to have; all of them for ``None``.
+    settings
+        Of writers, by name; if there are any, all are recorded.
+
+    Raises
+    ------
+    IndexExistsError
+        The table has its entry already.
+    IndexNotFoundError
+        There is no index of a name.
+    ColumnNotFoundError
+        There is no such column.
+    InvalidArgumentError, UnsupportedTypeError
+        Shards cannot have such an index, such a key, or such columns.
+    """
+    given = {name: value for name, value in (settings or {}).items() if value is not None}
+    defaults = settings_as_text(writer_settings({}, given)) if given else {}
+
+    def attempt(current: Snapshot) -> Snapshot:
+        check_writable(current)
+        if mem_wal_entry(current.indices) is not None:
+            raise IndexExistsError(
+                f"{current.line.uri} is initialized for write-ahead logs already.",
+                hint="Open a writer: ds.mem_wal_writer(shard).",
+                index=MEM_WAL,
+            )
+        schema = current.manifest.schema
+        check_written(current.manifest.storage_version)
+        wal_schema(schema)
+        primary_key(schema)
+        _check_maintained(maintained or (), current.indices)
+        specs = _specs(sharding, schema)
+        details = MemWalDetails(
+            num_shards=sharding.num_buckets or int(sharding.unsharded),
+            specs=specs,
+            maintained=tuple(maintained or ()),
+            maintain_all=maintained is None,
+            defaults=defaults,
+        )
+        return _put_entry(current, details)
+
+    return retried(snapshot, attempt, policy or RetryPolicy())[0]
+
+
+def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:
+    now = datetime.now(UTC)
+    entry = IndexMetadata(
+        uuid=uuid.uuid4(),
+        name=MEM_WAL,
+        dataset_version=snapshot.version,
+        index_version=0,
+        created_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
+        index_details=encode_details(details),
+    )
+    operation = CreateIndex(new_indices=(entry,))
+    pending = Pending(operation=operation, uuid=str(uuid.uuid4()), doing="initialize_mem_wal")
+    return commit(snapshot, pending)
+
+
+def _check_maintained(maintained: Iterable[str], indices: Sequence[IndexMetadata]) -> None:
+    for name in maintained:
+        found = [index for index in indices if index.name == name and not index.is_system]
+        if not found:
+            raise IndexNotFoundError(
+                f"maintained_indexes has {name!r}, and there is no such index.",
+                hint="Make the index first, or leave its name out.",
+                index=name,
+            )
+        kind = found[0].type_url.rpartition(".")[2].removesuffix("IndexDetails")
+        if kind not in _MAINTAINED:
+            raise InvalidArgumentError(
+                f"maintained_indexes has {name!r}, an index of kind {found[0].kind}.",
+                hint=f"Generations have indices of the kinds {', '.join(_MAINTAINED)}.",
+                index=name,
+            )
+
+
+# ---- how rows are given to shards
+
+
+def _specs(sharding: Sharding, schema: LanceSchema) -> tuple[ShardingSpec, ...]:
+    """Return the specs as the reference writes them."""
+    made = _field(sharding, schema)
+    return (ShardingSpec(_SPEC, (made,)),) if made else ()
+
+
+def _field(sharding: Sharding, schema: LanceSchema) -> ShardingField | None:
+    if sharding.bucket_column is not None:
+        column = _source(schema, sharding.bucket_column, "bucket_column", _has_buckets)
+        buckets = {"num_buckets": str(sharding.num_buckets)}
+        return ShardingField(FIELD, (column.id,), "bucket", None, "int32", buckets)
+    if sharding.identity_column is not None:
+        column = _source(schema, sharding.identity_column, "identity_column", _has_identity)
+        return ShardingField(FIELD, (column.id,), "identity", None, _type_name(column))
+    if sharding.unsharded:
+        return ShardingField(FIELD, (), "unsharded", None, "int32")
+    return None
+
+
+def _has_buckets(kind: pa.DataType) -> bool:
+    try:
+        bucket_numbers(pa.array([], kind), 1)
+    except UnsupportedTypeError:
+        return False
+    return True
+
+
+def _has_identity(kind: pa.DataType) -> bool:
+    tests = (pt.is_boolean, pt.is_integer, pt.is_string, pt.is_large_string)
+    return any(test(kind) for test in tests)
+
+
+def _type_name(column: LanceField) -> str:
+    """Return what the reference calls the type of a column."""
+    name = str(column.to_arrow().type)
+    return {"bool": "boolean", "string": "utf8", "large_string": "large_utf8"}.get(name, name)
+
+
+def _source(
+    schema: LanceSchema, name: str, argument: str, usable: Callable[[pa.DataType], bool]
+) -> LanceField:
+    column = schema.field(name)
+    if not usable(column.to_arrow().type):
+        raise UnsupportedTypeError(
+            f"{argument} is {name!r}, of type {column.to_arrow().type}: it cannot tell the shard.",
+            hint="Choose a column of integers, bool or text; buckets may be of times, dates and "
+            "floats, too.",
+            argument=argument,
+            column=name,
+        )
+    keys = [key.name for key in schema.primary_key]
+    if keys and name not in keys:
+        warn(
+            f"{argument} is {name!r}, which is not in the primary key: rows of one key whose "
+            f"{name!r} changes go to two shards, and nothing tells which of them is the newer one."
+        )
+    return column

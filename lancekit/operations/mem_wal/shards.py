@@ -1,0 +1,110 @@
+"""What shards a table has, and how far they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.shards.log import positions
+from lancekit.shards.manifests import latest
+from lancekit.shards.shard import Shard, shards_of
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Generation", "ShardInfo", "shard_infos"]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation that a shard lists.
+
+    `merged` tells whether the version has its rows already; `rows` and `bytes` are those that its
+    writer told, hidden rows and tombstones included.
+    """
+
+    number: int
+    path: str
+    merged: bool
+    rows: int | None = None
+    bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardInfo:
+    """A shard, as its newest manifest and the version tell of it.
+
+    Attributes
+    ----------
+    shard_id
+        Its UUID.
+    spec_id, values
+        The sharding spec that gives it rows, 0 if none does, and what the spec's fields are for
+        them, by the ids of the fields: bytes.
+    version, epoch, sealed
+        Of the newest manifest, of the writer who has it, and whether nobody may write to it.
+    current_generation
+        The number of the next generation.
+    merged_generation
+        Up to which generation the version has its rows.
+    generations
+        Those that are written and listed.
+    log_entries
+        How many entries of the log no generation has; sentinels of writers among them.
+    """
+
+    shard_id: str
+    spec_id: int
+    values: Mapping[str, Any] = field(default_factory=dict)
+    version: int
+    epoch: int
+    sealed: bool
+    current_generation: int
+    merged_generation: int
+    generations: tuple[Generation, ...]
+    log_entries: int
+
+    @property
+    def unmerged_generations(self) -> tuple[Generation, ...]:
+        """The generations whose rows the version does not have."""
+        return tuple(one for one in self.generations if not one.merged)
+
+
+def shard_infos(snapshot: Snapshot) -> list[ShardInfo]:
+    """Return what is known of each shard of a version's branch, by their ids.
+
+    Raises
+    ------
+    CorruptFileError
+        The newest manifest of a shard is damaged.
+    """
+    merged = (details_of(snapshot.indices) or MemWalDetails()).merged
+    found = ((shard, latest(shard)) for shard in shards_of(snapshot.store))
+    return [_info(shard, manifest, merged) for shard, manifest in found if manifest]
+
+
+def _info(shard: Shard, manifest: ShardManifest, merged: Mapping[UUID, int]) -> ShardInfo:
+    done = merged.get(shard.id, 0)
+    return ShardInfo(
+        shard_id=str(shard.id),
+        spec_id=manifest.spec_id,
+        values=manifest.values,
+        version=manifest.version,
+        epoch=manifest.writer_epoch,
+        sealed=manifest.sealed,
+        current_generation=manifest.current_generation,
+        merged_generation=done,
+        generations=tuple(
+            Generation(
+                one.generation,
+                one.path,
+                one.generation <= done,
+                one.physical_rows,
+                one.in_memory_bytes,
+            )
+            for one in manifest.sstables
+        ),
+        log_entries=sum(number > manifest.replay_after for number in positions(shard)),
+    )

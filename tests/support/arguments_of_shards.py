@@ -1,0 +1,54 @@
+"""Checks of the arguments of tables with shards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lancekit as lk
+from tests.support.argument_checks import Method, Refused, Value, fresh
+
+__all__ = ["SHARDS"]
+
+
+def _initialized(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.create_scalar_index("id", "BTREE", name="one")
+    ds.initialize_mem_wal(**arguments)
+    return ds.mem_wal_index_details()
+
+
+def _evaluated(**arguments: Any) -> Any:
+    ds = fresh()
+    ds.initialize_mem_wal(bucket_column="id", num_buckets=8)
+    (spec,) = ds.mem_wal_index_details()["sharding_specs"]  # type: ignore[index]
+    given = {"batch": ds.to_table().to_batches()[0], "spec": spec, "schema": ds.lance_schema}
+    return lk.evaluate_sharding_spec(**{**given, **arguments})
+
+
+SHARDS = {
+    "LanceDataset.initialize_mem_wal": Method(
+        _initialized,
+        {
+            "maintained_indexes": Value(["one"]),
+            "bucket_column": Value("id", {"num_buckets": 2}),
+            "num_buckets": Value(2, {"bucket_column": "id"}),
+            "identity_column": Value("s"),
+            "unsharded": Value(True),
+            "durable_write": Value(False),
+            "max_wal_buffer_size": Value(7),
+            "max_wal_flush_interval_ms": Value(7),
+            "max_memtable_size": Value(7),
+            "max_memtable_rows": Value(7),
+            "max_memtable_batches": Value(7),
+            "max_unflushed_memtable_bytes": Value(7),
+            "manifest_scan_batch_size": Value(7),
+            "backpressure_log_interval_ms": Value(7),
+            "stats_log_interval_ms": Value(7),
+            "hnsw_params": Value({"one": {"num_edges": 7}}),
+        },
+    ),
+    "evaluate_sharding_spec": Method(
+        _evaluated,
+        {"batch": Refused(1), "spec": Refused(1), "schema": Refused(1)},
+    ),
+}
