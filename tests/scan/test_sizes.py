@@ -86,6 +86,8 @@ def test_what_is_too_large_for_all_rows_is_made_for_some_at_a_time(sql, monkeypa
         ("cast(s as varchar(2))", r"there is no cast to VARCHAR\(2\)"),
         ("arrow_cast(k, 'Decimal128(99,2)')", "is not a type of Arrow's"),
         ("arrow_cast(k, 'Decimal256(77,2)')", "is not a type of Arrow's"),
+        ("arrow_cast(null, 'FixedSizeBinary(4097)')", "is not a type of Arrow's"),
+        ("arrow_cast(null, 'FixedSizeBinary(-1)')", "is not a type of Arrow's"),
         ("arrow_cast(k, 'Decimal128(x,2)')", "is not a type of Arrow's"),
         ("s = '\ud800'", r"U\+D800 is half of a character"),
         ("`\udfff` = 1", r"U\+DFFF is half of a character"),

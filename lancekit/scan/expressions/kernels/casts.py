@@ -225,6 +225,8 @@ def _halves(values: pa.Array, kind: pa.DataType) -> list[pa.Array]:
 
 #: the most items that a list of one size may have
 _MOST_ITEMS = 2**31 - 1
+#: the most bytes that each value of one size may have: so many are made even of nulls
+_MOST_BYTES = 1 << 12
 _UNITS = {"Second": "s", "Millisecond": "ms", "Microsecond": "us", "Nanosecond": "ns"}
 _PLAIN = {
     "Boolean": pa.bool_(),
@@ -285,6 +287,8 @@ def arrow_type(text: str) -> pa.DataType | None:
         case "Timestamp", [unit, zone] if unit in _UNITS:
             named = re.fullmatch(r'Some\("(.*)"', zone)
             return pa.timestamp(_UNITS[unit], named[1] if named else None)
+        case "FixedSizeBinary", [size] if _are_numbers(size):
+            return pa.binary(int(size)) if 0 <= int(size) <= _MOST_BYTES else None
         case "Duration", [unit] if unit in _UNITS:
             return pa.duration(_UNITS[unit])
         case "Time32", [unit] if unit in ("Second", "Millisecond"):
