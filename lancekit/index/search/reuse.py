@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
+from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format import row_address
 from lancekit.format.fragment_reuse import ReuseGroup, external_name, parse_fragment_reuse
-from lancekit.format.index import IndexDetails, IndexMetadata, fragment_reuse_of
+from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.names import INDICES
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.row_sets import Rows, joined, rows_of, union
@@ -29,6 +30,10 @@ Addresses = npt.NDArray[np.uint64]
 
 #: a file of more is not read
 _MOST_BYTES = 1 << 30
+#: what it is called where it is counted
+_KIND = "indices"
+#: of a row, where it was and where it is
+_WAY_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -212,14 +217,26 @@ def reuse_of(snapshot: Snapshot) -> Reuse | None:
 
 
 def _read(entry: IndexMetadata, snapshot: Snapshot) -> Reuse:
-    name = external_name(entry.name, entry.index_details)
-    content = None
-    if name is not None:
-        store = snapshot.base_store(entry.base_id)
-        content = bytes(store.read(f"{INDICES}/{entry.uuid}/{name}", _MOST_BYTES))
-    return _parsed(entry.name, entry.index_details, content)
+    details, store = entry.index_details, snapshot.base_store(entry.base_id)
+    name = _file_of(entry.name, details)
+    path = None if name is None else f"{INDICES}/{entry.uuid}/{name}"
+    known = None if path is None else store.identity(path)
+
+    def read() -> Reuse:
+        content = None if path is None else bytes(store.read(path, _MOST_BYTES))
+        return Reuse(parse_fragment_reuse(entry.name, details, content))
+
+    # what is in no file is known by itself
+    key = (details, known) if path is None or known is not None else None
+    return remembered(_KIND, key, read, _held_bytes)
 
 
-@lru_cache(maxsize=8)
-def _parsed(name: str, details: IndexDetails | None, content: bytes | None) -> Reuse:
-    return Reuse(parse_fragment_reuse(name, details, content))
+_file_of = lru_cache(maxsize=8)(external_name)
+
+
+def _held_bytes(reuse: Reuse) -> int:
+    """Return about what compactions take, with the ways of their rows once these are looked for."""
+    return sum(
+        len(group.survivors) + _WAY_BYTES * sum(rows for _, rows in group.new)
+        for group in reuse.groups
+    )

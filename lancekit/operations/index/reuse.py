@@ -32,6 +32,7 @@ from lancekit.index.row_sets import SetForm, encoded_set
 from lancekit.index.search.reuse import found_reuse, reuse_of
 from lancekit.operations.cleanup.auto import commit
 from lancekit.operations.index.rows import live_addresses
+from lancekit.operations.index.segments import removed_unless_committed
 from lancekit.scan.fragments.source import fragment_sources
 from lancekit.versions.snapshot import Snapshot
 
@@ -115,10 +116,9 @@ def trimmed(snapshot: Snapshot) -> Snapshot:
         return snapshot
     new = (_entry(snapshot, left, entry.dataset_version),) if left else ()
     operation = CreateIndex(new_indices=new, removed_indices=(entry,))
+    pending = Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices")
     try:
-        return commit(
-            snapshot,
-            Pending(operation=operation, uuid=str(uuids.uuid4()), doing="optimize_indices"),
-        )
+        with removed_unless_committed(snapshot, (one.uuid for one in new)):
+            return commit(snapshot, pending)
     except CommitConflictError:
         return snapshot

@@ -192,9 +192,10 @@ def commit_compaction(
         )
     new = [fragment for result in results for fragment in result.new_fragments]
     segments: list[RewrittenIndex] = []
+    written: list[uuid.UUID] = []
     with (
         removed_unless_landed(snapshot.store, new),
-        removed_unless_committed(snapshot, (segment.new_id for segment in segments)),
+        removed_unless_committed(snapshot, written),
     ):
         reserved = _reserve(snapshot, len(new)) if new else snapshot
         ids = _last_ids(reserved, len(new))
@@ -206,8 +207,12 @@ def commit_compaction(
             for result in results
         )
         reuse = deferred(snapshot, groups, reserved.version) if defer else None
-        if reuse is None:
-            segments.extend(rewritten_indices(snapshot, groups))
+        if reuse is not None:
+            written.append(reuse.new.uuid)
+        else:
+            for segment in rewritten_indices(snapshot, groups):
+                segments.append(segment)
+                written.append(segment.new_id)
         return _commit(snapshot, Rewrite(groups=groups, rewritten_indices=tuple(segments)), reuse)
 
 

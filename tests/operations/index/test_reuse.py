@@ -16,6 +16,8 @@ from lancekit.format.index import fragment_reuse_of
 from lancekit.index.search.reuse import reuse_of
 from lancekit.operations.index import reuse as notes
 from lancekit.optimize import Compaction
+from lancekit.storage import identity
+from lancekit.storage.local import LocalStore
 
 DEFER = {"defer_index_remap": True}
 
@@ -147,6 +149,35 @@ def test_segments_of_fragments_that_moved_stay(tmp_path: Path) -> None:
             5,
             6,
         ]
+
+
+def test_notes_in_a_file_are_read_once_and_go_if_they_do_not_land(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "SETTLED_SECONDS", -1.0)
+    monkeypatch.setattr(notes, "INLINE_BYTES", 10)
+    ds = lk.write_dataset({"x": range(40)}, tmp_path / "d", max_rows_per_file=10)
+    ds.create_scalar_index("x", "BTREE")
+    options = {**DEFER, "target_rows_per_fragment": 20}
+    first, second, *_ = Compaction.plan(ds, options).tasks
+    late = lk.dataset(ds.uri)
+    mine, other = [first.execute(ds)], [second.execute(late)]
+    Compaction.commit(ds, mine, options)
+    with pytest.raises(RetryableConflictError):
+        Compaction.commit(late, other, options)
+    assert len(list((tmp_path / "d/_indices").glob("*/details.binpb"))) == 1
+    opened: list[str] = []
+    read = LocalStore.read
+
+    def told(store: LocalStore, name: str, *more: Any) -> Any:
+        opened.extend([name] if name.endswith("details.binpb") else [])
+        return read(store, name, *more)
+
+    monkeypatch.setattr(LocalStore, "read", told)
+    for x in (3, 7):
+        assert ds.to_table(filter=f"x = {x}")["x"].to_pylist() == [x]
+    assert [found.num_rows_indexed for found in ds.describe_indices()] == [20, 40]
+    assert len(opened) == 1
 
 
 def test_where_nothing_is_noted(tmp_path: Path) -> None:
