@@ -19,7 +19,7 @@ import pyarrow as pa
 from lancekit.errors import UnsupportedFeatureError
 from lancekit.index.inverted.folding import folded
 from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.inverted.stop_words import stop_words
+from lancekit.index.inverted.stop_words import LANGUAGES, stop_words
 from lancekit.index.inverted.words import splitter, texts_of, words_of
 
 __all__ = ["Analyzer", "Token", "TokenTable", "analyzer"]
@@ -133,13 +133,12 @@ class Analyzer:
 def _stemmer(language: str) -> Callable[[str], str]:
     import snowballstemmer
 
-    name = language.lower()
-    if name not in snowballstemmer.algorithms():
+    if language not in LANGUAGES:
         raise UnsupportedFeatureError(
             f"Stems of the language {language!r} are not known.",
-            hint="Search this index with pylance.",
+            hint=f"Those of {', '.join(LANGUAGES)} are.",
         )
-    stem: Callable[[str], str] = snowballstemmer.stemmer(name).stemWord
+    stem: Callable[[str], str] = snowballstemmer.stemmer(language.lower()).stemWord
     return stem
 
 

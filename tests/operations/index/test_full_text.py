@@ -367,7 +367,7 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
     lance.write_dataset(
         pa.table({"id": range(8), "t": ["lantern"] * 8}), place, max_rows_per_file=4
     )
-    lance.dataset(place).create_scalar_index("t", "INVERTED", language="German")
+    lance.dataset(place).create_scalar_index("t", "INVERTED", base_tokenizer="icu")
     ds = lk.write_dataset({"id": [9], "t": ["lance"]}, place, mode="append")
     before = ds.list_indices()
     with pytest.warns(UserWarning, match="'t_idx' stays as it is"):
