@@ -15,6 +15,7 @@ from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
 from lancekit.file.lance_file import LanceFileReader, LanceFileWriter, no_namespace
 from lancekit.legible import shown, without_secrets
 from lancekit.storage import open_store
+from lancekit.storage.names import check_name
 
 __all__ = ["LanceFileSession", "ListResult"]
 
@@ -67,8 +68,7 @@ class LanceFileSession:
         self._store = open_store(self._base, storage_options)
 
     def _path(self, path: str) -> str:
-        self._store.exists(path)  # which knows what no name is
-        return f"{self._base.rstrip('/')}/{path}"
+        return f"{self._base.rstrip('/')}/{check_name(path)}"
 
     def open_reader(self, path: str, columns: Sequence[str] | None = None) -> LanceFileReader:
         """Open a data file to read it."""
@@ -167,6 +167,8 @@ class LanceFileSession:
             with Path(local_path).open("wb") as sink:
                 for start in range(0, size := file.size(), _PIECE):
                     sink.write(file.read(start, min(_PIECE, size - start)))
+        except StorageError:  # of the remote file
+            raise
         except OSError as error:
             raise StorageError(
                 f"{shown(os.fspath(local_path))} cannot be written: {error}."

@@ -12,6 +12,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, NotFoundError, StorageError
 from lancekit.file.file_session import LanceFileSession, ListResult
+from lancekit.storage.mapped import MappedFile
 
 ROWS = pa.table({"n": [1, 2, None]})
 
@@ -60,6 +61,17 @@ def test_files_are_copied_and_removed(session: LanceFileSession, tmp_path: Path)
             session.read_range("top.lance", start, length)
     with pytest.raises(InvalidArgumentError, match="not a name within a store"):
         session.open_writer("../x.lance")
+
+
+def test_which_of_two_files_failed_is_said(
+    session: LanceFileSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise StorageError("the network is gone.")
+
+    monkeypatch.setattr(MappedFile, "read", fails)
+    with pytest.raises(StorageError, match=r"^the network is gone"):
+        session.download_file("top.lance", tmp_path / "here.lance")
 
 
 def test_a_dataset_gives_one_for_its_folder(tmp_path: Path) -> None:
