@@ -3,11 +3,16 @@
 from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operations import CompactedSsTable
+from lancekit.operations.common.results import MemWalMergeResult, MergedShard
+from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo
 
 __all__ = [
     "CompactedSsTable",
     "Generation",
+    "MemWalCleanupStats",
+    "MemWalMergeResult",
+    "MergedShard",
     "ShardInfo",
     "ShardingField",
     "ShardingSpec",

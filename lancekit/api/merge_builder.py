@@ -195,12 +195,14 @@ class MergeInsertBuilder(PartOfPylance):
         Parameters
         ----------
         sstables
-            Of each shard the last generation whose rows are merged.
+            Of each shard the generation whose rows are merged: one at a time, in order.
 
         Raises
         ------
         IncompatibleConflictError
             When the merge runs: a generation was merged before, or the table has no logs.
+        InvalidArgumentError
+            Then, too: an earlier generation of the shard is not merged yet.
 
         Examples
         --------

@@ -31,6 +31,7 @@ from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._indices import indices_card
+from lancekit.notebook._mem_wal import mem_wal_cleanup_card, mem_wal_merge_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
@@ -57,6 +58,7 @@ from lancekit.operations.common.results import (
     ApplyResult,
     CompactionMetrics,
     DeleteResult,
+    MemWalMergeResult,
     MergeResult,
     UpdateResult,
 )
@@ -64,6 +66,7 @@ from lancekit.operations.explain.explanation import Explanation
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.maintenance.deepen import DeepenResult
+from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
 
@@ -86,6 +89,8 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Constraints: constraints_card,
     ConstraintRun: constraint_run_card,
     MergeResult: merge_card,
+    MemWalMergeResult: mem_wal_merge_card,
+    MemWalCleanupStats: mem_wal_cleanup_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,
     ApplyResult: apply_card,

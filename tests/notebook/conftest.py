@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
 
 import lancekit as lk
 from lancekit.cache import CacheInfo, CacheUse
+from lancekit.operations.common.results import MemWalMergeResult, MergedShard
+from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.spark.session.info import SessionInfo, SettingDifference
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
@@ -60,6 +63,33 @@ def sides():
     }
 
 
+def mem_wal():
+    """What was done to shards, by their names."""
+    shards = (MergedShard(UUID(int=1), (3, 4, 5)), MergedShard(UUID(int=2), (7,)))
+    merged = MemWalMergeResult(
+        num_inserted_rows=10,
+        num_updated_rows=2000,
+        num_deleted_rows=3,
+        num_merged_generations=4,
+        num_skipped_generations=1,
+        shards=shards,
+        commits=2,
+        attempts=3,
+        version=9,
+        read_version=7,
+    )
+    nothing = MemWalMergeResult(
+        num_inserted_rows=0,
+        num_updated_rows=0,
+        num_deleted_rows=0,
+        num_merged_generations=0,
+        version=7,
+        read_version=7,
+    )
+    cleaned = MemWalCleanupStats(generations_removed=4, files_removed=30, bytes_removed=5 << 20)
+    return {"mem wal merge": merged, "no mem wal merge": nothing, "mem wal cleanup": cleaned}
+
+
 @pytest.fixture
 def shown(ds):
     """Every kind of object that has a card, by a name."""
@@ -88,6 +118,7 @@ def shown(ds):
         **sides(),
         "merge": merge.execute(rows(1, 7)),
         "delete": branch.delete("id < 3"),
+        **mem_wal(),
         "conflict": conflict(),
         "merge plan": merge.when_not_matched_by_source_delete().preview(rows(1, 8)),
         "explanation": ds.explain.update({"name": "upper(name)"}, where="id > 1"),

@@ -10,6 +10,12 @@ from tests.support.argument_checks import Method, Refused, Value, fresh
 __all__ = ["SHARDS"]
 
 
+def _with_shards() -> Any:
+    ds = fresh()
+    ds.initialize_mem_wal(unsharded=True)
+    return ds
+
+
 def _initialized(**arguments: Any) -> Any:
     ds = fresh()
     ds.create_scalar_index("id", "BTREE", name="one")
@@ -46,6 +52,20 @@ SHARDS = {
             "stats_log_interval_ms": Value(7),
             "hnsw_params": Value({"one": {"num_edges": 7}}),
         },
+    ),
+    "LanceDataset.merge_mem_wal": Method(
+        lambda **arguments: _with_shards().merge_mem_wal(**arguments),
+        {
+            "shards": Refused(["one"]),
+            "rows_per_commit": Refused(0),
+            "progress": Refused(1),
+            "conflict_retries": Refused(-1),
+            "retry_timeout": Refused(1),
+        },
+    ),
+    "LanceDataset.cleanup_mem_wal": Method(
+        lambda **arguments: _with_shards().cleanup_mem_wal(**arguments),
+        {"shards": Refused(["one"]), "grace": Refused(1)},
     ),
     "evaluate_sharding_spec": Method(
         _evaluated,

@@ -101,6 +101,14 @@ class History:
         write_with_pylance(lance.dataset(str(self.path)), self.shards[at], rows, gone)
         self.waiting[self.shards[at]].append({**rows, **dict.fromkeys(gone)})
 
+    def write_all(self, keys: list[int]) -> None:
+        """Write a generation of each shard with a row for all of its keys among some."""
+        for at, shard in enumerate(self.shards):
+            rows = self.some_rows(key for key in keys if key % 2 == at)
+            if rows:
+                write_with_pylance(lance.dataset(str(self.path)), shard, rows, [])
+                self.waiting[shard].append({**rows})
+
     def change_base(self) -> None:
         """Change rows of the base, as writers do that know nothing of shards."""
         ds = lk.dataset(str(self.path))

@@ -40,6 +40,11 @@ def _merge(ds: Dataset) -> lk.MergeInsertBuilder:
     return ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
 
 
+def _with_shards(ds: Dataset) -> Dataset:
+    ds.initialize_mem_wal(unsharded=True)
+    return ds
+
+
 def _fragment(ds: Dataset) -> lk.LanceFragment:
     return ds.get_fragments()[0]
 
@@ -197,6 +202,8 @@ CALLS: Mapping[str, Call] = {
     ),
     "LanceDataset.initialize_mem_wal": lambda ds, _: ds.initialize_mem_wal(unsharded=True),
     "LanceDataset.insert": lambda ds, _: ds.insert(ROWS),
+    "LanceDataset.cleanup_mem_wal": lambda ds, _: _with_shards(ds).cleanup_mem_wal(grace=NO_TIME),
+    "LanceDataset.merge_mem_wal": lambda ds, _: _with_shards(ds).merge_mem_wal(),
     "LanceDataset.mem_wal_index_details": lambda ds, _: ds.mem_wal_index_details(),
     "LanceDataset.mem_wal_shards": lambda ds, _: ds.mem_wal_shards(),
     "LanceDataset.merge": lambda ds, _: ds.merge(pa.table({"k": [1, 2], "m": [5, 6]}), "k"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+from uuid import UUID
 
 from lancekit.display import Displayed
 from lancekit.pipeline.engine.engine import EngineName
@@ -16,7 +17,9 @@ __all__ = [
     "CompactionMetrics",
     "Counts",
     "DeleteResult",
+    "MemWalMergeResult",
     "MergeResult",
+    "MergedShard",
     "UpdateResult",
 ]
 
@@ -83,6 +86,39 @@ class MergeResult(Counts):
     fragments_changed: int = 0
     fragments_removed: int = 0
     bytes_written: int = 0
+    line: Line | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class MergedShard:
+    """A shard, and the generations of it that were merged, ascending."""
+
+    shard: UUID
+    generations: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class MemWalMergeResult(Counts):
+    """What a merge of generations into the table did.
+
+    `num_skipped_generations` were merged by someone else meanwhile.  `commits` counts versions:
+    `version` is `read_version` where there was nothing to merge.
+    """
+
+    _keys = ("num_inserted_rows", "num_updated_rows", "num_deleted_rows", "num_merged_generations")
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
+    num_merged_generations: int
+    num_skipped_generations: int = 0
+    shards: tuple[MergedShard, ...] = ()
+    commits: int = 0
+    attempts: int = 0
+    version: int
+    read_version: int
+    branch: str | None = None
+    duration: float = 0.0
+    engine: EngineName = "local"
     line: Line | None = field(default=None, repr=False)
 
 

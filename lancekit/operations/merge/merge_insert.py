@@ -31,6 +31,7 @@ from lancekit.operations.common.staged_files import removed_unless_landed, write
 from lancekit.operations.common.write_targets import chosen_places
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_operation
+from lancekit.operations.unmerged.waiting import check_in_order
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.write import WriteTask
@@ -296,6 +297,7 @@ def _work_of(
 
     def work(current: Snapshot, task: WriteTask) -> MergeWork:
         check_writable(current)
+        check_in_order(current, clauses.compacted)
         newest = current.manifest.schema
         # over a rename or a cast that landed meanwhile, the rows may not fit any more
         casts = plan if newest == schema else _casts(newest.to_arrow(), source.schema, clauses)

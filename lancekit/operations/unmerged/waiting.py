@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.details import details_of
+from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.format.operations import CompactedSsTable
 from lancekit.legible import cut
 from lancekit.shards.log import replayable
 from lancekit.shards.manifests import latest
-from lancekit.shards.shard import Shard, shards_of
+from lancekit.shards.shard import Shard, shard_of, shards_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["WaitingShard", "check_merged", "waiting_shards"]
+__all__ = ["WaitingShard", "check_in_order", "check_merged", "waiting_shards"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,28 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
 def _has_rows(shard: Shard, manifest: ShardManifest) -> bool:
     """Return whether the log has rows of its own; what is damaged may be such."""
     return any(entry.torn or entry.batches for entry in replayable(shard, manifest))
+
+
+def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
+    """Raise ``InvalidArgumentError`` if a generation is unmerged that comes before a mark.
+
+    Once a later one is marked, it could never be merged.
+    """
+    done = (details_of(newest.indices) or MemWalDetails()).merged
+    for mark in marks:
+        manifest = latest(shard_of(newest.store, mark.shard_id))
+        listed = () if manifest is None else manifest.sstables
+        numbers = sorted(table.generation for table in listed)
+        lost = [n for n in numbers if done.get(mark.shard_id, 0) < n < mark.generation]
+        if lost:
+            raise InvalidArgumentError(
+                f"Generation {mark.generation} of shard {mark.shard_id} comes after "
+                f"{_listed(lost)}, which is not merged yet, and then never could be.",
+                hint=f"Merge generation {lost[0]} first, or all of them in order by "
+                "ds.merge_mem_wal().",
+                shard=str(mark.shard_id),
+                generation=mark.generation,
+            )
 
 
 def check_merged(newest: Snapshot, doing: str, *, drained: bool = True) -> None:

@@ -31,6 +31,7 @@ __all__ = [
     "KeyTable",
     "Matches",
     "ProbeTask",
+    "first_matches",
     "key_values",
     "probe",
     "probe_fragments",
@@ -170,6 +171,18 @@ class Matches:
             offsets=self.offsets[chosen],
             source_rows=self.source_rows[chosen],
         )
+
+
+def first_matches(matches: Sequence[Matches]) -> list[Matches]:
+    """Return of each source row the first pair that it is in."""
+    rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
+    first = np.zeros(len(rows), bool)
+    first[np.unique(rows, return_index=True)[1]] = True
+    ends = np.cumsum([len(m.offsets) for m in matches])
+    return [
+        m.part(np.flatnonzero(first[end - len(m.offsets) : end]))
+        for m, end in zip(matches, ends, strict=True)
+    ]
 
 
 def probe(

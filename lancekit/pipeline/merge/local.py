@@ -14,7 +14,7 @@ from pyroaring import BitMap
 from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
-from lancekit.pipeline.keys.probe import Matches, key_values
+from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
 from lancekit.pipeline.keys.source_keys import SourceKeys, key_columns
 from lancekit.pipeline.merge.condition import rows_at_a_time, where_condition
 from lancekit.pipeline.merge.plan import (
@@ -73,6 +73,7 @@ def merge_locally(
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
     updates = changed if clauses.matched == "update" else []
+    updates = first_matches(updates) if clauses.once else updates
     gone = changed if clauses.matched in {"update", "delete"} else []
     marked, left_out, deleted = mark_fragments(job, _offsets(touched), _offsets(gone), map_tasks)
     changed_rows = sum(len(m.offsets) for m in gone)

@@ -73,6 +73,9 @@ class MergeClauses:
         Over columns ``source`` and ``target`` (structs): which matched rows are updated.
     insert
         Whether source rows without a match are inserted.
+    once
+        Whether a source row that matches several rows takes the place of all of them, once.  Not
+        where keys are too many to be sent, and Spark joins both sides.
     delete_by_source
         ``None``: target rows without a match stay; else the predicate that selects those that
         go, ``""`` for all of them.
@@ -103,6 +106,7 @@ class MergeClauses:
     matched: Matched = "keep"
     condition: str | None = None
     insert: bool = False
+    once: bool = False
     delete_by_source: str | None = None
     guard: tuple[tuple[str, ...], ...] = ()
     guard_updates: bool = False

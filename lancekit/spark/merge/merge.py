@@ -21,7 +21,7 @@ from lancekit.format import row_address
 from lancekit.format.deletions import to_bitmap
 from lancekit.format.fragment import Fragment
 from lancekit.pipeline.engine.engine import LocalRunner
-from lancekit.pipeline.keys.probe import Matches, key_values
+from lancekit.pipeline.keys.probe import Matches, first_matches, key_values
 from lancekit.pipeline.keys.repeated import repeated_since_checked
 from lancekit.pipeline.keys.source_keys import SourceKeys
 from lancekit.pipeline.merge.plan import (
@@ -92,14 +92,16 @@ def merge_by_pairs(
     inserts = clauses.insert and keys.unmatched([rows]).any()
     parts: list[TaskResult] = []
     if replaces or inserts:
-        told = orders(matches, keys, found.starts, found.sums)
+        replaced = first_matches(matches) if clauses.once else matches
+        told = orders(replaced, keys, found.starts, found.sums)
         with send_orders(told, store) as sent:
             sort = job.keeps_ids and not job.patches
             frame, read = ordered_frame(held, job.casts, told, sent, target, work, sort=sort)
             if job.patches:
                 return rewrite_fragments(frame, read, work, target, match, keys.skipped)
             parts = _run(frame, read, work)
-    gone = _addresses(matches) if clauses.matched == "delete" else None
+    every = clauses.matched == "delete" or clauses.once
+    gone = _addresses(matches) if every else None
     alone = int(keys.unmatched([rows]).sum())
     return _finish(parts, _addresses(matches), gone, job, match, keys.skipped, alone)
 

@@ -1,0 +1,151 @@
+"""The part of a handle that brings rows of shards into the table, and looks after their files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_callback, check_count
+from lancekit.checked import checked_methods
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.legible import shown
+from lancekit.operations.common.results import MemWalMergeResult
+from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
+from lancekit.operations.mem_wal.cleanup import GRACE, MemWalCleanupStats, clean_shards
+from lancekit.operations.mem_wal.merge import (
+    ROWS_PER_COMMIT,
+    mem_wal_details,
+    merge_generations,
+)
+from lancekit.shards.shard import Shard, shard_of, shards_of
+
+__all__ = ["MemWalUpkeep"]
+
+
+@checked_methods
+class MemWalUpkeep(Handle):
+    """The merge of generations into the table, and the cleanup of shards."""
+
+    def merge_mem_wal(
+        self,
+        shards: Iterable[str | UUID] | None = None,
+        *,
+        rows_per_commit: int = ROWS_PER_COMMIT,
+        progress: Callable[[int, int], object] | None = None,
+        conflict_retries: int = CONFLICT_RETRIES,
+        retry_timeout: timedelta = RETRY_TIMEOUT,
+    ) -> MemWalMergeResult:
+        """Bring what shards have flushed into the table; the handle moves.
+
+        The newest row of each key takes the place of the table's, deleted keys go, and one commit
+        has both with the mark that says how far each shard is merged: a row lands once, whoever
+        else merges at the time, and wherever this is stopped.  Then generations that are merged
+        leave the manifests of their shards; `cleanup_mem_wal` removes their files.
+
+        Rows that are in a log alone stay there, until their writer flushes them or is closed.
+
+        Parameters
+        ----------
+        shards
+            The ids of shards; all by default.
+        rows_per_commit
+            About how many rows of generations one commit merges.
+        progress
+            Is called after each commit with the number of generations that are merged, and of all.
+        conflict_retries, retry_timeout
+            How often and how long to do a commit again when others change the same rows meanwhile.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table has no MemWAL.
+        CorruptFileError
+            A generation cannot be read.
+        RetriesExhaustedError
+            Others changed the same rows before every attempt.  What was committed stays.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://merge-mem-wal-example", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> dict(ds.merge_mem_wal())["num_merged_generations"]
+        0
+        """
+        policy = RetryPolicy(conflict_retries, retry_timeout)
+        rows = check_count("rows_per_commit", rows_per_commit, least=1)
+        told = check_callback("progress", progress)
+        chosen = self._chosen_shards(shards)
+        return self._move(
+            lambda snapshot: merge_generations(
+                snapshot, chosen, policy, rows_per_commit=rows, progress=told
+            )
+        )
+
+    def cleanup_mem_wal(
+        self, shards: Iterable[str | UUID] | None = None, *, grace: timedelta = GRACE
+    ) -> MemWalCleanupStats:
+        """Remove files of shards that nobody needs any more.
+
+        Generations that were merged, and those that a writer left behind when it was stopped; the
+        entries of logs whose rows are in generations; old manifests.  What readers can hold that
+        began within the grace stays, and so do the entries that keep earlier writers out.
+
+        Parameters
+        ----------
+        shards
+            The ids of shards; all by default.
+        grace
+            How long readers may go on with what they have planned.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The grace is negative.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://clean-mem-wal-example", primary_key="id")
+        >>> ds.initialize_mem_wal(unsharded=True)
+        >>> ds.cleanup_mem_wal().generations_removed
+        0
+        """
+        if not isinstance(grace, timedelta):
+            raise InvalidTypeError(
+                f"grace is {shown(grace)}.", hint="Pass a timedelta, such as timedelta(hours=1)."
+            )
+        if grace < timedelta(0):
+            raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
+        mem_wal_details(self._snapshot)
+        return clean_shards(self._chosen_shards(shards), grace)
+
+    def _chosen_shards(self, shards: Any) -> list[Shard]:
+        store = self._snapshot.store
+        if shards is None:
+            return shards_of(store)
+        if isinstance(shards, str | UUID):
+            raise InvalidTypeError(
+                f"shards is {shown(shards)}.", hint="Pass a list of the ids of shards."
+            )
+        chosen = [shard_of(store, _uuid(shard)) for shard in shards]
+        if lost := set(chosen) - set(shards_of(store)):
+            raise InvalidArgumentError(
+                f"{self._line.uri} has no shard {min(str(shard.id) for shard in lost)}.",
+                hint="ds.mem_wal_shards() lists those that there are.",
+            )
+        return chosen
+
+
+def _uuid(shard: Any) -> UUID:
+    if isinstance(shard, UUID):
+        return shard
+    try:
+        return UUID(shard)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{shown(shard)} is no id of a shard.", hint="Ids of shards are UUIDs."
+        ) from error

@@ -1,0 +1,337 @@
+"""Generations of shards become rows of the table: each step is one commit, and lands once.
+
+A commit has the new rows, the deletions of what they replace or delete, the keys that they bring
+in, and the mark that says up to where each shard is merged (docs/format/memwal.md, 7).  So a merge
+can be stopped anywhere and done again, and any number of them may run at once.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit.commit.protocol import check_writable
+from lancekit.commit.rules.pending import Pending
+from lancekit.errors import (
+    CommitUnknownError,
+    InvalidArgumentError,
+    LancekitError,
+    RetryableConflictError,
+)
+from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
+from lancekit.format.operations import CompactedSsTable, Update
+from lancekit.operations.cleanup.auto import commit
+from lancekit.operations.common.key_guard import key_filter, key_paths
+from lancekit.operations.common.results import MemWalMergeResult, MergedShard
+from lancekit.operations.common.retry import RetryPolicy, retried
+from lancekit.operations.common.staged_files import removed_unless_landed, write_task
+from lancekit.operations.delete import apply_deletions
+from lancekit.operations.mem_wal.generation import open_generation
+from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
+from lancekit.options import options
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.engine.engine import EngineName, choose_engine, spark_engine
+from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
+from lancekit.pipeline.rows.delete import DeletedRows
+from lancekit.pipeline.source import LocalSource, Source
+from lancekit.progress import tracking
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.shards.manifests import change, latest
+from lancekit.shards.shard import Shard
+from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["ROWS_PER_COMMIT", "Progress", "drain", "mem_wal_details", "merge_generations"]
+
+#: rows of generations that one commit merges, about; one generation at least
+ROWS_PER_COMMIT = 1_000_000
+
+#: is told how many generations are merged, and how many there are to be
+Progress = Callable[[int, int], object]
+
+
+def mem_wal_details(snapshot: Snapshot) -> MemWalDetails:
+    """Return what a version says of its shards; ``InvalidArgumentError`` if it has none."""
+    details = details_of(snapshot.indices)
+    if details is None:
+        raise InvalidArgumentError(
+            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL.",
+            hint="ds.initialize_mem_wal() gives it one.",
+            uri=snapshot.line.uri,
+        )
+    return details
+
+
+class _Waiting(NamedTuple):
+    """A generation that is to be merged."""
+
+    shard: Shard
+    table: SsTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Landed:
+    """What came of a step."""
+
+    merged: tuple[_Waiting, ...] = ()
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    engine: EngineName = "local"
+
+
+def merge_generations(
+    snapshot: Snapshot,
+    shards: Iterable[Shard],
+    policy: RetryPolicy,
+    *,
+    rows_per_commit: int = ROWS_PER_COMMIT,
+    progress: Progress | None = None,
+) -> tuple[Snapshot, MemWalMergeResult]:
+    """Merge the generations of shards that the newest version lacks, and drain their manifests.
+
+    Parameters
+    ----------
+    snapshot
+        A version of the branch.
+    shards
+        Whose generations.
+    policy
+        How often a step is worked out anew when others land meanwhile.
+    rows_per_commit
+        About how many rows of generations one commit merges.
+    progress
+        Told of each commit.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has no shards.
+    CorruptFileError
+        A generation cannot be read.
+    RetriesExhaustedError
+        Others changed the same rows before every attempt.
+    """
+    started = time.monotonic()
+    # manifests first: whatever is drained since then, the newest version has
+    manifests = {s: m for s in shards if (m := latest(s)) is not None}
+    current = latest_snapshot(snapshot.line)
+    read_version, before = current.version, mem_wal_details(current).merged
+    waiting = list(_waiting(manifests, before))
+    landed: list[_Landed] = []
+    attempts = 0
+    with tracking("merging generations", len(waiting)) as tracker:
+        done = 0
+        for step in _steps(waiting, rows_per_commit):
+            (current, result), tries = retried(current, _Step(tuple(step)), policy)
+            attempts += tries
+            landed.append(result)
+            _drain_all({each.shard for each in step}, current)
+            done += len(step)
+            tracker.set(done, len(waiting))
+            tracker.draw()
+            if progress is not None:
+                progress(done, len(waiting))
+    # what was merged and not drained, by someone who was stopped in between
+    _drain_all(manifests, current)
+    merged = [each for one in landed for each in one.merged]
+    return current, MemWalMergeResult(
+        num_inserted_rows=sum(one.inserted for one in landed),
+        num_updated_rows=sum(one.updated for one in landed),
+        num_deleted_rows=sum(one.deleted for one in landed),
+        num_merged_generations=len(merged),
+        num_skipped_generations=len(waiting) - len(merged),
+        shards=_by_shard(merged),
+        commits=sum(bool(one.merged) for one in landed),
+        attempts=attempts,
+        version=current.version,
+        read_version=read_version,
+        branch=current.branch,
+        line=current.line,
+        duration=time.monotonic() - started,
+        engine=next((one.engine for one in landed if one.engine != "local"), "local"),
+    )
+
+
+def _waiting(
+    manifests: Mapping[Shard, ShardManifest], merged: Mapping[UUID, int]
+) -> Iterator[_Waiting]:
+    """Yield what is to be merged: shard by shard, older generations first."""
+    for shard, manifest in manifests.items():
+        for table in sorted(manifest.sstables, key=lambda table: table.generation):
+            if table.generation > merged.get(shard.id, 0):
+                yield _Waiting(shard, table)
+
+
+def _steps(waiting: Sequence[_Waiting], rows: int) -> Iterator[list[_Waiting]]:
+    """Cut generations into steps of about so many rows; those that do not say count as none."""
+    step: list[_Waiting] = []
+    size = 0
+    for each in waiting:
+        own = each.table.physical_rows or 0
+        if step and size + own > rows:
+            yield step
+            step, size = [], 0
+        step.append(each)
+        size += own
+    if step:
+        yield step
+
+
+def _by_shard(merged: Sequence[_Waiting]) -> tuple[MergedShard, ...]:
+    found: dict[UUID, list[int]] = {}
+    for shard, table in merged:
+        found.setdefault(shard.id, []).append(table.generation)
+    return tuple(MergedShard(shard, tuple(numbers)) for shard, numbers in found.items())
+
+
+# ---- one commit
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Generations that one commit merges; called with the version that they come on top of."""
+
+    waiting: tuple[_Waiting, ...]
+
+    def __call__(self, current: Snapshot) -> tuple[Snapshot, _Landed]:
+        left = self._left(current)
+        if not left:
+            return current, _Landed()
+        try:
+            return _land(current, left)
+        except (CommitUnknownError, RetryableConflictError):
+            raise
+        except LancekitError as error:
+            # another merger may have been first: then a mark excludes mine, or files are gone
+            newest = latest_snapshot(current.line)
+            if self._left(newest) == left:
+                raise
+            raise RetryableConflictError(
+                f"Generations of shard {left[0].shard.id} were merged by another merger: "
+                f"{error.message}",
+                read_version=current.version,
+            ) from error
+
+    def _left(self, current: Snapshot) -> tuple[_Waiting, ...]:
+        merged = mem_wal_details(current).merged
+        return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
+
+
+def _land(current: Snapshot, waiting: tuple[_Waiting, ...]) -> tuple[Snapshot, _Landed]:
+    check_writable(current)
+    schema = current.manifest.schema
+    generations = [open_generation(each.shard, each.table) for each in waiting]
+    rows = newest_rows(generations, schema)
+    task = write_task(current)
+    engine = choose_engine(current.manifest.num_rows + rows.num_rows).engine
+    work = _work_out(current, rows, engine)
+    with removed_unless_landed(current.store, work.new_fragments, task.places):
+        updated, removed = apply_deletions(current, work.marked)
+        highest = {each.shard.id: each.table.generation for each in waiting}
+        operation = Update(
+            removed_fragment_ids=removed,
+            updated_fragments=updated,
+            new_fragments=work.new_fragments,
+            fields_for_preserving_frag_bitmap=tuple(f.id for f in schema.walk()),
+            inserted_rows=key_filter(schema, work.inserted_hashes),
+            compacted_sstables=tuple(CompactedSsTable(*mark) for mark in highest.items()),
+        )
+        pending = Pending(
+            operation=operation,
+            uuid=str(uuid.uuid4()),
+            affected_rows={found.fragment_id: found.rows for found in work.marked},
+            doing="merge_mem_wal",
+        )
+        landed = commit(current, pending)
+    return landed, _Landed(
+        merged=waiting,
+        inserted=work.inserted,
+        updated=work.updated,
+        deleted=work.deleted,
+        engine=engine,
+    )
+
+
+def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
+    """Write the rows that live, and find what they replace and what the others delete."""
+    schema = current.manifest.schema
+    plan = plan_cast(schema.to_arrow(), schema.to_arrow())
+    task, on = write_task(current), tuple(field.name for field in schema.primary_key)
+    if not on:
+        with _source(rows.reader(), engine) as source:
+            new = source.write(plan, task)
+        return MergeWork(new_fragments=tuple(new), inserted=rows.num_rows)
+    upsert = MergeClauses(on=on, matched="update", insert=True, once=True, guard=key_paths(schema))
+    job = MergeJob(
+        casts=plan,
+        target=tuple(fragment_sources(current)),
+        clauses=upsert,
+        task=task,
+        snapshot=current,
+    )
+    with _source(rows.reader(), engine) as source:
+        work = source.merge(job)
+    if not rows.deleted.num_rows:
+        return work
+    keys = plan_cast(rows.deleted.schema, rows.deleted.schema)
+    deleting = replace(job, casts=keys, clauses=MergeClauses(on=on, matched="delete"))
+    with (
+        removed_unless_landed(current.store, work.new_fragments, task.places),
+        _source(rows.deleted.to_reader(), engine) as source,
+    ):
+        gone = source.merge(deleting)
+    return replace(work, marked=_together(work.marked, gone.marked), deleted=gone.deleted)
+
+
+def _source(reader: pa.RecordBatchReader, engine: EngineName) -> Source:
+    if engine == "spark":
+        source: Source = spark_engine().source(reader, None)
+        return source
+    return LocalSource(reader, options.source_memory_bytes)
+
+
+def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
+    """Return what several merges into one version found, each fragment once."""
+    found: dict[int, DeletedRows] = {}
+    for one in (each for part in parts for each in part):
+        other = found.get(one.fragment_id)
+        rows = one.rows if other is None else one.rows | other.rows
+        found[one.fragment_id] = replace(one, rows=rows)
+    return tuple(found.values())
+
+
+# ---- draining
+
+
+def drain(shard: Shard, merged: int) -> int:
+    """Take generations up to a number off a shard's manifest; return how many there were.
+
+    The writer stays who it is.  Their folders stay, for readers that have them in their plans.
+    """
+    drained = 0
+
+    def edit(newest: ShardManifest) -> ShardManifest | None:
+        nonlocal drained
+        left = tuple(table for table in newest.sstables if table.generation > merged)
+        if len(left) == len(newest.sstables):
+            return None
+        drained = len(newest.sstables) - len(left)
+        return replace(newest, sstables=left)
+
+    change(shard, None, edit)
+    return drained
+
+
+def _drain_all(shards: Iterable[Shard], current: Snapshot) -> None:
+    merged = mem_wal_details(current).merged
+    for shard in shards:
+        if shard.id in merged:
+            drain(shard, merged[shard.id])

@@ -1,0 +1,48 @@
+"""Generations are merged by Spark's tasks as they are in this process."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import lance
+import pytest
+
+import lancekit as lk
+from tests.support.mem_wal_model import History, table_of
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("match", ["auto", "closure", "shuffle"])
+@pytest.mark.parametrize("stable", [False, True])
+@pytest.mark.cover
+def test_on_spark(spark: Any, tmp_path: Path, match: str, stable: bool) -> None:
+    history = History(tmp_path / "t", random.Random(7), stable)
+    history.begin()
+    if match != "shuffle":  # an append does not look for keys
+        twice = {key: history.base[key] for key in list(history.base)[:10]}
+        lance.write_dataset(table_of(twice), str(tmp_path / "t"), mode="append")
+    for _ in range(5):
+        history.write()
+    seen = {key for made in history.waiting.values() for one in made for key in one}
+    if match != "shuffle":
+        history.write_all(sorted(twice.keys() - seen))
+    with lk.options(engine="spark", merge_match=match):
+        done = history.merge()
+    assert done.engine == "spark"
+    assert done["num_deleted_rows"] > 0
+    assert done["num_merged_generations"] >= 5
+
+
+def test_without_a_key(spark: Any, tmp_path: Path) -> None:
+    rows = table_of({1: (1.0, "a"), 2: (2.0, None)})
+    plain = rows.cast(rows.schema.remove(0).insert(0, rows.schema.field(0).remove_metadata()))
+    ds = lance.write_dataset(plain, str(tmp_path / "t"))
+    ds.initialize_mem_wal(unsharded=True)
+    with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        writer.put(plain)
+    with lk.options(engine="spark"):
+        assert lk.dataset(ds.uri).merge_mem_wal()["num_inserted_rows"] == 2
+    assert sorted(lance.dataset(ds.uri).to_table()["id"].to_pylist()) == [1, 1, 2, 2]
