@@ -186,7 +186,7 @@ def _narrow(
 
 
 def _raise_generations(index: IndexMetadata, theirs: Sequence[Transaction]) -> IndexMetadata:
-    """Keep the newest generation of each region, where they were merged meanwhile."""
+    """Keep the newest generation of each shard, where they were merged meanwhile."""
     if index.name != MEM_WAL:
         return index
     newest: dict[UUID, int] = merged_generations(index.index_details)

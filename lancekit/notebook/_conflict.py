@@ -86,7 +86,7 @@ def _keys(evidence: Mapping[str, Any]) -> str:
 
 
 def _generations(evidence: Mapping[str, Any]) -> str:
-    return listing((f"{region}: {n}" for region, n in evidence.get("generations", ())), NAMES)
+    return listing((f"{shard}: {n}" for shard, n in evidence.get("generations", ())), NAMES)
 
 
 _WHERE = {

@@ -123,19 +123,25 @@ def test_fields_changed_in_place_leave_the_indices_on_them() -> None:
 
 
 def test_generations_are_merged_once() -> None:
-    region, other = uuid.uuid4(), uuid.uuid4()
-    state = ops.UpdateMemWalState((ops.CompactedSsTable(region, 3),))
-    first = build(manifest(), state, index("i", S))
+    shard, other = uuid.uuid4(), uuid.uuid4()
+    state = ops.UpdateMemWalState((ops.CompactedSsTable(shard, 3),))
+    with pytest.raises(InvalidArgumentError, match="no entry '__lance_mem_wal'"):
+        build(manifest(), state, index("i", S))
+    old = index(MEM_WAL, covers=None)
+    with pytest.raises(InvalidArgumentError, match="named twice"):
+        build(manifest(), ops.UpdateMemWalState(state.compacted_sstables * 2), old)
+    first = build(manifest(), state, old, index("i", S))
     entry = first.indices[-1]
-    assert (entry.name, entry.dataset_version) == (MEM_WAL, 6)
+    assert (entry.name, entry.dataset_version, entry.fragment_ids) == (MEM_WAL, 6, None)
+    assert entry.uuid != old.uuid
     update = ops.Update(
-        compacted_sstables=(ops.CompactedSsTable(region, 4), ops.CompactedSsTable(other, 1))
+        compacted_sstables=(ops.CompactedSsTable(shard, 4), ops.CompactedSsTable(other, 1))
     )
     second = build(first.manifest, update, *first.indices)
-    assert merged_generations(second.indices[-1].index_details) == {region: 4, other: 1}
+    assert merged_generations(second.indices[-1].index_details) == {shard: 4, other: 1}
     assert (second.indices[-1].dataset_version, len(second.indices)) == (7, 2)
     for stale in (3, 4):
-        again = ops.UpdateMemWalState((ops.CompactedSsTable(region, stale),))
+        again = ops.UpdateMemWalState((ops.CompactedSsTable(shard, stale),))
         with pytest.raises(IncompatibleConflictError, match=f"Generation {stale} .* up to .* 4"):
             build(second.manifest, again, *second.indices)
 

@@ -409,24 +409,26 @@ def test_work_on_spark_on_a_branch_or_a_clone(tmp_path: Path, spark: Any, place:
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_the_progress_of_a_log_goes_with_the_version(tmp_path: Path, stable: bool) -> None:
-    region = uuid.UUID(int=7)
+    shard = uuid.UUID(int=7)
 
     def progress(ds: lk.LanceDataset) -> Any:
         found = [index for index in ds._snapshot.indices if index.name == MEM_WAL]
-        return merged_generations(found[0].index_details)[region] if found else None
+        return merged_generations(found[0].index_details)[shard] if found else None
 
     def merged(ds: lk.LanceDataset, generation: int) -> lk.LanceDataset:
-        made = lk.LanceOperation.CompactedSsTable(region, generation)
+        made = lk.LanceOperation.CompactedSsTable(shard, generation)
         operation = lk.LanceOperation.UpdateMemWalState([made])
         return lk.LanceDataset.commit(ds, operation, read_version=ds.version)
 
     path = tmp_path / "t"
     options: Any = {"max_rows_per_file": 2, "enable_stable_row_ids": stable}
-    ds = merged(lk.write_dataset(rows(*range(6)), path, **options), 3)
+    ds = lk.write_dataset(rows(*range(6)), path, **options)
+    ds.initialize_mem_wal()
+    ds = merged(ds, 3)
     ds.tags.create("three", ds.version)
     steps: dict[str, Callable[[], Any]] = {
         "delete": lambda: ds.delete("k = 1"),
-        "add": lambda: ds.add_columns({"n": "k"}),
+        "add": lambda: ds.add_columns(pa.schema({"n": pa.int64()})),
         "drop": lambda: ds.drop_columns(["v"]),
         "base": lambda: ds.add_bases([lk.DatasetBasePath(str(tmp_path / "p"), "p")]),
         "merge": lambda: upsert(ds).execute({"k": [2, 9], "n": [0, 0]}),

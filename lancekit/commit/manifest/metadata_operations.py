@@ -57,7 +57,7 @@ def reserve_fragments(draft: Draft, operation: ops.ReserveFragments) -> Built:
 
 
 def update_mem_wal_state(draft: Draft, operation: ops.UpdateMemWalState) -> Built:
-    """Record the progress of write-ahead regions."""
+    """Record the progress of shards."""
     indices = advanced(draft.indices, operation.compacted_sstables, draft.version)
     return draft.built(indices=indices)
 
