@@ -78,6 +78,9 @@ if _TYPE_CHECKING:
     from lancekit.scan.order_by import ColumnOrdering
     from lancekit.scan.statistics import ScanStatistics
     from lancekit.spark import session_info, spark_session, stop_spark, warm_up
+    from lancekit.statements.results import SqlResult
+    from lancekit.statements.run import sql
+    from lancekit.statements.tables import register
     from lancekit.versions.sqlite_manifests import SqliteManifestStore
 
 __all__ = [
@@ -122,6 +125,7 @@ __all__ = [
     "Session",
     "ShardingField",
     "ShardingSpec",
+    "SqlResult",
     "SqliteManifestStore",
     "Tags",
     "Transaction",
@@ -141,11 +145,13 @@ __all__ = [
     "optimize",
     "options",
     "plot_history",
+    "register",
     "schema",
     "schema_to_json",
     "session_info",
     "set_logger",
     "spark_session",
+    "sql",
     "stop_spark",
     "stream_sink",
     "warm_up",
@@ -193,6 +199,9 @@ _HOMES = {
     "scan.order_by": "ColumnOrdering",
     "scan.statistics": "ScanStatistics",
     "spark": "session_info spark_session stop_spark warm_up",
+    "statements.results": "SqlResult",
+    "statements.run": "sql",
+    "statements.tables": "register",
     "versions.sqlite_manifests": "SqliteManifestStore",
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

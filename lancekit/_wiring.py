@@ -67,6 +67,11 @@ class _Spark:
 
         return query_frame(sql, name, table)
 
+    def statement(self, sql: str, tables: Any, parameters: Any) -> Any:
+        from lancekit.spark.frames.sql import statement_frame
+
+        return statement_frame(sql, tables, parameters)
+
     def name(self, table: Any, name: str) -> None:
         from lancekit.spark.frames.sql import name_frame
 

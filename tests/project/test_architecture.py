@@ -24,6 +24,7 @@ FLOORS = """
     __init__
     _wiring
     notebook
+    statements
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
     _dataset  arrow  debug  lance  log  sampler  util
     api
@@ -230,7 +231,7 @@ LIGHT = """
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """
-    pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion
+    pyspark  ipywidgets  matplotlib  pandas  polars  sqlglot  datafusion  duckdb
     numba  llvmlite  pyarrow.compute  pyarrow.dataset  google.protobuf  obstore
 """
 

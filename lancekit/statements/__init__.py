@@ -1,0 +1,1 @@
+"""SQL statements: parsed in a dialect of their own, worked out by the operations that exist."""

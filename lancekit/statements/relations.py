@@ -1,0 +1,136 @@
+"""Tables as a statement names them: a name or a path, a branch, a version or a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.open import dataset
+from lancekit.checked import is_whole
+from lancekit.errors import InvalidTypeError
+from lancekit.statements.dialect import branch_of, is_path
+from lancekit.statements.expressions import compile_expression, parameter
+from lancekit.statements.literals import is_constant, number
+from lancekit.statements.meeting import meet
+from lancekit.statements.scope import Scope
+from lancekit.statements.tables import Table
+
+__all__ = ["handle_of", "rows_of", "table_of", "version_of"]
+
+_HINT = "Write a number, a tag in quotes, or TIMESTAMP AS OF '2026-03-01 12:00:00+00:00'."
+
+
+def table_of(tree: Any, scope: Scope) -> Table:
+    """Return the table that a FROM names, at its branch and version.
+
+    Raises
+    ------
+    PredicateError
+        There is nothing of that name, or it has no versions.
+    DatasetNotFoundError, VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+        There is no such place, version, tag or branch.
+    """
+    scope.text.only(tree, "this", "db", "catalog", "alias", "version")
+    source = _source(tree, scope)
+    if branch_of(tree) is not None or tree.args.get("version") is not None:
+        if not isinstance(source, LanceDataset):
+            raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and has no versions:")
+        source = version_of(source, tree, scope)
+    try:
+        return Table.of(tree.name, source)
+    except InvalidTypeError as error:
+        raise scope.text.fail(tree, f"{tree.name!r} holds no rows: {error.message}") from error
+
+
+def handle_of(tree: Any, scope: Scope) -> LanceDataset:
+    """Return the handle of a dataset that a statement is to change: a variable's own moves.
+
+    Raises
+    ------
+    PredicateError
+        It is no dataset, or a version of one, which cannot change.
+    """
+    scope.text.only(tree, "this", "db", "catalog", "alias")
+    source = _source(tree, scope)
+    if not isinstance(source, LanceDataset):
+        raise scope.text.fail(tree, f"{tree.name!r} is no dataset, and cannot be changed:")
+    branch = branch_of(tree)
+    return source if branch is None else source.checkout_version((branch, None))
+
+
+def version_of(source: LanceDataset, tree: Any, scope: Scope) -> LanceDataset:
+    """Return a handle at the branch and the version that stand behind a table's name."""
+    branch, version = branch_of(tree), tree.args.get("version")
+    if branch is not None:
+        source = source.checkout_version((branch, None))
+    if version is None:
+        return source
+    value = _plain(version.expression, scope)
+    if str(version.this).upper() == "TIMESTAMP":
+        if not isinstance(value, str | dt.datetime | dt.timedelta):
+            raise scope.text.fail(version, "TIMESTAMP AS OF takes a time:", _HINT)
+        return source.at(asof=value)
+    if isinstance(value, str) or (is_whole(value) and value >= 0):
+        return source.at(value)
+    raise scope.text.fail(version, "VERSION AS OF takes a version or a tag:", _HINT)
+
+
+def _plain(tree: Any, scope: Scope) -> Any:
+    if isinstance(tree, exp.Parameter):
+        return parameter(tree, scope)
+    if isinstance(tree, exp.Literal):
+        return tree.this if tree.is_string else number(tree.this)
+    raise scope.text.fail(scope.text.sql and tree, "this is no version:", _HINT)
+
+
+def _source(tree: Any, scope: Scope) -> Any:
+    names = scope.text.names
+    if is_path(tree):
+        return dataset(tree.name)
+    if not isinstance(tree.this, exp.Identifier):
+        raise scope.text.fail(tree, "functions are no tables of these statements:")
+    if tree.args.get("db"):
+        raise scope.text.fail(
+            tree, "a name with a point is no table:", "Put a path in quotes, a name in backticks."
+        )
+    found = names.find(tree.name)
+    if found is None:
+        known = names.known()
+        hint = "Pass it by name, register it (lk.register), or put a path in quotes."
+        more = f" There is {', '.join(known[:10])}." if known else ""
+        raise scope.text.fail(tree, f"there is no table {tree.name!r}:", hint + more)
+    return found if not _is_place(found) else dataset(found)
+
+
+def _is_place(value: Any) -> bool:
+    return isinstance(value, str) or hasattr(value, "__fspath__")
+
+
+def rows_of(tree: Any, scope: Scope, names: Sequence[str] = ()) -> Table:
+    """Return the rows of VALUES, which are constants, as a table.
+
+    Raises
+    ------
+    PredicateError
+        A value is no constant, or rows have different numbers of them.
+    """
+    scope.text.only(tree, "expressions", "alias")
+    rows = [one.expressions if isinstance(one, exp.Tuple) else [one] for one in tree.expressions]
+    width = len(rows[0])
+    names = names or [f"col{at + 1}" for at in range(width)]
+    if any(len(row) != width for row in rows) or len(names) != width:
+        raise scope.text.fail(tree, "the rows of VALUES have different numbers of columns:")
+    columns = list[pa.Array]()
+    for at in range(width):
+        values = [compile_expression(row[at], scope) for row in rows]
+        for value in values:
+            if not is_constant(value):
+                raise scope.text.fail(value, "VALUES takes constants:", "Write SELECT ... instead.")
+        met = meet(values, "VALUES", tree, scope)
+        columns.append(pa.array([value.value for value in met], met[0].kind))
+    return Table.of("values", pa.table(columns, names=list(names)))

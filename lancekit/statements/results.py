@@ -1,0 +1,118 @@
+"""What a SELECT gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancekit.display import Displayed
+from lancekit.pipeline.engine.engine import Choice, EngineName, spark_engine
+from lancekit.statements.emit import Read
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SqlResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a query read of a table: its columns and, if there is one, the filter of the scan."""
+
+    table: str
+    columns: tuple[str, ...]
+    filter: str | None = None
+    limit: int | None = None
+
+    @classmethod
+    def of(cls, read: Read) -> Part:
+        """Return what a scan was asked for."""
+        leaf = read.leaf
+        return cls(leaf.table.name, tuple(read.columns.values()), leaf.filter, leaf.limit)
+
+
+def _nothing(frame: Any) -> pa.Table:
+    raise AssertionError(frame)  # there is none here
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class SqlResult(Displayed):
+    """The rows of a SELECT: here, or as a Spark DataFrame that is worked out when it is asked for.
+
+    It can be given to whatever takes rows: a write, a merge, another statement.
+
+    Attributes
+    ----------
+    sql
+        The statement.
+    schema
+        The columns and their types, the same on both engines.
+    engine, why
+        Where it was worked out, and why there.
+    reads
+        What was read of which table.
+    """
+
+    sql: str
+    schema: pa.Schema
+    choice: Choice
+    reads: tuple[Part, ...] = ()
+    table: pa.Table | None = None
+    frame: Any = None
+    _kept: tuple[Any, ...] = ()
+    _collect: Callable[[Any], pa.Table] = _nothing
+    _first: dict[int, pa.Table] = field(default_factory=dict)
+
+    @property
+    def engine(self) -> EngineName:
+        """Where it was worked out."""
+        return self.choice.engine
+
+    @property
+    def why(self) -> str:
+        """Why there."""
+        return self.choice.why
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of rows; ``None`` on Spark, where nobody has counted them."""
+        return None if self.table is None else self.table.num_rows
+
+    def to_table(self) -> pa.Table:
+        """Return the rows as an Arrow table; on Spark they are worked out now."""
+        return self.table if self.table is not None else self._rows(self.frame)
+
+    def head(self, num_rows: int = 5) -> pa.Table:
+        """Return the first rows; on Spark a job is run for them, once."""
+        if self.table is not None:
+            return self.table.slice(0, num_rows)
+        if num_rows not in self._first:
+            self._first[num_rows] = self._rows(self.frame.limit(num_rows))
+        return self._first[num_rows]
+
+    def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
+        """Return the rows as a pandas DataFrame; ``kwargs`` as in `pyarrow.Table.to_pandas`."""
+        return self.to_table().to_pandas(**kwargs)
+
+    def to_spark(self) -> Any:
+        """Return the rows as a Spark DataFrame; those that are here are sent."""
+        if self.frame is not None:
+            return self.frame
+        return spark_engine().source(self.table, None).frame
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.to_table().__arrow_c_stream__(requested_schema)
+
+    def __len__(self) -> int:
+        return self.to_table().num_rows
+
+    def _rows(self, frame: Any) -> pa.Table:
+        rows: pa.Table = self._collect(frame).rename_columns(self.schema.names)
+        return rows.cast(self.schema)
+
+    def _plain(self) -> str:
+        rows = "" if self.table is None else f"{self.table.num_rows} rows, "
+        return f"<SqlResult: {rows}{len(self.schema)} columns>"

@@ -1,0 +1,166 @@
+"""What the names of a query mean, where they stand; and the errors that point at places."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.errors import PredicateError
+from lancekit.scan.expressions.error_position import failure
+from lancekit.scan.expressions.parser import start_of
+from lancekit.statements.tables import Names
+from lancekit.statements.tree import Expr, Leaf, Query, Relation
+
+__all__ = ["Column", "Scope", "Seen", "Text", "matching"]
+
+
+@dataclass(slots=True)
+class Text:
+    """A statement's text, what was given with it, and what its parts share.
+
+    `query` compiles a subquery; `relations` counts them.
+    """
+
+    sql: str
+    names: Names
+    query: Callable[[Any, Scope], Query]
+    relations: Any = field(default_factory=lambda: count(0))
+
+    def fail(self, place: Any, message: str, hint: str = "", **context: Any) -> PredicateError:
+        """Return the error of a piece of the text, given by its tree, expression or place."""
+        if isinstance(place, Expr):
+            place = place.place
+        elif not isinstance(place, int):
+            place = start_of(place)
+        return failure(self.sql, message, place, hint, **context)
+
+    def only(self, tree: Any, *looked_at: str) -> None:
+        """Refuse what stands in a tree and nobody looks at: it must not be dropped in silence."""
+        for name, value in tree.args.items():
+            if value and name not in looked_at:
+                place = value[0] if isinstance(value, list) else value
+                found = place if hasattr(place, "args") else tree
+                what = name.strip("_").replace("_", " ")
+                raise self.fail(found, f"{what} is not part of these statements:")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that a name can mean."""
+
+    name: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A relation as its query sees it."""
+
+    alias: str
+    relation: Relation
+    columns: tuple[Column, ...]
+
+    def expr(self, column: Column, place: int) -> Expr:
+        """Return the column as an expression, and note that it is read."""
+        at = self.columns.index(column)
+        if isinstance(self.relation, Leaf):
+            at = self.relation.used.setdefault(column.name, len(self.relation.used))
+        return Expr("column", (), column.kind, (self.relation.number, at), place)
+
+
+def matching(name: str, names: Sequence[str]) -> list[str]:
+    """Return the names that a name means: itself, else those that differ from it in case."""
+    if name in names:
+        return [name]
+    return [one for one in names if one.lower() == name.lower()]
+
+
+@dataclass(slots=True)
+class Scope:
+    """The relations of a query, those of the queries around it, and its common tables."""
+
+    text: Text
+    parent: Scope | None = None
+    seen: list[Seen] = field(default_factory=list)
+    common: Mapping[str, Any] = field(default_factory=dict)
+    #: columns that USING made of two, by their names
+    merged: dict[str, Expr] = field(default_factory=dict)
+    #: outputs by their names, which stand for themselves where there is no such column
+    aliases: Mapping[str, Expr] = field(default_factory=dict)
+    #: whether aggregates, and windows, may stand here
+    aggregates: bool = False
+    windows: bool = False
+
+    def column(self, tree: Any) -> tuple[Expr, list[Any]]:
+        """Return the column that a name means, and the parts of the name behind it."""
+        parts = list(tree.parts)
+        scope: Scope | None = self
+        while scope is not None:
+            if found := scope._own(tree, parts):
+                return found
+            scope = scope.parent
+        raise self._unknown(parts)
+
+    def _own(self, tree: Any, parts: Sequence[Any]) -> tuple[Expr, list[Any]] | None:
+        place = start_of(tree)
+        first = parts[0].name
+        if len(parts) > 1:
+            tables = [one for one in self.seen if one.alias in matching(first, self._aliases())]
+            if len(tables) > 1:
+                raise self.text.fail(tree, f"there is more than one table {first!r}.")
+            if tables:
+                (table,) = tables
+                return self._in(table, parts[1]), list(parts[2:])
+        merged = matching(first, list(self.merged))
+        if len(merged) == 1:
+            return self.merged[merged[0]], list(parts[1:])
+        found = [
+            (table, column)
+            for table in self.seen
+            for column in table.columns
+            if column.name == first
+        ] or [
+            (table, column)
+            for table in self.seen
+            for column in table.columns
+            if column.name.lower() == first.lower()
+        ]
+        if len(found) > 1:
+            where = " and ".join(f"`{table.alias}`.`{column.name}`" for table, column in found[:4])
+            raise self.text.fail(
+                tree, f"{first!r} may be each of {where}.", "Name the table, too.", column=first
+            )
+        if not found:
+            alias = matching(first, list(self.aliases)) if len(parts) == 1 else []
+            return (self.aliases[alias[0]], []) if len(alias) == 1 else None
+        ((table, column),) = found
+        return table.expr(column, place), list(parts[1:])
+
+    def _aliases(self) -> list[str]:
+        return [one.alias for one in self.seen]
+
+    def _in(self, table: Seen, part: Any) -> Expr:
+        names = [column.name for column in table.columns]
+        found = matching(part.name, names)
+        if len(found) != 1:
+            raise self._missing(part, part.name, found or names, f"{table.alias!r} has no column")
+        return table.expr(table.columns[names.index(found[0])], start_of(part))
+
+    def _unknown(self, parts: Sequence[Any]) -> PredicateError:
+        scope: Scope | None = self
+        names = list[str]()
+        while scope is not None:
+            names += [column.name for table in scope.seen for column in table.columns]
+            names += scope._aliases() if len(parts) > 1 else []
+            scope = scope.parent
+        return self._missing(parts[0], parts[0].name, names, "there is no column")
+
+    def _missing(self, tree: Any, name: str, names: Sequence[str], what: str) -> PredicateError:
+        close = matching(name, names) or difflib.get_close_matches(name, names, 3, 0.6)
+        hint = f"Did you mean {' or '.join(f'`{one}`' for one in dict.fromkeys(close))}?"
+        return self.text.fail(tree, f"{what} {name!r}:", hint if close else "", column=name)

@@ -1,0 +1,81 @@
+"""What a statement's text may be, and where a mistake in it is."""
+
+from __future__ import annotations
+
+import pytest
+
+import lancekit as lk
+from lancekit.errors import InvalidArgumentError, PredicateError
+
+#: a text with the place of its mistake behind it, and what is said of it
+MISTAKES = {
+    'SELECT ^"id" FROM t': "double quotes",
+    "SELECT id FROM t WHERE s = ^'a": "not closed",
+    "SELECT id FROM t WHERE^": "something is missing",
+    "SELECT id FROM ^nosuch": "no table 'nosuch'",
+    "SELECT ^nosuch FROM t": "no column 'nosuch'",
+    "SELECT t.^nosuch FROM t": "has no column",
+    "SELECT ^id FROM t a JOIN t b ON a.id = b.id": "may be each of",
+    "SELECT ^sin(x) FROM t": "no function 'sin'",
+    "SELECT ^now() FROM t": "no function 'now'",
+    "SELECT ^s, count(*) FROM t": "not grouped by it",
+    "SELECT id FROM t WHERE ^sum(id) > 1": "each row is by itself",
+    "SELECT id FROM t WHERE ^id > 'a'": "cannot relate",
+    "SELECT id FROM t WHERE d > ^'nonsense'": "is not a value of date32",
+    "SELECT CAST(^s AS int) FROM t": "not the same on all engines",
+    "SELECT ^dec + 1 FROM t": "takes number",
+    "SELECT id FROM t WHERE ^id": "takes a condition",
+    "SELECT id FROM t LIMIT -^1": "LIMIT takes",
+    "SELECT id FROM t ORDER BY ^7": "no column 7",
+    "SELECT id FROM t WHERE s LIKE ^s": "takes a pattern",
+    "SELECT id FROM t WHERE s LIKE ^'\\a'": "escapes what needs none",
+    "SELECT ^x'abc' FROM t": "not a sequence of bytes",
+    "SELECT id FROM t GROUP BY ^l": "does not compare",
+    "SELECT [^1, 2] FROM t": "not part of these statements",
+    "SELECT ^id[0] FROM t": "not part of these statements",
+    "SELECT id FROM t WHERE id = ^$nosuch": "$nosuch has no value",
+    "SELECT id FROM t TABLESAMPLE (^5 ROWS)": "sample",
+    "SELECT ^* FROM t NATURAL JOIN t b": "",
+    "SELECT id FROM ^read_csv('/etc/passwd')": "functions are no tables",
+    "SELECT id FROM ^information_schema.tables": "a name with a point",
+    "SELECT 1 UNION ^SELECT 'a'": "",
+    "^CREATE TABLE t (x int)": "",
+    "^DROP TABLE t": "",
+    "^GRANT ALL ON t TO me": "",
+    "^": "no statement",
+}
+
+
+@pytest.fixture(scope="module")
+def t() -> lk.LanceDataset:
+    rows = {"id": [1], "x": [0.5], "s": ["a"], "l": [[1]]}
+    ds = lk.write_dataset(rows, "memory://mistakes", mode="overwrite")
+    ds.add_columns({"d": "DATE '2020-01-01'", "dec": "CAST(1 AS decimal(5, 2))"})
+    return ds
+
+
+@pytest.mark.parametrize("marked", MISTAKES)
+def test_a_mistake_is_pointed_at(t: lk.LanceDataset, marked: str) -> None:
+    text, said = marked.replace("^", ""), MISTAKES[marked]
+    with pytest.raises(PredicateError) as caught:
+        lk.sql(text, **({"t": t} if "FROM t" in text else {}))
+    assert said in str(caught.value)
+    if said:
+        assert caught.value.context["position"] == marked.index("^")
+
+
+def test_names_that_nobody_asks_for(t: lk.LanceDataset) -> None:
+    with pytest.raises(InvalidArgumentError, match="No statement asks for other"):
+        lk.sql("SELECT 1 FROM t", t=t, other=1)
+
+
+def test_the_last_statement_counts(t: lk.LanceDataset) -> None:
+    found = lk.sql("SELECT 1 AS one; SELECT id FROM t; -- the end\n", t=t)
+    assert found.schema.names == ["id"]
+
+
+def test_deep_texts(t: lk.LanceDataset) -> None:
+    chain = " OR ".join(f"id = {number}" for number in range(2000))
+    assert len(lk.sql(f"SELECT id FROM t WHERE {chain}", t=t)) == 1
+    with pytest.raises(PredicateError):
+        lk.sql(f"SELECT {'(' * 5000}1{')' * 5000}")
