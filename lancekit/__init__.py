@@ -54,6 +54,7 @@ if _TYPE_CHECKING:
     from lancekit.api.sharding import evaluate_sharding_spec
     from lancekit.api.stream_sink import stream_sink
     from lancekit.api.tags import Tags
+    from lancekit.api.tokens import FtsToken, tokenize
     from lancekit.cache import CacheInfo, cache_info, clear_cache
     from lancekit.format.index import IndexFile
     from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
@@ -109,6 +110,7 @@ __all__ = [
     "FieldStatistics",
     "FragmentMetadata",
     "FragmentWriteProgress",
+    "FtsToken",
     "History",
     "Index",
     "IndexFile",
@@ -154,6 +156,7 @@ __all__ = [
     "sql",
     "stop_spark",
     "stream_sink",
+    "tokenize",
     "warm_up",
     "write_dataset",
 ]
@@ -180,6 +183,7 @@ _HOMES = {
     "api.stream_sink": "stream_sink",
     "api.branches": "Branches",
     "api.tags": "Tags",
+    "api.tokens": "FtsToken tokenize",
     "cache": "CacheInfo cache_info clear_cache",
     "format.index": "IndexFile",
     "format.mem_wal.details": "ShardingField ShardingSpec",

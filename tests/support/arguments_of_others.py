@@ -135,6 +135,29 @@ OTHERS: dict[str, Method] = {
     "schema_to_json": Method(
         lk.schema_to_json, {"schema": Value(pa.schema({"b": pa.int8()}))}, {"schema": ROWS.schema}
     ),
+    "tokenize": Method(
+        lambda **kw: [(token.text, token.position) for token in lk.tokenize(**kw)],
+        {
+            "query": Value("Other words"),
+            "analyzer": Refused("code"),
+            "base_tokenizer": Value("whitespace"),
+            "language": Value("German"),
+            "max_token_length": Value(4),
+            "lower_case": Value(False),
+            "stem": Value(False),
+            "remove_stop_words": Value(False),
+            "custom_stop_words": Value(["late"]),
+            "ascii_folding": Value(False),
+            "min_ngram_length": Value(2, {"base_tokenizer": "ngram"}),
+            "max_ngram_length": Value(4, {"base_tokenizer": "ngram"}),
+            "prefix_only": Value(True, {"base_tokenizer": "ngram"}),
+            "split_identifiers": Refused(True),
+            "split_on_numerics": Refused(True),
+            "preserve_original": Refused(True),
+            "index_operators": Refused(True),
+        },
+        {"query": "the late-running Trains, ohne caf\N{LATIN SMALL LETTER E WITH ACUTE}"},
+    ),
     "json_to_schema": Method(
         lambda schema_json: str(lk.json_to_schema(schema_json)),
         {"schema_json": Value({"fields": []})},

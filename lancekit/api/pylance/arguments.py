@@ -38,6 +38,16 @@ REFUSED: Mapping[str, str] = {
     "ivf_centroids_file": "pass the centroids themselves, ivf_centroids",
     "precomputed_partition_dataset": "rows are put into partitions here",
     "format_version": "full-text indices are written in format 2",
+    **dict.fromkeys(
+        [
+            "analyzer",
+            "index_operators",
+            "preserve_original",
+            "split_identifiers",
+            "split_on_numerics",
+        ],
+        "texts are taken for texts, not for code",
+    ),
     "document_granularity": "a row is found as a whole",
     "row_addr_allowlist": "use a filter on _rowaddr instead",
     "row_addr_blocklist": "use a filter on _rowaddr instead",

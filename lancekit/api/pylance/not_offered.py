@@ -37,7 +37,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _BLOBS,
         ),
         **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
-        **dict.fromkeys(["FtsToken", "tokenize"], _INDEX),
         **dict.fromkeys(
             [
                 "ExecutionPlan",

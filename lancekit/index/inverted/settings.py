@@ -12,6 +12,7 @@ from typing import Any
 
 from lancekit.checked import is_flag, is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, UnsupportedFeatureError
+from lancekit.index.inverted.stop_words import LANGUAGES
 from lancekit.legible import shown
 
 __all__ = ["AnalyzerSettings", "checked_settings", "parse_settings"]
@@ -132,7 +133,7 @@ _OF_PIECES = {"stem": False, "remove_stop_words": False}
 _FLAG = (is_flag, "True or False")
 _CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "base_tokenizer": (lambda value: value in _TOKENIZERS, f"one of {', '.join(_TOKENIZERS)}"),
-    "language": (lambda value: isinstance(value, str), "the name of a language"),
+    "language": (lambda value: value in LANGUAGES, f"one of {', '.join(LANGUAGES)}"),
     "max_token_length": (
         lambda value: value is None or _is_length(value),
         "a number of bytes, or None",

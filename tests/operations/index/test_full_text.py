@@ -20,7 +20,6 @@ from lancekit.errors import (
     IndexExistsError,
     InvalidArgumentError,
     InvalidTypeError,
-    UnsupportedFeatureError,
 )
 from lancekit.file import LanceFileReader
 from lancekit.indices import IndexConfig
@@ -391,7 +390,7 @@ def test_an_index_whose_tokens_are_not_made_here_stays(tmp_path: Path) -> None:
         ("t", {"min_ngram_length": 4}, InvalidArgumentError, "4, max_ngram_length 3"),
         ("t", {"max_token_length": 0}, InvalidArgumentError, "max_token_length is 0"),
         ("t", {"custom_stop_words": "a"}, InvalidArgumentError, "custom_stop_words is 'a'"),
-        ("t", {"language": "Klingon"}, UnsupportedFeatureError, "'Klingon' are not known"),
+        ("t", {"language": "Klingon"}, InvalidArgumentError, "language is 'Klingon'"),
     ],
 )
 def test_what_cannot_be_made(
