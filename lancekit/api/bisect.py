@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +13,7 @@ from lancekit.api.history import describe_version
 from lancekit.checked import is_flag
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError
+from lancekit.lazy import cached_property
 from lancekit.legible import clean, shown
 from lancekit.operations.lineage.bisect import turning_point
 from lancekit.progress import tracking

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
+from lancekit.lazy import cached_property
 from lancekit.operations.lineage.apply_changes import How, planned
 from lancekit.operations.lineage.branch_merge import changes_of
 from lancekit.operations.lineage.conflicts import Conflicts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from lancekit.api.diff import DatasetDiff, diff_of
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.lazy import cached_property
 from lancekit.versions.listing import list_versions
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 

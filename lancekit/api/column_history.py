@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 
 import pyarrow as pa
 
@@ -13,6 +12,7 @@ from lancekit.api._changes import ChangesOf
 from lancekit.api.history import describe_version
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
+from lancekit.lazy import cached_property
 from lancekit.legible import plural
 from lancekit.operations.lineage.column_history import ColumnEntry, ColumnKind, column_entries
 from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,6 +19,7 @@ from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
+from lancekit.lazy import cached_property
 from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads

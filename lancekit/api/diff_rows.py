@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.choice import check_choice
+from lancekit.lazy import cached_property
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.rows import seen

@@ -8,7 +8,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, overload
 
 from lancekit.api.lazy_dict import LazyDict
@@ -18,6 +18,7 @@ from lancekit.display import Displayed
 from lancekit.errors import LancekitError
 from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
+from lancekit.lazy import cached_property
 from lancekit.legible import plural
 from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.line import Line

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy.typing as npt
 from lancekit.errors import CorruptFileError
 from lancekit.format.pb import rowids_pb2 as pb
 from lancekit.format.unknown_fields import parse
+from lancekit.lazy import cached_property
 
 __all__ = [
     "RowIds",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from lancekit.format.logical_types import (
 )
 from lancekit.format.pb import schema_pb2 as pb
 from lancekit.format.unknown_fields import put_unknown, take_unknown
+from lancekit.lazy import cached_property
 from lancekit.legible import shown
 
 __all__ = [

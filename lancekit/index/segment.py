@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar, cast
 
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from lancekit.file.kernels.row_selection import Rows
 from lancekit.format.index import IndexMetadata
 from lancekit.format.names import INDICES
 from lancekit.index.kinds import IndexKind
+from lancekit.lazy import cached_property
 from lancekit.storage import Store
 
 __all__ = ["IndexFileReader", "Segment", "held_bytes", "open_index_file"]

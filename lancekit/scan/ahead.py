@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cached_property
 from itertools import chain
 from types import TracebackType
 from typing import TypeVar
 
+from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
 
 __all__ = ["Workers"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 
 import pyarrow as pa
 from pyroaring import BitMap
@@ -35,6 +34,7 @@ from lancekit.format.transaction import (
     parse_transaction,
     summarize_transaction,
 )
+from lancekit.lazy import cached_property
 from lancekit.storage import Store
 from lancekit.storage.base import METADATA_BYTES, too_large
 from lancekit.versions.line import Line

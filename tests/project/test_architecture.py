@@ -84,7 +84,7 @@ FLOORS = """
     cache
     options  machine
     checked  choice
-    errors  _version
+    errors  lazy  _version
     display  user_cache
     legible
 """

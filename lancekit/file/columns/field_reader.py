@@ -9,7 +9,7 @@ columns of their own: `_Struct` passes rows on to its children, `_Lists` asks it
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import accumulate, islice
 from typing import NamedTuple, Protocol
 
@@ -33,6 +33,7 @@ from lancekit.file.kernels.widths import null_bytes
 from lancekit.file.structure.assemble import aligned, lists_over, merge, struct_of, texts_over, wrap
 from lancekit.file.structure.field_tree import Node, Path, paths, tree
 from lancekit.file.structure.repdef import ranges
+from lancekit.lazy import cached_property
 
 __all__ = ["FieldReader", "Plan"]
 

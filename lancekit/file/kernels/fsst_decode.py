@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, scratch
 from lancekit.file.kernels.values import Variable
 from lancekit.format.arrow_parts import viewed
+from lancekit.lazy import cached_property
 
 __all__ = ["SymbolTable", "decode_by_page", "symbol_table"]
 

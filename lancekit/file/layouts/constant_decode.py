@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,6 +19,7 @@ from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.lazy import cached_property
 
 __all__ = ["ConstantPage"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from lancekit.file.kernels.memory import Bytes, Ints, arrow_of, as_bytes, gather
 from lancekit.file.kernels.row_selection import Rows
 from lancekit.file.layouts.blob_decode import DESCRIPTOR, resolve
 from lancekit.format.pb import encodings_v20_pb2 as pb
+from lancekit.lazy import cached_property
 
 __all__ = ["ArrayPage", "without_null_items"]
 

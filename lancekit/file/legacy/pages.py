@@ -6,7 +6,6 @@ See docs/format/legacy.md, 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +14,7 @@ from lancekit.file.container.footer import Container
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, as_bytes, fetch, gather, starts_of
 from lancekit.file.kernels.row_selection import Rows
+from lancekit.lazy import cached_property
 from lancekit.storage.base import RandomAccess
 
 __all__ = ["Pages", "Runs", "read_pieces"]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import ClassVar, NamedTuple, Protocol, TypeAlias, cast
 
@@ -33,6 +32,7 @@ from lancekit.file.structure.assemble import nested_in, struct_of
 from lancekit.file.structure.field_tree import Node, is_list
 from lancekit.file.structure.repdef import Lists, ranges
 from lancekit.format.arrow_parts import item_field
+from lancekit.lazy import cached_property
 
 __all__ = ["LegacyPart", "Places", "part_of"]
 

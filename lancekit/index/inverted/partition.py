@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from lancekit.index.inverted.postings import (
 )
 from lancekit.index.inverted.token_set import TokenSet
 from lancekit.index.segment import IndexFileReader
+from lancekit.lazy import cached_property
 
 __all__ = ["FreshPartition", "Partition", "StoredPartition"]
 

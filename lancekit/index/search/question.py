@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.index.search.reach import Reach
+from lancekit.lazy import cached_property
 
 __all__ = ["Flags", "Holds", "Joint", "Question", "Questions"]
 

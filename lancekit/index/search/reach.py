@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.index.search.order import Ranks
+from lancekit.lazy import cached_property
 
 __all__ = ["Interval", "Reach", "common", "either"]
 

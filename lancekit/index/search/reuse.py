@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from lancekit.format.index import IndexMetadata, fragment_reuse_of
 from lancekit.format.names import INDICES
 from lancekit.index.row_sets import SetForm, decoded_set
 from lancekit.index.search.row_sets import Rows, joined, rows_of, union
+from lancekit.lazy import cached_property
 from lancekit.legible import warn
 from lancekit.versions.snapshot import Snapshot
 

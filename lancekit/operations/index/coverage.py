@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
 
 from lancekit.errors import LancekitError
 from lancekit.index.kinds import kept_up_as
+from lancekit.lazy import cached_property
 from lancekit.operations.index.create import segments_of
 from lancekit.operations.index.describe import IndexDescription, describe_indices
 from lancekit.operations.index.rows import live_fragments

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow as pa
 
 from lancekit.errors import FormatError
 from lancekit.format.deletions import to_offsets
+from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.find_values import Found, Indices, Lookup
 from lancekit.scan.fragments.joint_reader import open_together, rows_together, together
 from lancekit.scan.fragments.reader import FragmentReader, Offsets, as_offsets

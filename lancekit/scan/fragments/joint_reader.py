@@ -7,7 +7,6 @@ hundred fragments of ten thousand rows take a fifth of the time that they take o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from pyroaring import BitMap
 from lancekit.file import FileReader
 from lancekit.file.concatenated import join_files
 from lancekit.file.kernels.memory import starts_of
+from lancekit.lazy import cached_property
 from lancekit.machine import decoding_threads
 from lancekit.scan.fragments.blobs import has_blobs
 from lancekit.scan.fragments.reader import FragmentReader, Offsets

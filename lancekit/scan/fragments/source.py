@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -16,6 +15,7 @@ from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
+from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import FileLocation, Snapshot

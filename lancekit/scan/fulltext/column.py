@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ from lancekit.index.inverted.shared import shared
 from lancekit.index.kinds import INVERTED, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import Segment
+from lancekit.lazy import cached_property
 from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest

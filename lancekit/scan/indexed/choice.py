@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import chain
 from operator import and_, or_
 
@@ -30,6 +30,7 @@ from lancekit.index.search.question import Question, Questions
 from lancekit.index.search.reuse import Reuse, covered_now, reuse_of
 from lancekit.index.search.row_sets import Rows, joined
 from lancekit.index.segment import Segment
+from lancekit.lazy import cached_property
 from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import ceil, sqrt
 from typing import Any
 
@@ -19,6 +18,7 @@ from lancekit.index.ivf.segment import Neighbours, VectorSegment
 from lancekit.index.kinds import VECTORS, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import open_index_file
+from lancekit.lazy import cached_property
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.indexed.unused import tell_unused
 from lancekit.scan.nearest.best import counted

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import pyarrow as pa
 
@@ -23,6 +21,7 @@ from lancekit.file.layouts.fullzip.values import (
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.lazy import cached_property
 
 __all__ = ["FullZipPage"]
 

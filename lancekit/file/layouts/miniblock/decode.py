@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +36,7 @@ from lancekit.file.layouts.miniblock.decode_chunk import decode_chunk
 from lancekit.file.structure.leaf import Leaf
 from lancekit.file.structure.repdef import Layers, Levels, pick, rows_of
 from lancekit.format.pb import encodings_v21_pb2 as pb
+from lancekit.lazy import cached_property
 
 __all__ = ["MiniBlockPages"]
 

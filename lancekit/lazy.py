@@ -1,0 +1,39 @@
+"""What an object works out when it is first asked for, and keeps."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["cached_property"]
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property
+else:
+
+    class cached_property(functools.cached_property):  # noqa: N801  # as Python calls it
+        """That of Python 3.12: nobody waits for what another object works out.
+
+        Up to 3.11 a lock is held meanwhile which all objects of a class share: threads that asked
+        indices of different tables did it one after the other, a process that was forked meanwhile
+        waited for ever, and two that need each other's could as well.
+
+        Examples
+        --------
+        >>> class Table:
+        ...     @cached_property
+        ...     def rows(self):
+        ...         print("counted")
+        ...         return 3
+        >>> table = Table()
+        >>> table.rows, table.rows
+        counted
+        (3, 3)
+        """
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return self
+            # asked only while nothing is kept; of threads that do so at once one is first
+            return instance.__dict__.setdefault(self.attrname, self.func(instance))
