@@ -5,7 +5,7 @@ from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operations import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
-from lancekit.operations.mem_wal.shards import Generation, ShardInfo
+from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 
 __all__ = [
     "CompactedSsTable",
@@ -16,5 +16,6 @@ __all__ = [
     "ShardInfo",
     "ShardingField",
     "ShardingSpec",
+    "Shards",
     "evaluate_sharding_spec",
 ]

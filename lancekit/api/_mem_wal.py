@@ -9,7 +9,7 @@ from lancekit.api.pylance.arguments import check_items
 from lancekit.checked import checked_methods
 from lancekit.format.mem_wal.details import ShardingSpec, details_of
 from lancekit.operations.mem_wal.initialize import Sharding, initialize
-from lancekit.operations.mem_wal.shards import ShardInfo, shard_infos
+from lancekit.operations.mem_wal.shards import Shards, shard_infos
 
 __all__ = ["MemWal"]
 
@@ -137,7 +137,7 @@ class MemWal(Handle):
             "sharding_specs": [*map(_told, details.specs)],
         }
 
-    def mem_wal_shards(self) -> list[ShardInfo]:
+    def mem_wal_shards(self) -> Shards:
         """Return which shards there are, and how far each is; pylance has nothing of the kind.
 
         They are those that there are now, whatever the handle's version; what is merged is told of
@@ -147,8 +147,8 @@ class MemWal(Handle):
         --------
         >>> import lancekit as lk
         >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-shards-example")
-        >>> ds.mem_wal_shards()
-        []
+        >>> len(ds.mem_wal_shards())
+        0
         """
         return shard_infos(self._snapshot)
 

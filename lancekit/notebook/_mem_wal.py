@@ -1,16 +1,63 @@
-"""The cards of what was done to shards."""
+"""The cards of shards, and of what was done to them."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit.notebook._common import ENGINES, NAMES, facts, ref
-from lancekit.notebook.models import Card
-from lancekit.notebook.words import count, listing, plural, size
+from lancekit.notebook._common import ENGINES, NAMES, facts, ref, table
+from lancekit.notebook.models import Card, Column, Row
+from lancekit.notebook.words import clean, count, listing, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.shards import ShardInfo, Shards
+from lancekit.options import options
 
-__all__ = ["mem_wal_cleanup_card", "mem_wal_merge_card"]
+__all__ = ["mem_wal_cleanup_card", "mem_wal_merge_card", "shards_card"]
+
+_SHARDS = (
+    Column("shard"),
+    Column("epoch", numeric=True),
+    Column("to be merged", numeric=True),
+    Column("rows", numeric=True),
+    Column("merged up to", numeric=True),
+    Column("entries in the log", numeric=True),
+)
+
+
+def shards_card(shards: Shards, now: datetime) -> Card:  # noqa: ARG001  # no times
+    most = options.display_rows
+    waiting = sum(len(one.unmerged_generations) for one in shards)
+    cut = f"{count(most)} of {count(len(shards))}; list(ds.mem_wal_shards()) has all"
+    rows = table(
+        caption="By id",
+        columns=_SHARDS,
+        rows=tuple(map(_shard, shards[:most])),
+        note=cut if len(shards) > most else "",
+    )
+    return Card(
+        kind="Shards",
+        title=plural(len(shards), "shard"),
+        headline=(f"{plural(waiting, 'generation')} to be merged",) if shards else (),
+        facts=facts(("next", "ds.merge_mem_wal()" if waiting else "")),
+        tables=(rows,) if shards else (),
+    )
+
+
+def _shard(shard: ShardInfo) -> Row:
+    waiting = shard.unmerged_generations
+    rows = [one.rows for one in waiting]
+    known = "" if None in rows else count(sum(number or 0 for number in rows))
+    return Row(
+        (
+            clean(shard.shard_id) + (", sealed" if shard.sealed else ""),
+            count(shard.epoch),
+            count(len(waiting)),
+            known,
+            count(shard.merged_generation),
+            count(shard.log_entries),
+        ),
+        quiet=not (waiting or shard.log_entries),
+    )
 
 
 def mem_wal_merge_card(result: MemWalMergeResult, now: datetime) -> Card:  # noqa: ARG001  # no times

@@ -31,7 +31,7 @@ from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._indices import indices_card
-from lancekit.notebook._mem_wal import mem_wal_cleanup_card, mem_wal_merge_card
+from lancekit.notebook._mem_wal import mem_wal_cleanup_card, mem_wal_merge_card, shards_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
@@ -67,6 +67,7 @@ from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.shards import Shards
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
 
@@ -91,6 +92,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MergeResult: merge_card,
     MemWalMergeResult: mem_wal_merge_card,
     MemWalCleanupStats: mem_wal_cleanup_card,
+    Shards: shards_card,
     DeleteResult: delete_card,
     UpdateResult: update_card,
     ApplyResult: apply_card,

@@ -12,6 +12,7 @@ import lancekit as lk
 from lancekit.cache import CacheInfo, CacheUse
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 from lancekit.spark.session.info import SessionInfo, SettingDifference
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
@@ -87,7 +88,24 @@ def mem_wal():
         read_version=7,
     )
     cleaned = MemWalCleanupStats(generations_removed=4, files_removed=30, bytes_removed=5 << 20)
-    return {"mem wal merge": merged, "no mem wal merge": nothing, "mem wal cleanup": cleaned}
+    shard = ShardInfo(
+        shard_id=str(UUID(int=1)),
+        spec_id=1,
+        version=9,
+        epoch=2,
+        sealed=True,
+        current_generation=6,
+        merged_generation=4,
+        generations=(Generation(4, "a", True, 7), Generation(5, "b", False, 2000)),
+        log_entries=3,
+    )
+    return {
+        "mem wal merge": merged,
+        "no mem wal merge": nothing,
+        "mem wal cleanup": cleaned,
+        "shards": Shards([shard]),
+        "no shards": Shards(),
+    }
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
+from lancekit.display import Displayed
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.shards.log import positions
@@ -14,7 +15,7 @@ from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Generation", "ShardInfo", "shard_infos"]
+__all__ = ["Generation", "ShardInfo", "Shards", "shard_infos"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,14 @@ class ShardInfo:
         return tuple(one for one in self.generations if not one.merged)
 
 
-def shard_infos(snapshot: Snapshot) -> list[ShardInfo]:
+class Shards(Displayed, list[ShardInfo]):
+    """The shards of a table, by their ids: a list with a card."""
+
+    def _plain(self) -> str:
+        return ", ".join(one.shard_id for one in self) or "no shards"
+
+
+def shard_infos(snapshot: Snapshot) -> Shards:
     """Return what is known of each shard of a version's branch, by their ids.
 
     Raises
@@ -82,7 +90,7 @@ def shard_infos(snapshot: Snapshot) -> list[ShardInfo]:
     """
     merged = (details_of(snapshot.indices) or MemWalDetails()).merged
     found = ((shard, latest(shard)) for shard in shards_of(snapshot.store))
-    return [_info(shard, manifest, merged) for shard, manifest in found if manifest]
+    return Shards(_info(shard, manifest, merged) for shard, manifest in found if manifest)
 
 
 def _info(shard: Shard, manifest: ShardManifest, merged: Mapping[UUID, int]) -> ShardInfo:
