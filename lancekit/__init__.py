@@ -40,17 +40,21 @@ if _TYPE_CHECKING:
     from lancekit.api.branch_comparison import BranchComparison
     from lancekit.api.branches import Branches
     from lancekit.api.diff import diff
+    from lancekit.api.execution_plan import ExecutionPlan
     from lancekit.api.fragment import FragmentMetadata, LanceFragment
     from lancekit.api.history import History, Version
     from lancekit.api.lance_dataset import LanceDataset
     from lancekit.api.lance_operation import DatasetBasePath, Index, LanceOperation
     from lancekit.api.lance_schema import json_to_schema, schema_to_json
+    from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+    from lancekit.api.lsm_scanner import LsmScanner
     from lancekit.api.merge_builder import MergeInsertBuilder
     from lancekit.api.open import dataset, write_dataset
     from lancekit.api.pylance.log import set_logger
     from lancekit.api.pylance.session import Session
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
+    from lancekit.api.shard_snapshot import ShardSnapshot
     from lancekit.api.sharding import evaluate_sharding_spec
     from lancekit.api.stream_sink import stream_sink
     from lancekit.api.tags import Tags
@@ -106,6 +110,7 @@ __all__ = [
     "DataStatistics",
     "DatasetBasePath",
     "DeleteResult",
+    "ExecutionPlan",
     "Explanation",
     "FieldStatistics",
     "FragmentMetadata",
@@ -119,12 +124,16 @@ __all__ = [
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",
+    "LsmPointLookupPlanner",
+    "LsmScanner",
+    "LsmVectorSearchPlanner",
     "MergeInsertBuilder",
     "MergePlan",
     "MergeResult",
     "ScanStatistics",
     "ScannerBuilder",
     "Session",
+    "ShardSnapshot",
     "ShardingField",
     "ShardingSpec",
     "SqlResult",
@@ -173,6 +182,10 @@ _HOMES = {
     "api.lance_dataset": "LanceDataset",
     "api.lance_operation": "DatasetBasePath Index LanceOperation",
     "api.lance_schema": "json_to_schema schema_to_json",
+    "api.execution_plan": "ExecutionPlan",
+    "api.lsm_scanner": "LsmScanner",
+    "api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
+    "api.shard_snapshot": "ShardSnapshot",
     "api.merge_builder": "MergeInsertBuilder",
     "api.open": "dataset write_dataset",
     "api.pylance.log": "set_logger",

@@ -1,5 +1,9 @@
 """A door: pylance's `mem_wal`: tables that have shards."""
 
+from lancekit.api.execution_plan import ExecutionPlan
+from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operations import CompactedSsTable
@@ -9,11 +13,16 @@ from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 
 __all__ = [
     "CompactedSsTable",
+    "ExecutionPlan",
     "Generation",
+    "LsmPointLookupPlanner",
+    "LsmScanner",
+    "LsmVectorSearchPlanner",
     "MemWalCleanupStats",
     "MemWalMergeResult",
     "MergedShard",
     "ShardInfo",
+    "ShardSnapshot",
     "ShardingField",
     "ShardingSpec",
     "Shards",

@@ -9,7 +9,7 @@ from pyroaring import BitMap
 
 from lancekit.api.lance_schema import LanceSchema
 from lancekit.checked import checked_methods
-from lancekit.errors import ReadOnlyError
+from lancekit.errors import InvalidArgumentError, ReadOnlyError
 from lancekit.format.manifest import BasePath
 from lancekit.format.paths import paths_by_id
 from lancekit.versions.line import Line
@@ -69,6 +69,14 @@ class Handle:
                 f"This handle is pinned to version {self._snapshot.version}.",
                 hint="Open the dataset with lancekit.dataset() to write to it.",
                 version=self._snapshot.version,
+            )
+
+    def _check_shards(self, asked: bool | None = True) -> None:
+        if asked and self._read_only:
+            raise InvalidArgumentError(
+                f"This handle is pinned to version {self.version}, in which no rows of shards are.",
+                hint="Read it without them, or open the dataset with lancekit.dataset().",
+                version=self.version,
             )
 
     @property

@@ -78,6 +78,7 @@ class Scans(Handle):
         disable_scoring_autoprojection: bool | None = None,
         row_addr_allowlist: bytes | None = None,
         row_addr_blocklist: bytes | None = None,
+        include_mem_wal: bool | None = None,
     ) -> LanceScanner:
         """Set up a scan; nothing is read yet.
 
@@ -127,6 +128,9 @@ class Scans(Handle):
         include_deleted_rows
             Read deleted rows too, as long as their files are there.  They have no ``_rowid``
             (which has to be among the columns) and no ``_rowaddr``.
+        include_mem_wal
+            Read the newest version, and what the table's shards hold that it does not: of each key
+            the newest row.  ``docs/mem-wal.md`` has more.
         scan_stats_callback
             A function that is given a `ScanStatistics` whenever a run of the scan is over.
         strict_batch_size
@@ -173,11 +177,14 @@ class Scans(Handle):
                 disable_scoring_autoprojection=disable_scoring_autoprojection,
                 row_addr_allowlist=row_addr_allowlist,
                 row_addr_blocklist=row_addr_blocklist,
+                include_mem_wal=include_mem_wal,
             )
         )
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
-        return scan_of(self._snapshot, options.over(self._scan_defaults))
+        options = options.over(self._scan_defaults)
+        self._check_shards(asked=options.include_mem_wal)
+        return scan_of(self._snapshot, options)
 
     def to_table(
         self,
@@ -205,6 +212,7 @@ class Scans(Handle):
         include_deleted_rows: bool | None = None,
         order_by: list[Any] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        include_mem_wal: bool | None = None,
     ) -> pa.Table:
         """Read rows into an Arrow table; arguments as in `scanner`.
 
@@ -239,6 +247,7 @@ class Scans(Handle):
             include_deleted_rows=include_deleted_rows,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            include_mem_wal=include_mem_wal,
         )
         return self._scan(options).to_table()
 
@@ -271,6 +280,7 @@ class Scans(Handle):
         strict_batch_size: bool | None = None,
         order_by: list[Any] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        include_mem_wal: bool | None = None,
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch; arguments as in `scanner`."""
@@ -297,6 +307,7 @@ class Scans(Handle):
             strict_batch_size=strict_batch_size,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            include_mem_wal=include_mem_wal,
         )
         return self._scan(options.with_more(kwargs)).to_batches()
 
@@ -325,6 +336,7 @@ class Scans(Handle):
         include_deleted_rows: bool | None = None,
         order_by: list[Any] | None = None,
         disable_scoring_autoprojection: bool | None = None,
+        include_mem_wal: bool | None = None,
         **kwargs: Any,
     ) -> pd.DataFrame:
         """Read rows into a pandas DataFrame; ``kwargs`` go to `pyarrow.Table.to_pandas`.
@@ -353,6 +365,7 @@ class Scans(Handle):
             include_deleted_rows=include_deleted_rows,
             order_by=order_by,
             disable_scoring_autoprojection=disable_scoring_autoprojection,
+            include_mem_wal=include_mem_wal,
         )
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
@@ -373,6 +386,7 @@ class Scans(Handle):
         if filter is None and not kwargs:
             return self._snapshot.manifest.num_rows
         options = ScanOptions.of({"columns": [], "filter": filter, **kwargs})
+        self._check_shards(asked=options.include_mem_wal)
         return scan_of(self._snapshot, options).count_rows()
 
     def sql(self, sql: str) -> SqlQueryBuilder:

@@ -33,6 +33,7 @@ class SparkFrames(Handle):
         with_row_id: bool | None = None,
         with_row_address: bool | None = None,
         blob_handling: str | None = None,
+        include_mem_wal: bool | None = None,
     ) -> Any:
         """Return a Spark DataFrame over this version, read on the executors.
 
@@ -60,8 +61,8 @@ class SparkFrames(Handle):
             Read only these fragments.
         with_row_id, with_row_address
             Append ``_rowid`` or ``_rowaddr``, as ``bigint``.
-        blob_handling
-            As in `scanner`.
+        blob_handling, include_mem_wal
+            As in `scanner`; of shards it has what they held when it was made.
 
         Raises
         ------
@@ -87,7 +88,10 @@ class SparkFrames(Handle):
             with_row_id=with_row_id,
             with_row_address=with_row_address,
             blob_handling=blob_handling,
+            include_mem_wal=include_mem_wal,
         )
+        options.check()
+        self._check_shards(asked=include_mem_wal)
         return frame_over(self, options)
 
     def create_temp_view(

@@ -12,6 +12,7 @@ from lancekit.api._indices import Indices
 from lancekit.api._lineage import Lineage
 from lancekit.api._maintenance import Maintenance
 from lancekit.api._mem_wal import MemWal
+from lancekit.api._mem_wal_reading import MemWalReading
 from lancekit.api._mem_wal_upkeep import MemWalUpkeep
 from lancekit.api._positions import Positions
 from lancekit.api._reading import Scans
@@ -91,6 +92,7 @@ class LanceDataset(
     Settings,
     Maintenance,
     MemWal,
+    MemWalReading,
     MemWalUpkeep,
     Commits,
     Displayed,

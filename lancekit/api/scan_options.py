@@ -21,6 +21,8 @@ from lancekit.api.pylance.arguments import (
 from lancekit.checked import checked, is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
+from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
+from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest, default_batch_rows
 from lancekit.scan.fragments.blobs import blob_view
@@ -31,9 +33,10 @@ from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.scan.statistics import ScanStatistics, WatchedScan
+from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Columns", "OneFragment", "ScanOptions", "planned"]
+__all__ = ["Columns", "OneFragment", "ScanOptions", "planned", "planned_with_shards"]
 
 Columns = list[str] | dict[str, str] | None
 
@@ -76,6 +79,7 @@ class ScanOptions:
     use_scalar_index: bool | None = None
     fast_search: bool | None = None
     scan_stats_callback: Callable[[ScanStatistics], object] | None = None
+    include_mem_wal: bool | None = None
 
     batch_readahead: Any = field(default=None, metadata=_HINT)
     fragment_readahead: Any = field(default=None, metadata=_HINT)
@@ -127,6 +131,12 @@ class ScanOptions:
                 "strict_batch_size and batch_size_bytes exclude each other.",
                 hint="A batch of exactly so many rows may have any number of bytes.",
             )
+        for name in _OF_THE_TABLE if self.include_mem_wal else ():
+            if getattr(self, name):
+                raise InvalidArgumentError(
+                    f"{name} and include_mem_wal exclude each other.",
+                    hint="Leave one out: rows of shards are in no fragment of the table.",
+                )
         if self.scan_stats_callback is not None and not callable(self.scan_stats_callback):
             raise InvalidTypeError(
                 f"scan_stats_callback is {shown(self.scan_stats_callback)}.",
@@ -152,11 +162,20 @@ _FLAGS = (
     "disable_scoring_autoprojection",
     "use_scalar_index",
     "fast_search",
+    "include_mem_wal",
 )
+#: what does not go with rows of shards
+_OF_THE_TABLE = ("fragments", "include_deleted_rows")
 _ROLES = {
     role: [option.name for option in fields(ScanOptions) if option.metadata.get(_ROLE) == role]
     for role in ("hint", "refused")
 }
+
+
+def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan]:
+    """Plan what the options ask for of the newest version and of what its shards hold."""
+    of = newest_read_set(line)
+    return of, merged_scan(planned(of.base, options), of)
 
 
 def planned(snapshot: Snapshot, options: ScanOptions) -> Scan:

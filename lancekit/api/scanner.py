@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -13,19 +13,26 @@ from lancekit.api.explained_scan import ExplainedScan
 from lancekit.api.frames import blob_columns, check_blob_mode, frame_with_blobs, pandas_frame
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
-from lancekit.api.scan_options import ScanOptions, planned
+from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
 from lancekit.checked import checked_methods
+from lancekit.errors import CorruptFileError
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
 from lancekit.scan.order_by import parse_orderings, sorted_table
 from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
+from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["LanceScanner", "scan_of", "shown_schema"]
+
+T = TypeVar("T")
+
+#: how often a scan is planned anew if files go before they are read
+_ATTEMPTS = 5
 
 
 @checked_methods
@@ -165,13 +172,61 @@ def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:
         An argument that lancekit does not offer was passed.
     """
     options.check()
-    return LanceScanner(
-        planned(snapshot, options),
-        snapshot,
-        options.order_by,
-        strict_batch_size=bool(options.strict_batch_size),
-        batch_size_bytes=options.batch_size_bytes,
-    )
+    if options.include_mem_wal:
+        return _ShardedScanner(snapshot.line, options)
+    return LanceScanner(planned(snapshot, options), snapshot, options.order_by, **_sizes(options))
+
+
+def _sizes(options: ScanOptions) -> dict[str, Any]:
+    return {
+        "strict_batch_size": bool(options.strict_batch_size),
+        "batch_size_bytes": options.batch_size_bytes,
+    }
+
+
+class _ShardedScanner(LanceScanner):
+    """A scan of the newest version of a table and of what its shards hold.
+
+    What it was planned with may be merged and cleaned up before it is read: then it is planned
+    anew, unless rows were given already.
+    """
+
+    def __init__(self, line: Line, options: ScanOptions) -> None:
+        self._line, self._options = line, options
+        self._of, scan = planned_with_shards(line, options)
+        super().__init__(scan, self._of.base, options.order_by, **_sizes(options))
+
+    def to_table(self) -> pa.Table:
+        return self._again(super().to_table)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        batches = super().to_batches
+        rest, first = self._again(lambda: (found := batches(), next(found, None)))
+        if first is not None:
+            yield first
+            yield from rest
+
+    def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
+        frame = super().to_pandas
+        return self._again(lambda: frame(blob_mode=blob_mode, **kwargs))
+
+    def head(self, num_rows: int) -> pa.Table:
+        rows = super().head
+        return self._again(lambda: rows(num_rows))
+
+    def count_rows(self) -> int:
+        return self._again(super().count_rows)
+
+    def _again(self, work: Callable[[], T]) -> T:
+        for _ in range(_ATTEMPTS):
+            try:
+                return work()
+            except CorruptFileError:
+                of, scan = planned_with_shards(self._line, self._options)
+                if of.is_like(self._of):
+                    raise
+                self._of, self._scan, self._snapshot = of, scan, of.base
+        return work()
 
 
 def shown_schema(handle: Handle) -> pa.Schema:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lancekit.api._handle import Handle
-from lancekit.api.scan_options import ScanOptions, planned
+from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import is_spark_column
 from lancekit.versions.snapshot import Snapshot
@@ -23,6 +23,7 @@ _FOLLOWED = {
     "with_row_id",
     "with_row_address",
     "blob_handling",
+    "include_mem_wal",
 }
 
 
@@ -37,4 +38,8 @@ def frame_of(snapshot: Snapshot, options: ScanOptions) -> Any:
     condition = options.filter if is_spark_column(options.filter) else None
     if condition is not None:
         options = replace(options, filter=None)
-    return spark_engine().frame(planned(snapshot, options), condition)
+    if options.include_mem_wal:
+        _, scan = planned_with_shards(snapshot.line, options)
+    else:
+        scan = planned(snapshot, options)
+    return spark_engine().frame(scan, condition)

@@ -30,12 +30,13 @@ from tests.support.arguments_of_indices import INDICES
 from tests.support.arguments_of_merges import MERGES
 from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
+from tests.support.arguments_of_shard_reads import SHARD_READS
 from tests.support.arguments_of_shards import SHARDS
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
 METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES | INDICES
-METHODS |= SHARDS
+METHODS |= SHARDS | SHARD_READS
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [
@@ -66,6 +67,7 @@ MADE_BY_OTHERS = {
     lk.History,
     lk.Version,
     lk.LanceScanner,
+    lk.LsmScanner,
     lancekit.api.stats.LanceStats,
     lk.MergeInsertBuilder,
     lancekit.api.sql.SqlQueryBuilder,

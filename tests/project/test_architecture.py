@@ -38,6 +38,7 @@ FLOORS = """
     operations/lineage
     operations/explain
     operations/columns
+    operations/mem_wal/reader
     operations/mem_wal
     operations
     operations/maintenance

@@ -287,6 +287,7 @@ ON_SPARK: dict[str, Method] = {
         | {
             "batch_size": Refused(0),
             "fragments": Value(Made(lambda: _on_disk().get_fragments()[:1])),
+            "include_mem_wal": Refused("x"),
         },
     ),
     "LanceDataset.create_temp_view": Method(

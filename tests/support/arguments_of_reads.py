@@ -61,6 +61,7 @@ SCAN: dict[str, Check] = {
     "blob_mode": Value("bytes"),
     "use_scalar_index": Hint(False, "x"),
     "include_deleted_rows": Value(True, {"with_row_id": True}),
+    "include_mem_wal": Hint(True, "x"),  # of a table without shards
     "strict_batch_size": Value(True, {"batch_size": 3}),
     "order_by": Value(["x"]),
     "disable_scoring_autoprojection": Hint(True, "x"),

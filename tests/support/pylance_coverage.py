@@ -155,7 +155,8 @@ DIFFERENCES: dict[str, str] = {
     "LanceDataset.delete": "the dictionary is a `DeleteResult`, which tells more",
     "LanceDataset.scanner": (
         "index, vector and text-search arguments are refused by name; a pyarrow expression "
-        "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null"
+        "follows Arrow's rules for NaN and for null in `isin`; a null blob of a 2.0 file is null; "
+        "`include_mem_wal` reads what shards hold, too"
     ),
     "LanceDataset.to_batches": "as `scanner`",
     "LanceDataset.to_pandas": "as `scanner`",
@@ -175,6 +176,10 @@ OTHER_SIGNATURE = frozenset(
         "DatasetOptimizer.optimize_indices",
         "LanceDataset.head",
         "LanceDataset.merge_insert",
+        "LanceDataset.scanner",
+        "LanceDataset.to_batches",
+        "LanceDataset.to_pandas",
+        "LanceDataset.to_table",
         "LanceDataset.validate",
         "LanceFragment.validate",
     }

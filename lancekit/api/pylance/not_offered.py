@@ -37,17 +37,7 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _BLOBS,
         ),
         **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
-        **dict.fromkeys(
-            [
-                "ExecutionPlan",
-                "LsmPointLookupPlanner",
-                "LsmScanner",
-                "LsmVectorSearchPlanner",
-                "ShardSnapshot",
-                "ShardWriter",
-            ],
-            _MEMWAL,
-        ),
+        "ShardWriter": _MEMWAL,
         **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
         "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
         "simd_info": "NumPy and Arrow choose their instructions",

@@ -131,6 +131,6 @@ def reads(
         columns=names,
         rows=count,
         fragments=len(chosen),
-        all_fragments=len(manifest.fragments),
+        all_fragments=max(len(manifest.fragments), len(chosen)),  # shards may have more
         bytes=size if count == whole else round(size * count / max(whole, 1)),
     )

@@ -30,6 +30,7 @@ from lancekit.operations.explain.explanation import (
     reads,
 )
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
+from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.write import WriteMode
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.columns.write import Maker, Streamed
@@ -89,13 +90,14 @@ def explain_scan(
             operation,
             choice,
             reads=reads(snapshot, names, scan.sources),
-            notes=[search.told(rows)],
+            notes=[search.told(rows), _newest(request.predicate)],
         )
     columns = [*asked, *sorted(shown.difference(asked, order_by)), *order_by]
     seen = looked_at(scan.sources, scan.choice)
     stops = scan.limit is not None and request.predicate is None and not order_by
     wanted = (scan.limit or 0) if stops else seen.rows
     notes = [
+        _newest(request.predicate),
         *_told(snapshot, scan.choice, seen),
         f"the filter is looked at first: of {', '.join(asked)} all "
         f"{'these ' if scan.choice is not None else ''}rows are read, of the other "
@@ -115,6 +117,10 @@ def explain_scan(
         reads=reads(snapshot, columns, seen.sources, wanted),
         notes=notes,
     )
+
+
+def _newest(predicate: Predicate | None) -> str:
+    return predicate.told if isinstance(predicate, NewestOnly) else ""
 
 
 def explain_count(snapshot: Snapshot, scan: Scan | None) -> Explanation:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap
 
 from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.nearest.best import Best
@@ -50,6 +51,8 @@ class NearestSearch:
         The least distance that counts, and the first that does not.
     index
         What proposes rows of the fragments that it covers; ``None`` if all vectors are looked at.
+    among
+        What is asked before of all rows in any case, if the scan's filter is not.
     """
 
     column: str
@@ -61,6 +64,7 @@ class NearestSearch:
     lower: float | None = None
     upper: float | None = None
     index: IndexedVectors | None = None
+    among: Predicate | None = None
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
@@ -158,13 +162,17 @@ class NearestSearch:
 
     def _allowed(self, scan: Scan, fragments: BitMap) -> npt.NDArray[np.uint64] | None:
         """Return the ids of the rows that the filter selects if it is asked first."""
-        if not self.prefilter or scan.request.predicate is None:
+        early = self._early(scan)
+        if early is None:
             return None
         sources = tuple(one for one in scan.sources if one.fragment.id in fragments)
         outputs = (Output(column_field(scan.sources[0].schema, "_rowid")),)
-        request = replace(scan.request, outputs=outputs)
+        request = replace(scan.request, outputs=outputs, predicate=early)
         found = Scan(sources=sources, request=request, choice=scan.choice).to_table()
         return np.sort(found.column(0).to_numpy())
+
+    def _early(self, scan: Scan) -> Predicate | None:
+        return scan.request.predicate if self.prefilter else self.among
 
     def _vectors(self, scan: Scan) -> Iterator[pa.Table]:
         schema = scan.sources[0].schema
@@ -172,7 +180,7 @@ class NearestSearch:
         outputs += [Output(column_field(schema, name)) for name in ("_rowid", "_rowoffset")]
         request = ScanRequest(
             outputs=tuple(outputs),
-            predicate=scan.request.predicate if self.prefilter else None,
+            predicate=self._early(scan),
             batch_rows=scan.request.batch_rows,
             block_bytes=_BLOCK_BYTES,
         )

@@ -1,0 +1,38 @@
+"""The part of a handle that reads what shards hold."""
+
+from __future__ import annotations
+
+from lancekit.api._handle import Handle
+from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.checked import checked_methods
+from lancekit.operations.mem_wal.reader.sources import newest_read_set
+
+__all__ = ["MemWalReading"]
+
+
+@checked_methods
+class MemWalReading(Handle):
+    """Scans of the table together with its shards."""
+
+    def lsm_scanner(self) -> LsmScanner:
+        """Set up a scan of the newest version and of what the shards hold that it does not.
+
+        Each run reads what there is then: the table's newest version, wherever the handle is, its
+        shards' generations that are not merged, and their logs, whether or not somebody writes to
+        them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The handle is pinned to a version, in which no rows of shards are.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2]}, "memory://lsm-scanner", primary_key="id")
+        >>> ds.lsm_scanner().project(["id"]).limit(1).count_rows()
+        1
+        """
+        self._check_shards()
+        line = self._line
+        return LsmScanner(self._snapshot, lambda: newest_read_set(line))

@@ -1,0 +1,54 @@
+"""What scanners and planners of shards read: a table, and what it is read with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lancekit.api._handle import Handle
+from lancekit.api.pylance.arguments import check_items
+from lancekit.api.shard_snapshot import ShardSnapshot
+from lancekit.errors import InvalidArgumentError
+from lancekit.operations.mem_wal.reader.sources import ReadSet, ShardState, again_if_gone, read_set
+from lancekit.shards.shard import shard_of
+from lancekit.versions.listing import latest_snapshot
+
+__all__ = ["Read", "check_has_key", "of_snapshots"]
+
+#: reads which generations there are, and what the table has merged; anew each time
+Read = Callable[[], ReadSet]
+
+
+def of_snapshots(dataset: Handle, snapshots: Sequence[ShardSnapshot]) -> Read:
+    """Return what reads a dataset with some generations of shards, and nothing of their logs.
+
+    The newest version is read, and generations that it has merged are left out; of a handle that
+    is pinned to a version, that one.
+    """
+    line, pinned = dataset._line, dataset._snapshot if dataset._read_only else None
+    of = "ShardSnapshot objects"
+    states = [
+        ShardState(shard=shard_of(line.store, one._id), sstables=tuple(one._sstables.values()))
+        for one in check_items("shard_snapshots", snapshots, ShardSnapshot, of)
+    ]
+
+    def read() -> ReadSet:
+        return again_if_gone(lambda: read_set(pinned or latest_snapshot(line), states))
+
+    return read
+
+
+def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None:
+    """Raise ``InvalidArgumentError`` if a dataset has no primary key, or another one."""
+    key = [field.name for field in dataset._snapshot.manifest.schema.primary_key]
+    if not key:
+        raise InvalidArgumentError(
+            f"{dataset.uri} has no primary key, by which rows of shards replace others.",
+            hint="Write it with primary_key=.",
+            uri=dataset.uri,
+        )
+    if columns is not None and list(columns) != key:
+        raise InvalidArgumentError(
+            f"pk_columns is {list(columns)}, but the primary key is {key}.",
+            hint="Leave it out.",
+            argument="pk_columns",
+        )

@@ -1,0 +1,77 @@
+"""Rows by their primary keys, from a table and its shards: no more is read than the rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.format import row_address
+from lancekit.operations.mem_wal.reader.newest import NOWHERE
+from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
+from lancekit.pipeline.keys.indexed import key_choice
+from lancekit.pipeline.keys.probe import KeyTable
+from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fragment_rows import ScanRequest, project
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.rebatch import no_rows
+from lancekit.scan.fragments.source import fragment_sources
+from lancekit.scan.outputs import Output
+from lancekit.scan.scan import Scan
+
+__all__ = ["look_up"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HasKey(Predicate):
+    """A filter for the rows that have one of some keys."""
+
+    keys: KeyTable
+
+    def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
+        """Tell for each row whether it has one of the keys."""
+        codes = np.zeros(data.num_rows, np.int64)
+        for place, name in enumerate(self.keys.names):
+            if place == 0:
+                rows, found = self.keys.find(0, data.column(name))
+                codes = np.full(data.num_rows, -1)
+                codes[rows] = found
+            else:
+                codes = self.keys.extend(codes, place, data.column(name))
+        return cast("pa.BooleanArray", pa.array(codes >= 0))
+
+
+def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...]) -> pa.Table:
+    """Return the row of a key, or none.
+
+    Parameters
+    ----------
+    key
+        One value for each column of the primary key, of the column's type.
+    """
+    request = ScanRequest(outputs=outputs)
+    newest = of.newest
+    if newest is not None:
+        rows, addresses = newest.find(key)
+        if len(rows):
+            return _row_at(of, addresses[0], request)
+    keys = KeyTable(of.keys, key)
+    wanted = _HasKey(source="true", schema=pa.schema([]), columns=frozenset(of.keys), keys=keys)
+    return Scan(
+        sources=fragment_sources(of.base),
+        request=replace(request, predicate=wanted),
+        limit=1,
+        choice=key_choice(of.base, keys),
+    ).to_table()
+
+
+def _row_at(of: ReadSet, address: np.uint64, request: ScanRequest) -> pa.Table:
+    if address == NOWHERE:
+        return no_rows(request.schema)
+    id_, offset = row_address.parts(int(address))
+    reader = FragmentReader(of.fragments[id_ - FIRST_ID])
+    if offset in reader.deleted:
+        return no_rows(request.schema)
+    return project(reader, request.outputs, np.array([offset]))

@@ -1,0 +1,186 @@
+"""A scan of a table and its shards, as one scan.
+
+What shards hold are further fragments, and a filter lets of each key only the newest row pass.  So
+columns, filters, limits and searches are those of any scan, and so is how it is run on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.format import row_address
+from lancekit.operations.mem_wal.reader.newest import NewestOnly
+from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
+from lancekit.scan.expressions.predicate import Expr, Predicate
+from lancekit.scan.fragments.reader import META_COLUMNS
+from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.indexed.found import Found
+from lancekit.scan.nearest.search import NearestSearch
+from lancekit.scan.outputs import Output
+from lancekit.scan.scan import Scan
+
+__all__ = ["GENERATION", "generation_output", "merged_scan", "parts_for"]
+
+#: the column that tells which generation a row is from; 0 is the table itself
+GENERATION = pa.field("_memtable_gen", pa.uint64(), nullable=False)
+
+_ADDRESS = "_rowaddr"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfTable(Expr):
+    """A hidden column of the table's own rows; those of shards have none."""
+
+    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
+        values = data.column(self.sql)
+        values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        outside = _fragment_ids(data) >= FIRST_ID
+        return pc.if_else(pa.array(outside), pa.scalar(None, values.type), values)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Generation(Expr):
+    """The generation of each row, by the parts."""
+
+    generations: tuple[int, ...]
+
+    def evaluate(self, data: pa.RecordBatch | pa.Table) -> pa.Array:
+        ids = _fragment_ids(data).astype(np.int64)
+        numbers = np.array([*self.generations, 0], np.uint64)
+        return pa.array(numbers[np.where(ids >= FIRST_ID, ids - FIRST_ID, len(numbers) - 1)])
+
+
+def _fragment_ids(data: pa.RecordBatch | pa.Table) -> np.ndarray:
+    return row_address.fragment_ids(np.asarray(data.column(_ADDRESS)))
+
+
+def generation_output(of: ReadSet) -> Output:
+    """Return the column that tells which generation a row is from."""
+    made = _Generation(
+        sql=GENERATION.name,
+        schema=pa.schema([]),
+        columns=frozenset([_ADDRESS]),
+        type=GENERATION.type,
+        generations=of.generations,
+    )
+    return Output(GENERATION, made)
+
+
+class _SecondLook(RowChoice):
+    """Asks indices; what they find is looked at again: it may not be the newest row of its key."""
+
+    @cached_property
+    def found(self) -> Found:
+        """What the indices tell."""
+        return super().found.inexact()
+
+
+def merged_scan(scan: Scan, of: ReadSet) -> Scan:
+    """Return a scan of a table and its shards, from one of the table alone.
+
+    Rows of shards come first, the newest of them before the others.
+
+    Parameters
+    ----------
+    scan
+        A scan of the version that `of` has.
+    of
+        The version, and what is not merged into it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A filter or an expression names a hidden column, which rows of shards do not have.
+    UnsupportedFeatureError
+        It searches for words.
+    """
+    request, search = scan.request, scan.search
+    if search is not None and not isinstance(search, NearestSearch):
+        raise UnsupportedFeatureError(
+            "Rows of shards are not searched for words.",
+            hint="Merge them first: ds.merge_mem_wal(). Or leave include_mem_wal out.",
+        )
+    if request.predicate is not None:
+        _check_stored("The filter", request.predicate.columns, of)
+    outputs = tuple(_output(output, of) for output in request.outputs)
+    of = parts_for(of, request.predicate)
+    if not of.parts:
+        return replace(scan, request=replace(request, outputs=outputs))
+    _check_ids(of)
+    newest = of.newest
+    predicate = request.predicate
+    if newest is not None and (search is None or search.prefilter):
+        predicate = NewestOnly.among(newest, predicate)
+    if newest is not None and search is not None and not search.prefilter:
+        search = replace(search, among=NewestOnly.among(newest, None))
+    return replace(
+        scan,
+        sources=(*of.fragments, *scan.sources),
+        request=replace(request, outputs=outputs, predicate=predicate),
+        search=search,
+        choice=scan.choice and _SecondLook(**vars(scan.choice)),
+    )
+
+
+def _check_ids(of: ReadSet) -> None:
+    if int(max(of.base.manifest.fragments.ids, default=0)) >= FIRST_ID:
+        raise UnsupportedFeatureError(
+            f"{of.base.called} has fragments whose ids are above {FIRST_ID}.",
+            hint="Write its rows to a new dataset.",
+        )
+
+
+def _check_stored(what: str, columns: Collection[str], of: ReadSet) -> None:
+    hidden = sorted(set(columns) & META_COLUMNS.keys() - set(of.base.manifest.schema.names))
+    if hidden:
+        raise InvalidArgumentError(
+            f"{what} names {hidden[0]}, which rows of shards do not have.",
+            hint="Leave it out, or read the table without its shards.",
+            column=hidden[0],
+        )
+
+
+def _output(output: Output, of: ReadSet) -> Output:
+    """Return an output of which rows of shards are null if it is hidden."""
+    if isinstance(output.expression, _Generation):
+        return output
+    if output.expression is not None:
+        _check_stored(f"Column {output.field.name!r}", output.inputs, of)
+        return output
+    if output.column not in META_COLUMNS or output.column in of.base.manifest.schema:
+        return output
+    hidden = _OfTable(
+        sql=output.column,
+        schema=pa.schema([]),
+        columns=frozenset([output.column, _ADDRESS]),
+        type=output.field.type,
+    )
+    return replace(output, expression=hidden)
+
+
+def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
+    """Return what is left if parts are left out none of whose keys a filter wants.
+
+    These have no row that is wanted, and none that is newer than such a row.
+    """
+    if not of.parts or len(of.keys) != 1 or predicate is None:
+        return of
+    if not isinstance(predicate.source, str) or of.keys[0] not in predicate.schema.names:
+        return of
+    from lancekit.scan.expressions.bounds import bounds_of  # loads sqlglot
+
+    bounds = [b for b in bounds_of(predicate.source, predicate.schema) if b.column == of.keys[0]]
+    if not bounds:
+        return of
+    ends = [part.range_of_keys() for part in of.parts]
+    kind = of.parts[0].key_types[0]
+    least, greatest = (pa.array([end[side] for end in ends], kind) for side in (0, 1))
+    may = np.logical_and.reduce([bound.may_hold(least, greatest) for bound in bounds])
+    return replace(of, parts=tuple(part for part, kept in zip(of.parts, may, strict=True) if kept))

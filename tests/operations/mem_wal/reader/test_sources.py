@@ -1,0 +1,265 @@
+"""What of shards is read with which version, whatever goes on meanwhile."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import lance
+import pyarrow as pa
+import pytest
+from lance.mem_wal import CompactedSsTable
+
+import lancekit as lk
+from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.api.shard_snapshot import ShardSnapshot
+from lancekit.errors import CorruptFileError
+from lancekit.format.mem_wal.names import entry_name
+from lancekit.operations.mem_wal.reader import sources
+from lancekit.operations.mem_wal.reader.sources import newest_read_set
+from lancekit.shards.manifests import change
+from tests.support.shard_model import ShardedTable
+from tests.support.shards import SHARD, keyed, newest, opened, with_shards
+
+SCHEMA = keyed(pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.int64())]), "id")
+
+
+def rows(*pairs: tuple[int, int]) -> pa.Table:
+    return pa.table({"id": [k for k, _ in pairs], "v": [v for _, v in pairs]}, schema=SCHEMA)
+
+
+def keys(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)}, schema=pa.schema([SCHEMA.field("id")]))
+
+
+def base(path: Path) -> Path:
+    with_shards(path, rows((1, 10), (2, 20), (3, 30)), unsharded=True)
+    return path
+
+
+def put(
+    path: Path, *pairs: tuple[int, int], gone: tuple[int, ...] = (), flush: bool = True
+) -> None:
+    writer = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+    if pairs:
+        writer.put(rows(*pairs))
+    if gone:
+        writer.delete(keys(*gone))
+    if flush:
+        writer.close()
+
+
+def merge(path: Path, generation: int, *pairs: tuple[int, int], gone: str = "false") -> None:
+    ds = lance.dataset(str(path))
+    ds.delete(gone)
+    upsert = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+    upsert.mark_sstables_as_compacted([CompactedSsTable(SHARD, generation)]).execute(rows(*pairs))
+
+
+def drain(path: Path, *, files: bool = True) -> None:
+    """Take all generations off the manifest, and away."""
+    tables = newest(path).sstables
+    change(opened(path), None, lambda manifest: replace(manifest, sstables=()))
+    for table in tables if files else ():
+        shutil.rmtree(path / "_mem_wal" / SHARD / table.path)
+
+
+def read(path: Path) -> dict[int, int]:
+    found = lk.dataset(path).to_table(include_mem_wal=True).to_pydict()
+    assert len(set(found["id"])) == len(found["id"])
+    return dict(zip(found["id"], found["v"], strict=True))
+
+
+def test_case_19_a_stale_snapshot_does_not_hide_what_changed_after_a_merge(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    stale = ShardSnapshot(SHARD).with_sstable(1, newest(path).sstables[0].path)
+    ds = lk.dataset(path)
+    scanner = LsmScanner.from_snapshots(ds, [stale])
+    assert sorted(scanner.to_table()["v"].to_pylist()) == [30, 100]
+    merge(path, 1, (1, 100), gone="id = 2")
+    lance.dataset(str(path)).update({"v": "77"}, "id = 1")
+    lance.dataset(str(path)).insert(rows((2, 22)))
+    assert sorted(scanner.to_table()["v"].to_pylist()) == [22, 30, 77]
+    assert read(path) == {1: 77, 2: 22, 3: 30}
+    drain(path)
+    assert sorted(scanner.to_table()["v"].to_pylist()) == [22, 30, 77]
+
+
+@pytest.mark.parametrize("moment", ["latest_snapshot", "open_generation", "shards_of"])
+def test_case_20_what_is_merged_drained_and_removed_meanwhile_is_planned_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    put(path, (4, 40), flush=False)
+    original: Callable[..., object] = getattr(sources, moment)
+    merged = []
+
+    def meanwhile(*given: object) -> object:
+        found = original(*given) if moment == "shards_of" else None
+        if not merged:
+            merged.append(True)
+            merge(path, 1, (1, 100), gone="id = 2")
+            drain(path)
+        return found or original(*given)
+
+    monkeypatch.setattr(sources, moment, meanwhile)
+    assert read(path) == {1: 100, 3: 30, 4: 40}
+    assert merged
+
+
+def test_case_20_files_that_go_while_they_are_read_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    scanner = lk.dataset(path).lsm_scanner()
+    planned = []
+    original = LsmScanner._scan
+
+    def then_gone(self: LsmScanner, of: sources.ReadSet) -> object:
+        found = original(self, of)
+        if not planned:
+            merge(path, 1, (1, 100), gone="id = 2")
+            drain(path)
+            planned.append(found)
+        return found
+
+    monkeypatch.setattr(LsmScanner, "_scan", then_gone)
+    assert sorted(scanner.to_table()["v"].to_pylist()) == [30, 100]
+    assert scanner.count_rows() == 2
+
+
+def test_case_21_a_key_that_comes_goes_and_comes_is_right_at_each_step(
+    tmp_path: Path,
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 11))
+    assert read(path) == {1: 11, 2: 20, 3: 30}
+    put(path, gone=(1,))
+    assert read(path) == {2: 20, 3: 30}
+    put(path, (1, 13), flush=False)
+    assert read(path) == {1: 13, 2: 20, 3: 30}
+    merge(path, 1, (1, 11))
+    assert read(path) == {1: 13, 2: 20, 3: 30}
+    merge(path, 2, gone="id = 1")
+    assert read(path) == {1: 13, 2: 20, 3: 30}
+    drain(path, files=False)
+    assert read(path) == {1: 13, 2: 20, 3: 30}
+
+
+def test_case_22_rotations_under_a_reader_miss_no_acknowledged_row(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    acknowledged, stop, failed = [0], threading.Event(), list[BaseException]()
+
+    def write() -> None:
+        try:
+            for number in range(1, 26):
+                writer = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+                writer.put(rows((number + 10, number)))
+                acknowledged[0] = number
+                if number % 4:
+                    writer.close()
+                if number % 7 == 0:
+                    found = newest(path).sstables
+                    merge(path, found[-1].generation, *((n + 10, n) for n in range(1, number + 1)))
+                    drain(path)
+        except BaseException as error:
+            failed.append(error)
+        finally:
+            stop.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    reads = 0
+    while not stop.is_set():
+        before = acknowledged[0]
+        found = read(path)
+        assert {n + 10: n for n in range(1, before + 1)}.items() <= found.items()
+        reads += 1
+    thread.join()
+    assert not failed
+    assert reads > 3
+    assert len(read(path)) == 28
+
+
+def test_case_24_columns_of_entries_and_generations_are_found_by_their_ids(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    put(path, (3, 300), flush=False)
+    ds = lk.dataset(path)
+    ds.alter_columns({"path": "v", "name": "w"})
+    # it gets the id that the mark of deleted rows has in the generation and the log
+    ds.add_columns(pa.schema([pa.field("v", pa.int64())]))
+    found = lk.dataset(path).to_table(include_mem_wal=True, order_by=["id"]).to_pydict()
+    assert found == {"id": [1, 3], "w": [100, 300], "v": [None, None]}
+    theirs = lance.dataset(str(path))
+    merged = theirs.merge_insert("id").when_not_matched_insert_all()
+    merged.execute(
+        pa.table({"id": [9], "w": [90], "v": [91]}, schema=lance.dataset(str(path)).schema)
+    )
+    found = lk.dataset(path).to_table(include_mem_wal=True, order_by=["id"]).to_pydict()
+    assert found == {"id": [1, 3, 9], "w": [100, 300, 90], "v": [None, None, 91]}
+
+
+def test_a_generation_that_is_gone_unmerged_is_an_error_that_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_PAUSE_SECONDS", 0)
+    path = base(tmp_path / "d")
+    put(path, (1, 100))
+    folder = newest(path).sstables[0].path
+    shutil.rmtree(path / "_mem_wal" / SHARD / folder)
+    with pytest.raises(CorruptFileError, match=f"Generation 1 of shard {SHARD}, {folder}"):
+        read(path)
+
+
+def test_a_missing_entry_is_an_error_and_a_torn_last_one_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_PAUSE_SECONDS", 0)
+    path = base(tmp_path / "d")
+    for number in (4, 5, 6):
+        put(path, (number, number), flush=False)
+    log = path / "_mem_wal" / SHARD
+    last = max(place for place in range(1, 12) if (log / entry_name(place)).exists())
+    whole = (log / entry_name(last)).read_bytes()
+    (log / entry_name(last)).write_bytes(whole[: len(whole) // 2])
+    assert read(path) == {1: 10, 2: 20, 3: 30, 4: 4, 5: 5}
+    (log / entry_name(1)).unlink()
+    with pytest.raises(CorruptFileError, match="Entry 1"):
+        read(path)
+
+
+def test_what_an_overwrite_left_behind_is_not_the_new_tables(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100))
+    lance.write_dataset(rows((7, 70)), str(path), mode="overwrite")
+    assert read(path) == {7: 70}
+
+
+def test_a_branch_reads_its_own_shards_and_none_of_main(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100))
+    branch = lk.dataset(path).create_branch("b")
+    assert branch.to_table(include_mem_wal=True, order_by=["id"])["v"].to_pylist() == [10, 20, 30]
+    assert newest_read_set(branch._line).parts == ()
+
+
+def test_rows_of_a_writer_of_this_process_are_read_and_not_its_log(tmp_path: Path) -> None:
+    table = ShardedTable(tmp_path / "d", Random(5), shards=1)
+    for _ in range(12):
+        table.put()
+    line = lk.dataset(table.path)._line
+    (state,) = [sources._state(shard, None) for shard in sources.shards_of(line.store)]
+    assert state is not None
+    memory = state.held(sources.latest_snapshot(line).manifest.schema)
+    shutil.rmtree(tmp_path / "d" / "_mem_wal" / table.shards[0] / "wal")
+    of = newest_read_set(line, {state.shard.id: memory})
+    found = LsmScanner(lk.dataset(table.path)._snapshot, lambda: of).to_table().to_pylist()
+    assert {table.key(row): row for row in found} == table.rows()
