@@ -62,6 +62,8 @@ class MemWalUpkeep(Handle):
         ------
         InvalidArgumentError
             The table has no MemWAL.
+        ShardError
+            A shard was begun on a branch by a writer that does not know what branches inherit.
         CorruptFileError
             A generation cannot be read.
         RetriesExhaustedError

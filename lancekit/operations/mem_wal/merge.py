@@ -23,6 +23,7 @@ from lancekit.errors import (
     InvalidArgumentError,
     LancekitError,
     RetryableConflictError,
+    ShardError,
 )
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
@@ -114,6 +115,8 @@ def merge_generations(
     ------
     InvalidArgumentError
         The table has no shards.
+    ShardError
+        A shard began to count below the mark that the table has of it.
     CorruptFileError
         A generation cannot be read.
     RetriesExhaustedError
@@ -124,6 +127,8 @@ def merge_generations(
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
     current = latest_snapshot(snapshot.line)
     read_version, before = current.version, mem_wal_details(current).merged
+    for shard, manifest in manifests.items():
+        _check_above(shard, manifest, before.get(shard.id, 0))
     waiting = list(_waiting(manifests, before))
     landed: list[_Landed] = []
     attempts = 0
@@ -158,6 +163,21 @@ def merge_generations(
         duration=time.monotonic() - started,
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
     )
+
+
+def _check_above(shard: Shard, manifest: ShardManifest, merged: int) -> None:
+    """Refuse a shard that counts from the beginning under a mark that was inherited."""
+    if manifest.current_generation <= merged:
+        raise ShardError(
+            f"The next generation of shard {shard.id} is {manifest.current_generation}, and the "
+            f"table says that it has all up to {merged}: what the shard has is taken for merged.",
+            hint="It was begun by a writer that does not know what a branch or a clone inherits. "
+            f"Bring its generations, tables below {shard.store.uri}, in by merge_insert, remove "
+            "that folder, and write to another shard.",
+            shard=str(shard.id),
+            generation=manifest.current_generation,
+            merged=merged,
+        )
 
 
 def _waiting(

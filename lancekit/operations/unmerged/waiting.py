@@ -75,6 +75,8 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
             continue
         numbers = sorted(table.generation for table in manifest.sstables)
         done = merged.get(shard.id, 0)
+        if manifest.current_generation <= done:  # begun below an inherited mark
+            done = 0
         found = WaitingShard(
             shard=shard.id,
             unmerged=tuple(number for number in numbers if number > done),

@@ -14,11 +14,13 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError, InvalidArgumentError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, ShardError
 from lancekit.format.mem_wal.details import details_of
 from lancekit.operations.mem_wal import merge as merging
+from lancekit.operations.mem_wal.claim import claim
 from lancekit.shards.manifests import latest
-from lancekit.shards.shard import shards_of
+from lancekit.shards.schema import wal_schema
+from lancekit.shards.shard import shard_of, shards_of
 from tests.support.mem_wal_model import KEYS, SCHEMA, History, table_of, write_with_pylance
 
 ONE, TWO = (str(uuid.UUID(int=number)) for number in (1, 2))
@@ -355,3 +357,33 @@ def test_case_18_a_generation_before_an_earlier_one(tmp_path: Path) -> None:
         4.0,
     ]
     assert listed(tmp_path / "t") == [[]]
+
+
+def test_a_shard_that_pylance_began_below_an_inherited_mark(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    for key in (1, 2):
+        write_with_pylance(ds, ONE, {key: (100.0, None)}, [])
+    lk.dataset(ds.uri).merge_mem_wal()
+    branch = lance.dataset(ds.uri).create_branch("b")
+    write_with_pylance(branch, ONE, {5: (500.0, None)}, [])
+    mine = lk.dataset(ds.uri).checkout_version(("b", None))
+    with pytest.raises(ShardError, match="is 2, and the table says that it has all up to 2"):
+        mine.merge_mem_wal()
+    with pytest.raises(InvalidArgumentError, match="unmerged generations 1"):
+        mine.drop_index("__lance_mem_wal")
+    assert len(list((tmp_path / "t/tree/b/_mem_wal" / ONE).glob("*_gen_1"))) == 1
+
+
+def test_a_shard_that_lancekit_began_goes_on_above_it(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    for key in (1, 2):
+        write_with_pylance(ds, ONE, {key: (100.0, None)}, [])
+    lk.dataset(ds.uri).merge_mem_wal()
+    branch = lk.dataset(ds.uri).create_branch("b")
+    schema = wal_schema(branch._snapshot.manifest.schema)
+    claim(shard_of(branch._snapshot.store, uuid.UUID(ONE)), schema, merged=2)
+    write_with_pylance(lance.dataset(branch._line.uri), ONE, {5: (500.0, None)}, [])
+    done = branch.merge_mem_wal()
+    assert [shard.generations for shard in done.shards] == [(3,)]
+    assert branch.to_table(filter="id = 5")["v"].to_pylist() == [500.0]
+    assert values(tmp_path / "t")[5] == 5.0
