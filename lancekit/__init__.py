@@ -55,6 +55,7 @@ if _TYPE_CHECKING:
     from lancekit.api.scanner import LanceScanner
     from lancekit.api.scanner_builder import ScannerBuilder
     from lancekit.api.shard_snapshot import ShardSnapshot
+    from lancekit.api.shard_writer import ShardWriter
     from lancekit.api.sharding import evaluate_sharding_spec
     from lancekit.api.stream_sink import stream_sink
     from lancekit.api.tags import Tags
@@ -134,6 +135,7 @@ __all__ = [
     "ScannerBuilder",
     "Session",
     "ShardSnapshot",
+    "ShardWriter",
     "ShardingField",
     "ShardingSpec",
     "SqlResult",
@@ -186,6 +188,7 @@ _HOMES = {
     "api.lsm_scanner": "LsmScanner",
     "api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
     "api.shard_snapshot": "ShardSnapshot",
+    "api.shard_writer": "ShardWriter",
     "api.merge_builder": "MergeInsertBuilder",
     "api.open": "dataset write_dataset",
     "api.pylance.log": "set_logger",

@@ -4,14 +4,17 @@ from lancekit.api.execution_plan import ExecutionPlan
 from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.shard_snapshot import ShardSnapshot
+from lancekit.api.shard_writer import ShardWriter
 from lancekit.api.sharding import evaluate_sharding_spec
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
 from lancekit.format.operations import CompactedSsTable
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
+from lancekit.operations.mem_wal.router import Acknowledged
 from lancekit.operations.mem_wal.shards import Generation, ShardInfo, Shards
 
 __all__ = [
+    "Acknowledged",
     "CompactedSsTable",
     "ExecutionPlan",
     "Generation",
@@ -23,6 +26,7 @@ __all__ = [
     "MergedShard",
     "ShardInfo",
     "ShardSnapshot",
+    "ShardWriter",
     "ShardingField",
     "ShardingSpec",
     "Shards",

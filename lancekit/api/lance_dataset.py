@@ -14,6 +14,7 @@ from lancekit.api._maintenance import Maintenance
 from lancekit.api._mem_wal import MemWal
 from lancekit.api._mem_wal_reading import MemWalReading
 from lancekit.api._mem_wal_upkeep import MemWalUpkeep
+from lancekit.api._mem_wal_writing import ShardWrites
 from lancekit.api._positions import Positions
 from lancekit.api._reading import Scans
 from lancekit.api._rows import Rows
@@ -94,6 +95,7 @@ class LanceDataset(
     MemWal,
     MemWalReading,
     MemWalUpkeep,
+    ShardWrites,
     Commits,
     Displayed,
     PartOfPylance,

@@ -17,6 +17,7 @@ from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.row_history import RowHistory
+from lancekit.api.shard_writer import ShardWriter
 from lancekit.api.table_indices import TableIndices
 from lancekit.api.tags import Tags
 from lancekit.cache import CacheInfo
@@ -49,6 +50,7 @@ from lancekit.notebook._results import (
 )
 from lancekit.notebook._row_history import row_history_card
 from lancekit.notebook._session import session_card
+from lancekit.notebook._shard_writer import shard_writer_card
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
@@ -107,6 +109,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MergePlan: merge_plan_card,
     SessionInfo: session_card,
     CacheInfo: cache_card,
+    ShardWriter: shard_writer_card,
     CommitConflictError: conflict_card,
 }
 

@@ -70,6 +70,7 @@ MADE_BY_OTHERS = {
     lk.LsmScanner,
     lancekit.api.stats.LanceStats,
     lk.MergeInsertBuilder,
+    lk.ShardWriter,
     lancekit.api.sql.SqlQueryBuilder,
     lk.Tags,
 }

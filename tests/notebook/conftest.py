@@ -48,6 +48,16 @@ def conflict():
     return caught.value
 
 
+def shard_writer():
+    """Write to a shard, and return the writer, which is open."""
+    made = lk.write_dataset(rows(1), "shards.lance", primary_key="id")
+    made.initialize_mem_wal()
+    writer = made.mem_wal_writer("00000000-0000-0000-0000-000000000007")
+    writer.put(rows(2, 3))
+    writer.put(rows(4))
+    return writer
+
+
 def sides():
     """Change a row on two branches; return the conflict, and what became of it."""
     made = lk.write_dataset(rows(1, 2), "sides.lance", primary_key="id")
@@ -158,5 +168,6 @@ def shown(ds):
             kinds={"files": CacheUse(bytes=5 << 20, entries=1200, hits=31, misses=1)},
         ),
         "no cache": CacheInfo(limit=0),
+        "shard writer": shard_writer(),
         "connect": SessionInfo(state="active", connect=True, spark_version="4.3.0"),
     }

@@ -36,6 +36,13 @@ Dataset = lk.LanceDataset
 Call = Callable[[Dataset, Path], object]
 
 
+def _put(ds: Any) -> None:
+    with _with_shards(ds).mem_wal_writer("00000000-0000-0000-0000-000000000007") as writer:
+        writer.put(ROWS)
+        writer.delete(ROWS)
+        _shown(writer)
+
+
 def _merge(ds: Dataset) -> lk.MergeInsertBuilder:
     return ds.merge_insert("k").when_matched_update_all().when_not_matched_insert_all()
 
@@ -206,6 +213,8 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.merge_mem_wal": lambda ds, _: _with_shards(ds).merge_mem_wal(),
     "LanceDataset.mem_wal_index_details": lambda ds, _: ds.mem_wal_index_details(),
     "LanceDataset.mem_wal_shards": lambda ds, _: ds.mem_wal_shards(),
+    "LanceDataset.mem_wal_upsert": lambda ds, _: _with_shards(ds).mem_wal_upsert(ROWS, flush=True),
+    "LanceDataset.mem_wal_writer": lambda ds, _: _put(ds),
     "LanceDataset.merge": lambda ds, _: ds.merge(pa.table({"k": [1, 2], "m": [5, 6]}), "k"),
     "LanceDataset.merge_insert": lambda ds, _: _merge(ds).execute(ROWS),
     "LanceDataset.migrate_manifest_paths_v2": lambda ds, _: ds.migrate_manifest_paths_v2(),

@@ -13,7 +13,6 @@ from lancekit.errors import NotOfferedAttributeError
 __all__ = ["NOT_OFFERED", "NamesOfPylance", "PartOfPylance", "missing"]
 
 _INDEX = "lancekit has scalar indices alone"
-_MEMWAL = "MemWAL comes with a later release"
 _SESSION = "there is no session object: one cache serves the process, see cache_info()"
 _ARROW = "lancekit's classes do not inherit pyarrow's Dataset; use to_table() or to_batches()"
 _NEVER = "pylance has the name and refuses it"
@@ -37,7 +36,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
             _BLOBS,
         ),
         **dict.fromkeys(["CleanupCandidateFile", "CleanupReferencedBranch"], _LISTED),
-        "ShardWriter": _MEMWAL,
         **dict.fromkeys(["bytes_read_counter", "io", "iops_counter"], _COUNTERS),
         "FFILanceTableProvider": "ds.sql() runs DataFusion; other sessions take ds.to_table()",
         "simd_info": "NumPy and Arrow choose their instructions",
@@ -69,7 +67,6 @@ NOT_OFFERED: Mapping[str, Mapping[str, str]] = {
         ),
     },
     "LanceDataset": {
-        "mem_wal_writer": _MEMWAL,
         **dict.fromkeys(
             [
                 "initial_storage_options",

@@ -3,7 +3,7 @@
 The order is what makes it safe: the writer before puts its next entry where the sentinel is, and
 learns of the epoch; what it put until then is replayed.
 
-See docs/format/memwal.md, 6.
+See docs/format/memwal.md, 9.
 """
 
 from __future__ import annotations

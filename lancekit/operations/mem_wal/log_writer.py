@@ -1,6 +1,6 @@
 """Entries of a log, put one after the other: what is durable, what others have, what is open.
 
-See docs/format/memwal.md, 6.
+See docs/format/memwal.md, 9.
 """
 
 from __future__ import annotations

@@ -1,0 +1,195 @@
+"""The part of a handle that writes rows into shards."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit.api._handle import Handle
+from lancekit.api.shard_writer import ShardWriter
+from lancekit.checked import checked_methods
+from lancekit.errors import InvalidArgumentError
+from lancekit.legible import shown
+from lancekit.operations.mem_wal.open_writer import initialized, open_writer
+from lancekit.operations.mem_wal.router import Acknowledged, Router
+from lancekit.operations.mem_wal.settings import writer_settings
+from lancekit.operations.mem_wal.shard_rows import opened_rows
+from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.source import cast_all
+from lancekit.versions.listing import latest_snapshot
+
+__all__ = ["ShardWrites"]
+
+
+@checked_methods
+class ShardWrites(Handle):
+    """Small writes, each durable and seen at once, without a version of the table for each."""
+
+    _router: Router | None = None
+
+    def mem_wal_writer(
+        self,
+        shard_id: str,
+        *,
+        durable_write: bool | None = None,
+        max_wal_buffer_size: int | None = None,
+        max_wal_flush_interval_ms: int | None = None,
+        max_memtable_size: int | None = None,
+        max_memtable_rows: int | None = None,
+        max_memtable_batches: int | None = None,
+        max_unflushed_memtable_bytes: int | None = None,
+        manifest_scan_batch_size: int | None = None,
+        backpressure_log_interval_ms: int | None = None,
+        stats_log_interval_ms: int | None = None,
+        hnsw_params: dict[str, dict[str, int]] | None = None,
+    ) -> ShardWriter:
+        """Open the writer of a shard, whose writer before cannot write any more.
+
+        Rows have the columns of the newest version, whichever the handle is at.  What is not said
+        here is as the table says (`initialize_mem_wal`), or else as pylance has it.
+
+        Parameters
+        ----------
+        shard_id
+            A UUID as text; of a new shard, any.  Where the table says which rows belong to which
+            shard, `mem_wal_upsert` finds it.
+        durable_write
+            Whether a put waits until its rows are in the log (on a local disk: flushed to it).
+        max_wal_buffer_size
+            Bytes of an entry of the log, unless one put has more.
+        max_wal_flush_interval_ms
+            How long rows wait for the log whose put does not.
+        max_memtable_size, max_memtable_rows, max_memtable_batches
+            Bytes, rows or batches in memory of which a generation is made.
+        max_unflushed_memtable_bytes
+            Bytes in memory with which puts wait.
+        backpressure_log_interval_ms, stats_log_interval_ms
+            How often Python's ``logging`` is told that a put waits, and what was done; 0: never.
+        manifest_scan_batch_size, hnsw_params
+            Taken for pylance's sake, and without effect.
+
+        Raises
+        ------
+        InvalidArgumentError
+            `initialize_mem_wal` was not called, the id is no UUID, or a setting cannot be used.
+        FencedError
+            Another writer took the shard at the same time.
+        ShardError
+            The shard is sealed.
+        CorruptFileError
+            Rows in its log are missing or damaged that were acknowledged.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-example", primary_key="id")
+        >>> ds.initialize_mem_wal()
+        >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        ...     writer.put({"id": [2, 3]})
+        """
+        self._check_movable()
+        shard = _shard(shard_id)
+        newest = latest_snapshot(self._line)
+        settings = writer_settings(
+            initialized(newest).defaults,
+            {
+                "durable_write": durable_write,
+                "max_wal_buffer_size": max_wal_buffer_size,
+                "max_wal_flush_interval_ms": max_wal_flush_interval_ms,
+                "max_memtable_size": max_memtable_size,
+                "max_memtable_rows": max_memtable_rows,
+                "max_memtable_batches": max_memtable_batches,
+                "max_unflushed_memtable_bytes": max_unflushed_memtable_bytes,
+                "manifest_scan_batch_size": manifest_scan_batch_size,
+                "backpressure_log_interval_ms": backpressure_log_interval_ms,
+                "stats_log_interval_ms": stats_log_interval_ms,
+                "hnsw_params": hnsw_params,
+            },
+        )
+        return ShardWriter(newest, shard, *open_writer(newest, shard, settings))
+
+    def mem_wal_upsert(
+        self,
+        data: Any,
+        *,
+        schema: pa.Schema | None = None,
+        flush: bool = False,
+        timeout: timedelta = PUT_TIMEOUT,
+    ) -> dict[str, Acknowledged]:
+        """Put rows into the shards that they belong to, as the table says.
+
+        A writer is opened for each shard when the first row comes for it, and kept by the handle.
+        A shard that another writer took is taken back.
+
+        Parameters
+        ----------
+        data, schema
+            Rows, as `ShardWriter.put` takes them.
+        flush
+            Make generations of all that the writers have, and close them; the next call opens new
+            ones.
+        timeout
+            How long to wait while the memory of a shard's writer is full.
+
+        Returns
+        -------
+        dict
+            For each shard what it acknowledged: ``rows``, the ``epoch`` of the writer and the last
+            ``position`` of the log.
+
+        Raises
+        ------
+        InvalidArgumentError
+            The table does not say which row belongs to which shard.
+        SchemaMismatchError, NullKeyError
+            The rows do not fit the table; nothing is written.
+        ShardError
+            Some shards did not acknowledge their rows; ``context`` has ``acknowledged``, rows by
+            shard, and ``failed``, errors by shard.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://upsert-example", primary_key="id")
+        >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+        >>> sum(shard.rows for shard in ds.mem_wal_upsert({"id": [2, 3, 4]}).values())
+        3
+        """
+        self._check_movable()
+        router = self._own_router()
+        columns = router.schema.to_arrow()
+        reader = opened_rows(data, schema, columns)
+        cast = cast_all(plan_cast(reader.schema, columns), reader)
+        rows = pa.Table.from_batches(cast, columns)
+        done = router.put(rows, timeout)
+        if flush:
+            router.close()
+        return {str(shard): one for shard, one in done.items()}
+
+    def _own_router(self) -> Router:
+        """Return the writers that the handle keeps; new ones after its columns changed."""
+        router, now = self._router, self._snapshot
+        newer = router is not None and now.version > router.version
+        if router is not None and newer and now.manifest.schema != router.schema:
+            router.close()
+            router = None
+        if router is None:
+            newest = latest_snapshot(self._line)
+            router = Router(newest, writer_settings(initialized(newest).defaults))
+            self._router = router
+        return router
+
+
+def _shard(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"shard_id is {shown(text)}, which is no UUID.",
+            hint="Pass one as text: str(uuid.uuid4()) for a new shard.",
+            argument="shard_id",
+        ) from error

@@ -1,0 +1,65 @@
+"""A memtable becomes a generation: its files first, then the manifest that lists it.
+
+See docs/format/memwal.md, 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.format.schema import LanceSchema
+from lancekit.operations.mem_wal.generation import write_generation
+from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.shards.manifests import change
+from lancekit.shards.shard import Shard
+
+__all__ = ["Flushes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flushes:
+    """Whose memtables become generations: a shard's, of one writer.
+
+    Attributes
+    ----------
+    shard, epoch
+        The shard, and the epoch that its writer has.
+    schema
+        The table's.
+    storage_version
+        The format of the generations' files.
+    """
+
+    shard: Shard
+    epoch: int
+    schema: LanceSchema
+    storage_version: str
+
+    def flush(self, memtable: Memtable) -> None:
+        """Write a memtable as the next generation of its shard, and list it.
+
+        What a flush leaves that does not get as far is an unlisted folder, for collections.
+
+        Raises
+        ------
+        FencedError
+            Another writer has the shard: nothing is listed.
+        """
+        number, last = memtable.generation, memtable.last_position
+        table = write_generation(
+            self.shard, self.schema, memtable.batches, number, self.storage_version
+        )
+
+        def listed(newest: ShardManifest) -> ShardManifest | None:
+            if newest.current_generation > number:  # an attempt before this one got that far
+                return None
+            return replace(
+                newest,
+                sstables=(*newest.sstables, table),
+                replay_after=last,
+                last_seen=max(newest.last_seen, last),
+                current_generation=number + 1,
+            )
+
+        change(self.shard, self.epoch, listed)

@@ -1,0 +1,92 @@
+"""Open the writer of a shard."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from lancekit.commit.protocol import check_writable
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.operations.mem_wal.claim import claim
+from lancekit.operations.mem_wal.flush import Flushes
+from lancekit.operations.mem_wal.log_writer import LogWriter
+from lancekit.operations.mem_wal.settings import WriterSettings
+from lancekit.operations.mem_wal.shard_rows import ShardRows
+from lancekit.operations.mem_wal.shares import Share, share_of, spec_of
+from lancekit.operations.mem_wal.writer import Writer
+from lancekit.shards.manifests import latest
+from lancekit.shards.shard import shard_of
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["initialized", "open_writer"]
+
+
+def initialized(snapshot: Snapshot) -> MemWalDetails:
+    """Return what a version says of its shards.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It has none.
+    """
+    details = details_of(snapshot.indices)
+    if details is None:
+        raise InvalidArgumentError(
+            f"{snapshot.line.uri} takes no rows into shards yet.",
+            hint="Say how rows are given to them first: ds.initialize_mem_wal().",
+            uri=snapshot.line.uri,
+        )
+    return details
+
+
+def open_writer(
+    snapshot: Snapshot, shard_id: UUID, settings: WriterSettings, share: Share | None = None
+) -> tuple[Writer, ShardRows]:
+    """Take a shard from whoever has it; return its writer, and what brings rows into its form.
+
+    Parameters
+    ----------
+    snapshot
+        The table's newest version: rows have its columns, until the writer is opened anew.
+    shard_id
+        The shard, which need not be there.
+    settings
+        What the writer keeps to.
+    share
+        What the shard's rows have in common, if who asks knows.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has no shards.
+    FencedError, ShardError, CorruptFileError
+        As `claim` has them.
+    """
+    details = initialized(snapshot)
+    check_writable(snapshot)
+    manifest = snapshot.manifest
+    shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
+    share = share or share_of(shard_id, spec, latest(shard))
+    rows = ShardRows(manifest.schema, shard_id, share)
+    claimed = claim(
+        shard,
+        rows.schema,
+        merged=details.merged.get(shard_id, 0),
+        spec_id=spec.spec_id if spec else 0,
+        values=share.values if share else (),
+    )
+    log = LogWriter(
+        shard,
+        rows.schema,
+        epoch=claimed.epoch,
+        position=claimed.position,
+        retries=settings.max_wal_persist_retries,
+        base_delay=settings.wal_persist_retry_base_delay_ms / 1000,
+    )
+    flushes = Flushes(
+        shard=shard,
+        epoch=claimed.epoch,
+        schema=manifest.schema,
+        storage_version=manifest.storage_version,
+    )
+    return Writer(log, flushes, claimed, settings), rows

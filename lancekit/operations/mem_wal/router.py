@@ -1,0 +1,172 @@
+"""Rows that find their shards: one call for many, with a writer each."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import UUID
+
+import pyarrow as pa
+
+from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, ShardError
+from lancekit.format.mem_wal.details import ShardingSpec
+from lancekit.format.schema import LanceSchema
+from lancekit.operations.mem_wal.open_writer import initialized, open_writer
+from lancekit.operations.mem_wal.settings import WriterSettings
+from lancekit.operations.mem_wal.shard_rows import ShardRows
+from lancekit.operations.mem_wal.shares import Share, shares, spec_of
+from lancekit.operations.mem_wal.writer import Writer
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Acknowledged", "Router", "sharding_of"]
+
+#: how often a shard is taken again that another writer took
+_ATTEMPTS = 3
+#: how many shards are written to at the same time
+_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """Rows that a shard has: how many, the epoch of its writer, and how far its log is written."""
+
+    rows: int
+    epoch: int
+    position: int
+
+
+def sharding_of(snapshot: Snapshot) -> ShardingSpec:
+    """Return what gives a table's rows to shards.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The table has no shards, or whoever writes gives rows to them.
+    """
+    spec = spec_of(initialized(snapshot))
+    if spec is None:
+        raise InvalidArgumentError(
+            f"{snapshot.line.uri} does not say which row belongs to which shard.",
+            hint="Write to a shard by its id: ds.mem_wal_writer(shard).put(rows).",
+            uri=snapshot.line.uri,
+        )
+    return spec
+
+
+class Router:
+    """The writers of a table's shards, each opened when the first row comes for it.
+
+    Parameters
+    ----------
+    snapshot
+        The table's newest version.
+    settings
+        What the writers keep to.
+    """
+
+    def __init__(self, snapshot: Snapshot, settings: WriterSettings) -> None:
+        self._snapshot = snapshot
+        self._settings = settings
+        self._spec = sharding_of(snapshot)
+        self._lock = threading.Lock()
+        self._writers: dict[UUID, tuple[Writer, ShardRows]] = {}
+
+    @property
+    def schema(self) -> LanceSchema:
+        """The table's, when the router was made; rows have to have it."""
+        return self._snapshot.manifest.schema
+
+    @property
+    def version(self) -> int:
+        """The table's version at that time."""
+        return self._snapshot.version
+
+    def put(self, rows: pa.Table, timeout: timedelta) -> dict[UUID, Acknowledged]:
+        """Give rows to their shards; return what each shard acknowledged.
+
+        Raises
+        ------
+        ShardError
+            Some shards did not acknowledge their rows: ``context`` has ``failed``, errors by shard,
+            and ``acknowledged``.
+        """
+        parts = list(shares(rows, self._spec, self.schema))
+        done: dict[UUID, Acknowledged] = {}
+        failed: dict[UUID, LancekitError] = {}
+
+        def put_one(part: tuple[UUID, Share, pa.Table]) -> None:
+            shard, share, own = part
+            try:
+                done[shard] = self._put(shard, share, own, timeout)
+            except LancekitError as error:
+                failed[shard] = error
+
+        if len(parts) == 1:
+            put_one(parts[0])
+        elif parts:
+            with ThreadPoolExecutor(min(len(parts), _THREADS)) as pool:
+                list(pool.map(put_one, parts))
+        if failed:
+            raise _not_all(done, failed)
+        return done
+
+    def close(self) -> None:
+        """Close the writers: what is in their memory becomes generations.
+
+        Raises
+        ------
+        LancekitError
+            That of the first writer that could not; the others are closed too.
+        """
+        with self._lock:
+            writers, self._writers = self._writers, {}
+        errors = []
+        for writer, _ in writers.values():
+            try:
+                writer.close()
+            except LancekitError as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _put(self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta) -> Acknowledged:
+        for attempt in range(_ATTEMPTS):
+            writer, form = self._writer(shard, share)
+            try:
+                writer.put(form.live(rows), timeout)
+            except LancekitError as error:
+                if writer.state != "open":
+                    self._forget(shard, writer)
+                # of a writer that is fenced nothing was written: it is safe to do it again
+                if not isinstance(error, FencedError) or attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return Acknowledged(rows.num_rows, writer.epoch, writer.position)
+        raise AssertionError("there is one attempt at least")
+
+    def _writer(self, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
+        with self._lock:
+            found = self._writers.get(shard)
+            if found is None:
+                found = open_writer(self._snapshot, shard, self._settings, share)
+                self._writers[shard] = found
+            return found
+
+    def _forget(self, shard: UUID, writer: Writer) -> None:
+        with self._lock:
+            if self._writers.get(shard, (None,))[0] is writer:
+                del self._writers[shard]
+
+
+def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitError]) -> ShardError:
+    return ShardError(
+        f"{len(failed)} of {len(done) + len(failed)} shards did not acknowledge their rows.",
+        details=[f"  {shard}: {error.message}" for shard, error in failed.items()],
+        hint="Call it again with the same rows: with a primary key those that were acknowledged "
+        "count once.",
+        acknowledged={str(shard): rows.rows for shard, rows in done.items()},
+        failed={str(shard): error for shard, error in failed.items()},
+    )

@@ -1,0 +1,391 @@
+"""The writer of a shard: rows are in the log, and then in memory, until they are a generation.
+
+See docs/format/memwal.md, 9.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextvars import copy_context
+from copy import copy
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic, perf_counter
+
+import pyarrow as pa
+
+from lancekit.errors import InvalidArgumentError, LancekitError, ShardError
+from lancekit.operations.mem_wal.claim import Claim
+from lancekit.operations.mem_wal.flush import Flushes
+from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
+from lancekit.operations.mem_wal.log_writer import LogWriter
+from lancekit.operations.mem_wal.memtable import Memtable
+from lancekit.operations.mem_wal.settings import WriterSettings
+from lancekit.operations.mem_wal.stats import Memory, WriterStats
+
+__all__ = ["PUT_TIMEOUT", "Writer"]
+
+#: how long a put waits for memory
+PUT_TIMEOUT = timedelta(minutes=2)
+
+LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Landed:
+    """An entry that is in the log: its rows, what it takes, where it is, and since when it was."""
+
+    batches: list[pa.RecordBatch]
+    size: int
+    position: int
+    started: float
+
+
+class Writer:
+    """Takes rows for one shard, from any number of threads.
+
+    Parameters
+    ----------
+    log, flushes
+        Where entries and generations go.
+    claimed
+        What taking the shard gave.
+    settings
+        What the writer keeps to.
+    """
+
+    def __init__(
+        self, log: LogWriter, flushes: Flushes, claimed: Claim, settings: WriterSettings
+    ) -> None:
+        *frozen, self._active = claimed.memtables
+        self._frozen = deque(frozen)
+        self._log = log
+        self._flushes = flushes
+        self._settings = settings
+        self._lock = threading.Lock()
+        # told when memory is free again, and when a flush failed
+        self._changed = threading.Condition(self._lock)
+        self._queue = GroupCommit(self._lock, self)
+        self._failure: LancekitError | None = None
+        self._flush_error: BaseException | None = None
+        self._flushing = self._ticking = self._closing = self._closed = False
+        self._process = os.getpid()
+        # options are those of who opened the writer, not of the thread that happens to lead
+        self._context = copy_context()
+        self._told = monotonic()
+        self.stats = WriterStats()
+        with self._lock:
+            self._full()
+
+    # ---- what users ask for
+
+    def put(self, batches: list[pa.RecordBatch], timeout: timedelta = PUT_TIMEOUT) -> None:
+        """Write rows in the form of the log, all of them or none.
+
+        They are durable and shown when this returns; only shown if the settings say so.
+
+        Raises
+        ------
+        InvalidArgumentError
+            They are more than a memtable may have.
+        FencedError
+            Another writer has the shard.
+        CommitUnknownError
+            The storage failed: they may be in the log or not.
+        ShardError
+            The writer is closed, or failed before, or memory did not get free in time.
+        """
+        started, settings = perf_counter(), self._settings
+        ticket = Ticket(batches, waits=settings.durable_write)
+        if ticket.rows > settings.max_memtable_rows:
+            raise InvalidArgumentError(
+                f"{ticket.rows:,} rows are put at once, and a memtable has "
+                f"{settings.max_memtable_rows:,} at most.",
+                hint="Put them in parts, or raise max_memtable_rows: a put is never divided.",
+                rows=ticket.rows,
+            )
+        with self._own_lock():
+            self._wait_for_room(timeout)
+            full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
+            ticket.waits = ticket.waits or full
+        if ticket.rows:
+            self._queue.put(ticket)
+        with self._lock:
+            self.stats.add("put", started)
+            if not ticket.waits and not self._ticking and settings.max_wal_flush_interval_ms:
+                self._ticking = True
+                self._in_background(self._tick)
+
+    def close(self) -> None:
+        """Write what waits, make a generation of what is in memory, and take nothing more.
+
+        Raises
+        ------
+        FencedError
+            Another writer has the shard, and this one had rows that are in no generation: they are
+            in the log, and the other one has them.
+        LancekitError
+            They are in the log, and could not be made a generation; the next writer does it.
+        """
+        with self._own_lock():
+            if self._closing:
+                return
+            self._closing = True
+        try:
+            self._queue.put(Ticket([]))  # written when all before it are
+            with self._lock:
+                self._freeze()
+                while self._frozen and self._flushing:
+                    self._changed.wait()
+                error = self._failure or self._flush_error
+                if self._frozen and error is not None:
+                    raise copy(error) if isinstance(error, LancekitError) else error
+        finally:
+            with self._lock:
+                self._closed = True
+                self._frozen.clear()
+                self._active = Memtable(self._active.generation)
+
+    def memtables(self) -> list[tuple[int, list[pa.RecordBatch]]]:
+        """Return what is in no generation yet: numbers and rows in write order, newest first."""
+        with self._own_lock():
+            self._check_open()
+            active = list(self._active.batches)
+            if not self._settings.durable_write:  # acknowledged already
+                active += [batch for ticket in self._queue.pending for batch in ticket.batches]
+            older = [(table.generation, list(table.batches)) for table in reversed(self._frozen)]
+            return [(self._active.generation, active), *older]
+
+    def memory(self) -> Memory:
+        """Return how much is in memory."""
+        with self._own_lock():
+            active, pending = self._active, self._queue.pending
+            return Memory(
+                generation=active.generation,
+                rows=active.rows,
+                batches=len(active.batches),
+                bytes=active.bytes,
+                frozen=len(self._frozen),
+                frozen_bytes=sum(table.bytes for table in self._frozen),
+                pending_batches=sum(len(ticket.batches) for ticket in pending),
+                pending_rows=sum(ticket.rows for ticket in pending),
+                pending_bytes=self._queue.pending_bytes,
+                entries=self.stats.wal_flush_count,
+            )
+
+    @property
+    def epoch(self) -> int:
+        """The number of the claim that the writer writes under."""
+        return self._log.epoch
+
+    @property
+    def position(self) -> int:
+        """The last position of the log that is written."""
+        return self._log.position - 1
+
+    @property
+    def settings(self) -> WriterSettings:
+        """What the writer keeps to."""
+        return self._settings
+
+    @property
+    def state(self) -> str:
+        """``"open"``, ``"closed"`` or, with what happened, ``"failed: ..."``."""
+        if self._failure is not None:
+            return f"failed: {self._failure.message}"
+        return "closed" if self._closing else "open"
+
+    # ---- what the queue asks for
+
+    def room(self, first: Ticket) -> tuple[int, int]:
+        """Freeze the memtable if a put does not fit; return what an entry may have."""
+        if self._failure is not None:
+            raise self._failure
+        if self._closed:
+            raise _closed()
+        most = self._settings.max_memtable_rows
+        if self._active.rows + first.rows > most:
+            self._freeze()
+        return most - self._active.rows, self._settings.max_wal_buffer_size
+
+    def write(self, group: list[Ticket]) -> _Landed | None:
+        """Put the rows of a group into the log, as one entry."""
+        started = perf_counter()
+        batches = [batch for ticket in group for batch in ticket.batches]
+        if not batches:
+            return None
+        try:
+            entry = self._log.encode(batches, self._active.generation)
+            rows = self._log.decode(entry)
+            self._context.copy().run(self._log.put, entry)
+        except BaseException as error:
+            self._failure = error if isinstance(error, LancekitError) else _stopped(error)
+            raise
+        return _Landed(rows, len(entry), self._log.position - 1, started)
+
+    def landed(self, written: _Landed | None) -> None:
+        """Show rows that are in the log."""
+        if written is None:
+            return
+        self._active.add(written.batches, written.size, written.position)
+        self.stats.add("wal_flush", written.started)
+        self.stats.wal_flush_bytes += written.size
+        self._full()
+        interval = self._settings.stats_log_interval_ms / 1000
+        if interval and monotonic() - self._told >= interval:
+            self._told = monotonic()
+            LOGGER.info("shard %s: %s", self._flushes.shard.id, self.stats.shown())
+
+    # ---- memory; all of it with the lock held
+
+    def _unflushed(self) -> int:
+        return self._active.bytes + sum(table.bytes for table in self._frozen)
+
+    def _full(self) -> None:
+        """Freeze the memtable if it has as much as the settings allow."""
+        settings, active = self._settings, self._active
+        if (
+            active.rows >= settings.max_memtable_rows
+            or len(active.batches) >= settings.max_memtable_batches
+            or active.bytes >= settings.max_memtable_size
+            or self._unflushed() >= settings.max_unflushed_memtable_bytes
+        ):
+            self._freeze()
+        elif self._frozen:
+            self._start_flushing()
+
+    def _freeze(self) -> None:
+        if self._active.rows:
+            self._frozen.append(self._active)
+            self._active = Memtable(self._active.generation + 1)
+        if self._frozen:
+            self._start_flushing()
+
+    def _start_flushing(self) -> None:
+        if not self._flushing and self._failure is None:
+            self._flushing = True
+            self._in_background(self._flush_frozen)
+
+    def _wait_for_room(self, timeout: timedelta) -> None:
+        most, started = self._settings.max_unflushed_memtable_bytes, monotonic()
+        interval = self._settings.backpressure_log_interval_ms / 1000
+        told = started
+        self._check_open()
+        while self._frozen and self._unflushed() >= most:
+            self._start_flushing()
+            waited = monotonic() - started
+            left = timeout.total_seconds() - waited
+            if left <= 0:
+                raise self._no_room(timeout)
+            self._changed.wait(min(left, 1.0))
+            if interval and monotonic() - told >= interval:
+                told = monotonic()
+                LOGGER.warning(
+                    "shard %s: a put has waited %d s for %d memtables to be written",
+                    self._flushes.shard.id,
+                    monotonic() - started,
+                    len(self._frozen),
+                )
+            self._check_open()
+
+    def _no_room(self, timeout: timedelta) -> ShardError:
+        why = f" The last attempt failed: {self._flush_error}" if self._flush_error else ""
+        return ShardError(
+            f"{self._unflushed():,} bytes wait in {len(self._frozen)} memtables to be written as "
+            f"generations, and did not get fewer than max_unflushed_memtable_bytes "
+            f"({self._settings.max_unflushed_memtable_bytes:,}) in {timeout}.{why} "
+            "The rows were not written.",
+            hint="Put more slowly, spread the rows over more shards, raise "
+            "max_unflushed_memtable_bytes, or wait longer: put(..., timeout=timedelta(...)).",
+            shard=str(self._flushes.shard.id),
+        )
+
+    def _own_lock(self) -> threading.Lock:
+        """Return the lock, in the process that may take it."""
+        if os.getpid() != self._process:
+            raise ShardError(
+                "The writer belongs to the process that opened it, and this one was forked of it.",
+                hint="Open a writer here, of another shard: ds.mem_wal_writer(shard).",
+                shard=str(self._flushes.shard.id),
+            )
+        return self._lock
+
+    def _check_open(self) -> None:
+        if self._failure is not None:
+            raise copy(self._failure)
+        if self._closing:
+            raise _closed()
+
+    # ---- threads that live as long as they have work
+
+    def _in_background(self, work: Callable[[], None]) -> None:
+        run = self._context.copy().run
+        threading.Thread(target=run, args=(work,), name="lancekit-mem-wal", daemon=True).start()
+
+    def _flush_frozen(self) -> None:
+        """Make generations of what is frozen, in order: a later one never comes before."""
+        failures = 0
+        while True:
+            with self._lock:
+                if not self._frozen or self._failure is not None or failures > self._retries:
+                    self._flushing = False
+                    self._changed.notify_all()
+                    return
+                table = self._frozen[0]
+            started = perf_counter()
+            try:
+                self._flushes.flush(table)
+            except BaseException as error:
+                failures = failures + 1 if isinstance(error, Exception) else self._retries + 1
+                with self._lock:
+                    self._flush_failed(error)
+                time.sleep(self._settings.wal_persist_retry_base_delay_ms / 1000 * 2**failures)
+                continue
+            failures = 0
+            with self._lock:
+                self._frozen.popleft()
+                self._flush_error = None
+                self.stats.add("memtable_flush", started)
+                self.stats.memtable_flush_rows += table.rows
+                self._changed.notify_all()
+
+    @property
+    def _retries(self) -> int:
+        return self._settings.max_wal_persist_retries
+
+    def _flush_failed(self, error: BaseException) -> None:
+        self.stats.memtable_flush_failures += 1
+        self._flush_error = error
+        if isinstance(error, ShardError):  # another writer has the shard
+            self._failure = error
+        self._changed.notify_all()
+
+    def _tick(self) -> None:
+        """Write what waits, every so often, until nothing does."""
+        while True:
+            time.sleep(self._settings.max_wal_flush_interval_ms / 1000)
+            try:
+                self._queue.put(Ticket([]))
+            except Exception:  # the writer knows, and the next put says so
+                LOGGER.exception("shard %s: rows were not written", self._flushes.shard.id)
+            with self._lock:
+                if self._failure is not None or not self._queue.pending:
+                    self._ticking = False
+                    return
+
+
+def _stopped(error: BaseException) -> ShardError:
+    return ShardError(
+        f"The writer was stopped while it wrote to its log ({type(error).__name__}: {error}): what "
+        "it wrote then may be there or not.",
+        hint="Open the writer again: it reads what the log has.",
+    )
+
+
+def _closed() -> ShardError:
+    return ShardError("The writer is closed.", hint="Open another one: ds.mem_wal_writer(shard).")

@@ -1,0 +1,150 @@
+"""Rows that find their shards."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import InvalidArgumentError, NullKeyError, ShardError, StorageError
+from lancekit.format.mem_wal.names import LOGS
+from lancekit.operations.mem_wal.log_writer import LogWriter
+from tests.support.shard_state import newest_rows
+from tests.support.shards import keyed, with_shards
+
+SCHEMA = keyed(pa.schema({"id": pa.int64(), "who": pa.string()}), "id")
+
+
+def rows(*ids: int, who: str = "x") -> pa.Table:
+    return pa.table({"id": list(ids), "who": [who] * len(ids)}, schema=SCHEMA)
+
+
+def made(path: Path, **sharding: Any) -> lk.LanceDataset:
+    with_shards(path, rows(1, 2), **(sharding or {"bucket_column": "id", "num_buckets": 3}))
+    return lk.dataset(path)
+
+
+def found(path: Path) -> dict[int, str]:
+    return {key: row["who"] for key, row in newest_rows(path).items()}
+
+
+def test_rows_go_to_the_shards_of_the_spec(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    first = ds.mem_wal_upsert(rows(*range(20)))
+    assert (len(first), sum(shard.rows for shard in first.values())) == (3, 20)
+    assert {(shard.epoch, shard.position) for shard in first.values()} == {(1, 1)}
+    again = ds.mem_wal_upsert(rows(5, who="y").to_pylist(), flush=True)
+    assert [(shard.rows, shard.epoch, shard.position) for shard in again.values()] == [(1, 1, 2)]
+    told = ds.mem_wal_shards()
+    assert [len(shard.generations) for shard in told] == [1, 1, 1]
+    buckets = [int.from_bytes(shard.values["bucket"], "little") for shard in told]
+    assert sorted(buckets) == [0, 1, 2]
+    assert found(tmp_path) == {**dict.fromkeys(range(20), "x"), 5: "y"}
+    by_id = {shard.shard_id: shard for shard in told}
+    for shard in first:  # a generation has the rows of its bucket, and the reference agrees
+        (generation,) = by_id[shard].generations
+        table = lance.dataset(f"{tmp_path}/{LOGS}/{shard}/{generation.path}").to_table()
+        (spec,) = lance.dataset(str(tmp_path)).mem_wal_index_details()["sharding_specs"]
+        (batch,) = table.select(["id", "who"]).combine_chunks().to_batches()
+        schema = lance.dataset(str(tmp_path)).lance_schema
+        values = lance.mem_wal.evaluate_sharding_spec(batch, spec, schema)
+        assert set(values["bucket"].to_pylist()) == {
+            int.from_bytes(by_id[shard].values["bucket"], "little")
+        }
+
+
+def test_a_writer_takes_the_rows_of_its_shard_alone(tmp_path: Path) -> None:
+    ds = made(tmp_path, identity_column="who")
+    (shard,) = ds.mem_wal_upsert(rows(7, who="a"), flush=True)
+    with ds.mem_wal_writer(shard) as writer:
+        writer.put(rows(8, who="a"))
+        with pytest.raises(InvalidArgumentError, match="mem_wal_upsert"):
+            writer.put(pa.concat_tables([rows(9, who="a"), rows(10, who="b")]))
+        writer.delete({"id": [7]})
+    assert found(tmp_path) == {1: "x", 2: "x", 8: "a"}
+
+
+def test_a_table_must_say_which_row_belongs_where(tmp_path: Path) -> None:
+    with_shards(tmp_path / "t", rows(1))
+    with pytest.raises(InvalidArgumentError, match="which row belongs to which shard"):
+        lk.dataset(tmp_path / "t").mem_wal_upsert(rows(2))
+    plain = lk.write_dataset(rows(1), tmp_path / "plain")
+    for call in (
+        lambda: plain.mem_wal_upsert(rows(2)),
+        lambda: plain.mem_wal_writer("00000000-0000-0000-0000-000000000001"),
+    ):
+        with pytest.raises(InvalidArgumentError, match="initialize_mem_wal"):
+            call()
+    with pytest.raises(ValueError, match="no UUID"):
+        lk.dataset(tmp_path / "t").mem_wal_writer("x")
+
+
+def test_nothing_is_written_of_rows_that_do_not_fit(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    with pytest.raises(NullKeyError):
+        ds.mem_wal_upsert({"id": [3, None], "who": ["a", "b"]})
+    assert ds.mem_wal_shards() == []
+    assert ds.mem_wal_upsert(rows()) == {}
+
+
+def test_what_was_acknowledged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = made(tmp_path)
+    done = ds.mem_wal_upsert(rows(*range(9)))
+    failing = min(done)
+    put = LogWriter.put
+
+    def put_some(self: LogWriter, entry: bytes) -> None:
+        if str(self._shard.id) == failing:
+            raise StorageError("the disk is full")
+        put(self, entry)
+
+    monkeypatch.setattr(LogWriter, "put", put_some)
+    with pytest.raises(ShardError, match="1 of 3 shards did not") as caught:
+        ds.mem_wal_upsert(rows(*range(9), who="y"))
+    assert list(caught.value.context["failed"]) == [failing]
+    told = caught.value.context["acknowledged"]
+    assert told == {shard: one.rows for shard, one in done.items() if shard != failing}
+    assert list(found(tmp_path).values()).count("y") == sum(told.values())
+    monkeypatch.undo()
+    again = ds.mem_wal_upsert(rows(*range(9), who="z"), timeout=timedelta(seconds=5))
+    assert again[failing].epoch == 2
+    assert found(tmp_path) == dict.fromkeys(range(9), "z")
+
+
+def test_handles_that_take_shards_from_each_other(tmp_path: Path) -> None:
+    made(tmp_path)
+    handles = [lk.dataset(tmp_path) for _ in range(2)]
+    for number in range(6):
+        handles[number % 2].mem_wal_upsert(rows(1, 2, 3, who=f"{number}"))
+    assert found(tmp_path) == dict.fromkeys((1, 2, 3), "5")
+
+
+def test_threads_of_one_handle(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+
+    def put(who: int) -> None:
+        for number in range(5):
+            ds.mem_wal_upsert(rows(100 * who + number, 100 * who + 50 + number))
+
+    threads = [threading.Thread(target=put, args=(who,)) for who in range(1, 6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found(tmp_path)) == 52
+    assert {shard.epoch for shard in ds.mem_wal_shards()} == {1}
+
+
+def test_after_the_columns_changed_there_are_other_writers(tmp_path: Path) -> None:
+    ds = made(tmp_path)
+    ds.mem_wal_upsert(rows(3))
+    ds.add_columns(pa.field("n", pa.int8()))
+    ds.mem_wal_upsert({"id": [4], "who": ["a"], "n": [4]})
+    assert newest_rows(tmp_path)[4] == {"id": 4, "who": "a", "n": 4}
+    assert newest_rows(tmp_path)[3] == {"id": 3, "who": "x", "n": None}
