@@ -1,7 +1,7 @@
 """``python -m benchmarks.indices [rows]``: indices built and asked, beside pylance's.
 
 Each library builds its own; both then ask, on a new handle each time, the indices that pylance
-built.
+built, and merge into a table with their own.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def _build(ds: Any, case: str) -> None:
 
 def measure(rows: int, place: Path, runs: int = 5) -> Iterator[Comparison]:
     """Yield what each case takes with a table of so many rows."""
-    at = str(place / "asked")
-    lance.write_dataset(_rows(rows), at)
+    at, table = str(place / "asked"), _rows(rows)
+    lance.write_dataset(table, at)
     copies = {module: str(place / module.__name__) for module in (lk, lance)}
     for copy in copies.values():
         shutil.copytree(at, copy)
@@ -104,11 +104,18 @@ def measure(rows: int, place: Path, runs: int = 5) -> Iterator[Comparison]:
     for name, ask in ASKED.items():
         asks = [partial(_asked, module, at, ask, rows) for module in (lk, lance)]
         yield compare(name, *asks, runs=runs)
+    some = table.take(np.random.default_rng(8).choice(rows, 1000, replace=False))
+    works = [partial(_merged, module, copy, some) for module, copy in copies.items()]
+    yield compare("merge of 1,000 rows by a key", *works, runs=runs)
 
 
 def _built(module: Any, at: str, case: str, _side: str) -> None:
     with lk.options(oldest_reader="14.0.2"):
         _build(module.dataset(at), case)
+
+
+def _merged(module: Any, at: str, rows: pa.Table, _side: str) -> object:
+    return module.dataset(at).merge_insert("id").when_matched_update_all().execute(rows)
 
 
 def _asked(module: Any, at: str, ask: Ask, rows: int, _side: str) -> object:
