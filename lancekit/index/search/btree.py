@@ -38,7 +38,7 @@ _MANY_PAGES, _STEPS = 32, (512, 64)
 #: of numbers it is guessed before where they are, so often: so many rows before and behind that
 _GUESSES, _CLOSE = 3, 32
 #: so many values are read of a page then for each that is wanted, about
-_LOOKED_AT = 256
+_LOOKED_AT = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -193,7 +193,7 @@ class _Stretches:
         owners = np.searchsorted(self.starts, starts, "right") - 1
         is_new, is_last = starts != self.starts[owners], np.append(owners[1:] != owners[:-1], True)
         least = self.least[owners]
-        least[is_new] = _ranks_at(data, starts[is_new])
+        least[is_new] = _ranks_at(data, starts[is_new], least.dtype)
         greatest = np.where(is_last, self.greatest[owners], np.roll(least, -1))
         any_value = self.any_value[owners]
         some = reach.touches(least, greatest) | any_value
@@ -213,10 +213,10 @@ def _ranges(starts: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[n
     return found
 
 
-def _ranks_at(data: IndexFileReader, rows: npt.NDArray[np.int64]) -> Ranks:
+def _ranks_at(data: IndexFileReader, rows: npt.NDArray[np.int64], kind: np.dtype[Any]) -> Ranks:
     values = data.read("values", rows)
     ranks = ranks_of(values)
-    if ranks is None:
+    if ranks is None or ranks.dtype != kind:
         raise CorruptFileError(f"{data.where} has values of {values.type}.")
     return filled(ranks, flags_of(values.is_valid()))
 
