@@ -51,10 +51,18 @@ class Ready:
         It owns its memory if the partition is kept.
     lengths
         The squares of the rows' lengths, where they are asked for.
+    compared_as
+        The type of numbers that are cast for each query; what is kept has it already.
     """
 
     stored: Vectors
     lengths: Vectors | None = None
+    compared_as: npt.DTypeLike | None = None
+
+    def owned(self) -> Ready:
+        """Return the same to be kept."""
+        kept = self.stored.astype(self.compared_as or self.stored.dtype, order="C")
+        return Ready(kept, self.lengths)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,7 +147,8 @@ class _Whole:
     codebook: bytes = b""
 
     def ready(self, stored: Vectors) -> Ready:
-        return Ready(stored, squares(stored) if self.metric in _BY_LENGTHS else None)
+        lengths = squares(stored) if self.metric in _BY_LENGTHS else None
+        return Ready(stored, lengths, np.float32 if stored.dtype == np.float16 else None)
 
     def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
         if held.lengths is not None:
@@ -167,7 +176,7 @@ class _Scaled:
     codebook: bytes = b""
 
     def ready(self, stored: Vectors) -> Ready:
-        return Ready(stored, None if self.metric == "dot" else squares(stored))
+        return Ready(stored, None if self.metric == "dot" else squares(stored), np.float32)
 
     def compared(self, held: Ready, query: Vectors, _centroid: Vectors) -> Compared:
         step = np.float32((self.end - self.start) / (_CODES - 1))
@@ -193,11 +202,14 @@ class _Products:
     words
         Shape (parts, words, dimensions of a part).  Codes of 16 words are two in a byte, the first
         in its lower bits.
+    lengths
+        The squares of the words' lengths.
     """
 
     metric: str
     settings: Mapping[str, Any]
     words: Vectors
+    lengths: Vectors
     codebook: bytes
     column: str = "__pq_code"
     are_exact: bool = False
@@ -214,8 +226,9 @@ class _Products:
         if self.metric == "dot":
             table = np.einsum("pwd,pd->pw", self.words, query.reshape(parts, -1))
             return Compared((1 - _looked_up(table, held.stored)).astype(np.float32))
-        apart = self.words - (query - centroid).reshape(parts, 1, -1)
-        found = _looked_up(np.einsum("pwd,pwd->pw", apart, apart), held.stored)
+        apart = (query - centroid).astype(np.float32).reshape(parts, -1)
+        table = self.lengths - 2 * np.einsum("pwd,pd->pw", self.words, apart)
+        found = _looked_up(table + np.einsum("pd,pd->p", apart, apart)[:, np.newaxis], held.stored)
         # of vectors of length 1 the square of the distance is twice what their cosine lacks
         return Compared((found / 2 if self.metric == "cosine" else found).astype(np.float32))
 
@@ -302,7 +315,7 @@ def product_codes(metric: str, words: Vectors) -> Codes:
         "transposed": True,
     }
     stored = encode_tensor(words.reshape(count, -1))
-    return _Products(metric, settings, words.astype(np.float32), stored)
+    return _products_of(metric, settings, words.astype(np.float32), stored)
 
 
 def _whole(metric: str, settings: Mapping[str, Any], _buffer: object, _where: str) -> Codes:
@@ -326,7 +339,14 @@ def _products(
     words = (
         parse_tensor(codebook, where).astype(np.float32).reshape(parts, 1 << settings["nbits"], -1)
     )
-    return _Products(metric, settings, words, codebook)
+    return _products_of(metric, settings, words, codebook)
+
+
+def _products_of(
+    metric: str, settings: Mapping[str, Any], words: Vectors, codebook: bytes
+) -> _Products:
+    lengths = np.einsum("pwd,pwd->pw", words, words)
+    return _Products(metric, settings, words, lengths, codebook)
 
 
 def _check_bits(bits: Any, known: tuple[int, ...], where: str) -> None:

@@ -43,7 +43,7 @@ class _Held:
 
     def owned(self) -> _Held:
         """Return the same in memory of its own."""
-        return _Held(self.ids.copy(), Ready(self.ready.stored.copy(), self.ready.lengths))
+        return _Held(self.ids.copy(), self.ready.owned())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

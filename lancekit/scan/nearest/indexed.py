@@ -90,16 +90,14 @@ class Wanted:
     lower: float | None = None
     upper: float | None = None
 
-    def among(
-        self, ids: Numbers, far: Distances, error: float, places: Places
-    ) -> npt.NDArray[np.intp]:
-        """Return which rows may count, if their distances may be wrong by so much."""
-        lower = None if self.lower is None else self.lower - error
-        upper = None if self.upper is None else self.upper + error
-        wanted = counted(far, lower, upper)
+    def leave_out(self, far: Distances, error: float, looked: _Looked, places: Places) -> None:
+        """Make NaN of the distances of rows that do not count, if they may be wrong by so much."""
+        if self.lower is not None:
+            far[far < self.lower - error] = np.nan
+        if self.upper is not None:
+            far[far >= self.upper + error] = np.nan
         if self.allowed is not None:
-            wanted &= np.isin(places.ids(ids), self.allowed)
-        return np.flatnonzero(wanted)
+            far[~np.isin(places.ids(looked.ids()), self.allowed)] = np.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,24 +115,28 @@ class _Looked:
 
     parts: list[Neighbours] = field(default_factory=list)
 
-    def all(self) -> tuple[Numbers, Distances, float]:
-        """Return their ids and distances, and by how much these may be wrong."""
-        return (
-            np.concatenate([np.empty(0, np.uint64), *(part.ids for part in self.parts)]),
-            np.concatenate([np.empty(0, np.float32), *(p.compared.distances for p in self.parts)]),
-            max((part.compared.error for part in self.parts), default=0.0),
-        )
+    def ids(self) -> Numbers:
+        """Return the ids of all rows."""
+        return np.concatenate([np.empty(0, np.uint64), *(part.ids for part in self.parts)])
 
-    def exactly(self, places: npt.NDArray[np.intp], far: Distances) -> Distances:
-        """Return the distances of some rows, of which `far` are about those."""
+    def distances(self) -> tuple[Distances, float]:
+        """Return the distances of all rows, and by how much they may be wrong."""
+        parts = [part.compared for part in self.parts]
+        far = np.concatenate([np.empty(0, np.float32), *(part.distances for part in parts)])
+        return far, max((part.error for part in parts), default=0.0)
+
+    def exactly(self, places: npt.NDArray[np.intp], far: Distances) -> tuple[Numbers, Distances]:
+        """Return the ids and the distances of some rows, of which `far` are about those."""
         ends = np.cumsum([len(part.ids) for part in self.parts])
-        owners, out = np.searchsorted(ends, places, "right"), far.copy()
+        owners = np.searchsorted(ends, places, "right")
+        ids, near = np.empty(len(places), np.uint64), far.copy()
         for one in np.unique(owners).tolist():
-            part = self.parts[one]
+            part, mine = self.parts[one], owners == one
+            inside = places[mine] - (ends[one] - len(part.ids))
+            ids[mine] = part.ids[inside]
             if part.compared.exactly is not None:
-                mine = owners == one
-                out[mine] = part.compared.exactly(places[mine] - (ends[one] - len(part.ids)))
-        return out
+                near[mine] = part.compared.exactly(inside)
+        return ids, near
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,23 +223,24 @@ class IndexedVectors:
 
 def _best(looked: _Looked, wanted: Wanted, places: Places) -> Proposed:
     """Return the nearest rows that there are."""
-    all_ids, all_far, error = looked.all()
-    left = wanted.among(all_ids, all_far, error, places)
-    far = all_far[left]
+    far, error = looked.distances()
+    wanted.leave_out(far, error, looked, places)
     count = wanted.count
     size = 2 * count
     while True:
-        some, limit = left, np.float32(np.inf)
-        if size < len(left):
-            limit = np.partition(far, size - 1)[size - 1]
-            some = left[far <= limit]
-        ids, near = all_ids[some], looked.exactly(some, all_far[some])
+        limit = np.float32(np.inf)
+        if size < len(far):
+            limit = np.partition(far, size - 1)[size - 1]  # NaN comes last
+        if np.isnan(limit):
+            limit = np.float32(np.inf)
+        some = np.flatnonzero(far <= limit)
+        ids, near = looked.exactly(some, far[some])
         positions = places.positions(ids)
         there = np.flatnonzero(counted(near, wanted.lower, wanted.upper) & (positions >= 0))
         kept = there[np.lexsort((ids[there], near[there]))][:count]
         # of the rows left out none is nearer
         whole = len(kept) == count and near[kept[-1]] <= limit - error
-        if len(some) == len(left) or whole:
+        if whole or limit == np.inf:
             return Proposed(places.ids(ids[kept]), positions[kept], near[kept])
         size *= 4
 
