@@ -119,6 +119,43 @@ def _damaged_texts(library: ModuleType, uri: str) -> Any:
         return tried(lambda: _numbers(ds, "snow"))
 
 
+def _fuzzy(library: ModuleType, uri: str) -> Any:
+    import lance
+
+    _, query = _texts(library, uri, ["snow", "rain"], indexed=True)
+    lance.write_dataset(pa.table({"n": [2], "t": ["snaw"]}), uri, mode="append")
+    asked = query.MatchQuery("snow", "t", fuzziness=1)
+    return sorted(library.dataset(uri).to_table(full_text_query=asked)["n"].to_pylist())
+
+
+def _stale(library: ModuleType, uri: str) -> Any:
+    import lance
+
+    texts = pa.table({"n": range(3), "t": ["late snow", "rain", "snow"]})
+    ds = lance.write_dataset(texts, uri, enable_stable_row_ids=True)
+    ds.create_scalar_index("t", "INVERTED")
+    lance.dataset(uri).update({"t": "'wind'"}, where="n = 2")
+    lance.dataset(uri).optimize.optimize_indices(num_indices_to_merge=0)
+    return sorted(_numbers(library.dataset(uri), "snow"))
+
+
+def _deleted_nearest(library: ModuleType, uri: str) -> Any:
+    import lance
+
+    vectors = pa.FixedSizeListArray.from_arrays(np.arange(40, dtype=np.float32).repeat(2), 2)
+    ds = lance.write_dataset(
+        pa.table({"n": range(40), "v": vectors}),
+        uri,
+        max_rows_per_file=20,
+        enable_stable_row_ids=True,
+    )
+    ds.create_index("v", "IVF_FLAT", num_partitions=1)
+    ds.delete("n < 3")
+    lance.dataset(uri).optimize.compact_files()
+    nearest = {"column": "v", "q": [0.0, 0.0], "k": 4}
+    return library.dataset(uri).to_table(nearest=nearest)["n"].to_pylist()
+
+
 def _numbers(ds: Any, words: str) -> list[int]:
     found: list[int] = ds.to_table(full_text_query=words)["n"].to_pylist()
     return found
@@ -163,6 +200,34 @@ OF_SEARCHES = (
         _damaged_texts,
         [0],
         REFUSED,
+    ),
+    Difference(
+        "`MatchQuery` with `fuzziness`: rows that came after the index of the column",
+        "those with words that are spelt almost so are found, too",
+        "those with the words themselves",
+        "what is found does not depend on which rows are in an index",
+        _fuzzy,
+        [0, 2],
+        [0],
+    ),
+    Difference(
+        "`full_text_query` in a table with stable row ids, after an update of texts and "
+        "`optimize_indices(num_indices_to_merge=0)`",
+        "finds the texts that are there",
+        "finds the rows by their texts of before, too",
+        "a search answers for the version that is read",
+        _stale,
+        [0],
+        [0, 2],
+    ),
+    Difference(
+        "`nearest` by an index in a table with stable row ids, after deletes and a compaction",
+        "`k` rows",
+        "deleted rows count among the `k`, and are left out of them",
+        "so many rows are asked for",
+        _deleted_nearest,
+        [3, 4, 5, 6],
+        [3],
     ),
     Difference(
         "`nearest`: distances by an index that has codes for its vectors, without `refine_factor`",
