@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any
 from uuid import UUID
 
 from lancekit.api._handle import Handle
@@ -20,7 +19,7 @@ from lancekit.operations.mem_wal.merge import (
     mem_wal_details,
     merge_generations,
 )
-from lancekit.shards.shard import Shard, shard_of, shards_of
+from lancekit.operations.mem_wal.shards import chosen_shards
 
 __all__ = ["MemWalUpkeep"]
 
@@ -80,7 +79,7 @@ class MemWalUpkeep(Handle):
         policy = RetryPolicy(conflict_retries, retry_timeout)
         rows = check_count("rows_per_commit", rows_per_commit, least=1)
         told = check_callback("progress", progress)
-        chosen = self._chosen_shards(shards)
+        chosen = chosen_shards(self._snapshot, shards)
         return self._move(
             lambda snapshot: merge_generations(
                 snapshot, chosen, policy, rows_per_commit=rows, progress=told
@@ -123,31 +122,4 @@ class MemWalUpkeep(Handle):
         if grace < timedelta(0):
             raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
         mem_wal_details(self._snapshot)
-        return clean_shards(self._chosen_shards(shards), grace)
-
-    def _chosen_shards(self, shards: Any) -> list[Shard]:
-        store = self._snapshot.store
-        if shards is None:
-            return shards_of(store)
-        if isinstance(shards, str | UUID):
-            raise InvalidTypeError(
-                f"shards is {shown(shards)}.", hint="Pass a list of the ids of shards."
-            )
-        chosen = [shard_of(store, _uuid(shard)) for shard in shards]
-        if lost := set(chosen) - set(shards_of(store)):
-            raise InvalidArgumentError(
-                f"{self._line.uri} has no shard {min(str(shard.id) for shard in lost)}.",
-                hint="ds.mem_wal_shards() lists those that there are.",
-            )
-        return chosen
-
-
-def _uuid(shard: Any) -> UUID:
-    if isinstance(shard, UUID):
-        return shard
-    try:
-        return UUID(shard)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InvalidArgumentError(
-            f"{shown(shard)} is no id of a shard.", hint="Ids of shards are UUIDs."
-        ) from error
+        return clean_shards(chosen_shards(self._snapshot, shards), grace)

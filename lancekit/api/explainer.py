@@ -14,7 +14,13 @@ from typing import Any
 from lancekit.api._handle import Handle
 from lancekit.api.frames import check_blob_mode, pandas_frame
 from lancekit.api.optimizer import DatasetOptimizer
-from lancekit.api.pylance.arguments import check_count, check_flag, check_place, refuse_more
+from lancekit.api.pylance.arguments import (
+    check_callback,
+    check_count,
+    check_flag,
+    check_place,
+    refuse_more,
+)
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.choice import check_choice
@@ -26,6 +32,7 @@ from lancekit.operations.columns.add import NewColumns
 from lancekit.operations.columns.alter import check_alterations
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.explain.mem_wal import explain_merge_mem_wal
 from lancekit.operations.explain.operations import (
     explain_add,
     explain_alter,
@@ -40,6 +47,7 @@ from lancekit.operations.explain.operations import (
     explain_write,
 )
 from lancekit.operations.maintenance.compact_plan import CompactionOptions
+from lancekit.operations.mem_wal.shards import chosen_shards
 from lancekit.operations.update import check_updates, check_where
 from lancekit.storage.clients import check_options
 from lancekit.versions.references import parse_reference, resolve
@@ -125,6 +133,12 @@ def _compact(ds: Handle, given: Arguments) -> Explanation:
     return explain_compaction(ds._snapshot, options)
 
 
+def _merge_mem_wal(ds: Handle, given: Arguments) -> Explanation:
+    rows = check_count("rows_per_commit", given["rows_per_commit"], least=1)
+    check_callback("progress", given["progress"])
+    return explain_merge_mem_wal(ds._snapshot, chosen_shards(ds._snapshot, given["shards"]), rows)
+
+
 def _cleanup(ds: Handle, given: Arguments) -> CleanupExplanation:
     request = cleanup_request(
         given["older_than"],
@@ -179,6 +193,7 @@ _EXPLAINED: Mapping[str, Explain] = {
     "drop_columns": lambda ds, given: explain_drop(ds._snapshot, given["columns"]),
     "compact_files": _compact,
     "cleanup_old_versions": _cleanup,
+    "merge_mem_wal": _merge_mem_wal,
     "restore": _restore,
     "create_branch": lambda ds, given: _fork(ds, given, "create_branch", _SHARED),
     "shallow_clone": lambda ds, given: _fork(ds, given, "shallow_clone", _SHARED),

@@ -85,6 +85,10 @@ OPERATIONS: dict[str, tuple[dict[str, Any], dict[str, Check]]] = {
     "delete": ({"predicate": "id = 1"}, {"predicate": Value("x = 1")}),
     "filter": ({"condition": "x = 1"}, {"condition": Value("id = 1")}),
     "truncate_table": ({}, {}),
+    "merge_mem_wal": (
+        {},
+        {"shards": NOT_ONE, "rows_per_commit": Refused(0), "progress": Refused(1)},
+    ),
     "restore": ({}, {}),
     "update": (
         {"updates": {"x": "1"}},

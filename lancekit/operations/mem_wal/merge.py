@@ -38,7 +38,7 @@ from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.engine.engine import EngineName, choose_engine, spark_engine
+from lancekit.pipeline.engine.engine import Choice, EngineName, choose_engine, spark_engine
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.source import LocalSource, Source
@@ -49,7 +49,17 @@ from lancekit.shards.shard import Shard
 from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["ROWS_PER_COMMIT", "Progress", "drain", "mem_wal_details", "merge_generations"]
+__all__ = [
+    "ROWS_PER_COMMIT",
+    "PlannedMerge",
+    "Progress",
+    "WaitingGeneration",
+    "drain",
+    "engine_of",
+    "mem_wal_details",
+    "merge_generations",
+    "planned_merge",
+]
 
 #: rows of generations that one commit merges, about; one generation at least
 ROWS_PER_COMMIT = 1_000_000
@@ -70,18 +80,26 @@ def mem_wal_details(snapshot: Snapshot) -> MemWalDetails:
     return details
 
 
-class _Waiting(NamedTuple):
+class WaitingGeneration(NamedTuple):
     """A generation that is to be merged."""
 
     shard: Shard
     table: SsTable
 
 
+class PlannedMerge(NamedTuple):
+    """What there is to be merged: into which version, of which shards, and what by each commit."""
+
+    current: Snapshot
+    manifests: Mapping[Shard, ShardManifest]
+    steps: list[tuple[WaitingGeneration, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Landed:
     """What came of a step."""
 
-    merged: tuple[_Waiting, ...] = ()
+    merged: tuple[WaitingGeneration, ...] = ()
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
@@ -123,27 +141,21 @@ def merge_generations(
         Others changed the same rows before every attempt.
     """
     started = time.monotonic()
-    # manifests first: whatever is drained since then, the newest version has
-    manifests = {s: m for s in shards if (m := latest(s)) is not None}
-    current = latest_snapshot(snapshot.line)
-    read_version, before = current.version, mem_wal_details(current).merged
-    for shard, manifest in manifests.items():
-        _check_above(shard, manifest, before.get(shard.id, 0))
-    waiting = list(_waiting(manifests, before))
+    current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
+    read_version, count = current.version, sum(map(len, steps))
     landed: list[_Landed] = []
-    attempts = 0
-    with tracking("merging generations", len(waiting)) as tracker:
-        done = 0
-        for step in _steps(waiting, rows_per_commit):
-            (current, result), tries = retried(current, _Step(tuple(step)), policy)
+    attempts = done = 0
+    with tracking("merging generations", count) as tracker:
+        for step in steps:
+            (current, result), tries = retried(current, _Step(step), policy)
             attempts += tries
             landed.append(result)
             _drain_all({each.shard for each in step}, current)
             done += len(step)
-            tracker.set(done, len(waiting))
+            tracker.set(done, count)
             tracker.draw()
             if progress is not None:
-                progress(done, len(waiting))
+                progress(done, count)
     # what was merged and not drained, by someone who was stopped in between
     _drain_all(manifests, current)
     merged = [each for one in landed for each in one.merged]
@@ -152,7 +164,7 @@ def merge_generations(
         num_updated_rows=sum(one.updated for one in landed),
         num_deleted_rows=sum(one.deleted for one in landed),
         num_merged_generations=len(merged),
-        num_skipped_generations=len(waiting) - len(merged),
+        num_skipped_generations=count - len(merged),
         shards=_by_shard(merged),
         commits=sum(bool(one.merged) for one in landed),
         attempts=attempts,
@@ -163,6 +175,30 @@ def merge_generations(
         duration=time.monotonic() - started,
         engine=next((one.engine for one in landed if one.engine != "local"), "local"),
     )
+
+
+def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> PlannedMerge:
+    """Return what is to be merged into the newest version of a branch.
+
+    Raises
+    ------
+    InvalidArgumentError, ShardError
+        As of `merge_generations`.
+    """
+    # manifests first: whatever is drained since then, the newest version has
+    manifests = {s: m for s in shards if (m := latest(s)) is not None}
+    current = latest_snapshot(snapshot.line)
+    merged = mem_wal_details(current).merged
+    for shard, manifest in manifests.items():
+        _check_above(shard, manifest, merged.get(shard.id, 0))
+    steps = list(_steps(_waiting(manifests, merged), rows))
+    return PlannedMerge(current, manifests, steps)
+
+
+def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
+    """Return where a step is worked out."""
+    rows = sum(each.table.physical_rows or 0 for each in step)
+    return choose_engine(current.manifest.num_rows + rows)
 
 
 def _check_above(shard: Shard, manifest: ShardManifest, merged: int) -> None:
@@ -182,30 +218,32 @@ def _check_above(shard: Shard, manifest: ShardManifest, merged: int) -> None:
 
 def _waiting(
     manifests: Mapping[Shard, ShardManifest], merged: Mapping[UUID, int]
-) -> Iterator[_Waiting]:
+) -> Iterator[WaitingGeneration]:
     """Yield what is to be merged: shard by shard, older generations first."""
     for shard, manifest in manifests.items():
         for table in sorted(manifest.sstables, key=lambda table: table.generation):
             if table.generation > merged.get(shard.id, 0):
-                yield _Waiting(shard, table)
+                yield WaitingGeneration(shard, table)
 
 
-def _steps(waiting: Sequence[_Waiting], rows: int) -> Iterator[list[_Waiting]]:
+def _steps(
+    waiting: Iterable[WaitingGeneration], rows: int
+) -> Iterator[tuple[WaitingGeneration, ...]]:
     """Cut generations into steps of about so many rows; those that do not say count as none."""
-    step: list[_Waiting] = []
+    step: list[WaitingGeneration] = []
     size = 0
     for each in waiting:
         own = each.table.physical_rows or 0
         if step and size + own > rows:
-            yield step
+            yield tuple(step)
             step, size = [], 0
         step.append(each)
         size += own
     if step:
-        yield step
+        yield tuple(step)
 
 
-def _by_shard(merged: Sequence[_Waiting]) -> tuple[MergedShard, ...]:
+def _by_shard(merged: Sequence[WaitingGeneration]) -> tuple[MergedShard, ...]:
     found: dict[UUID, list[int]] = {}
     for shard, table in merged:
         found.setdefault(shard.id, []).append(table.generation)
@@ -219,7 +257,7 @@ def _by_shard(merged: Sequence[_Waiting]) -> tuple[MergedShard, ...]:
 class _Step:
     """Generations that one commit merges; called with the version that they come on top of."""
 
-    waiting: tuple[_Waiting, ...]
+    waiting: tuple[WaitingGeneration, ...]
 
     def __call__(self, current: Snapshot) -> tuple[Snapshot, _Landed]:
         left = self._left(current)
@@ -240,18 +278,18 @@ class _Step:
                 read_version=current.version,
             ) from error
 
-    def _left(self, current: Snapshot) -> tuple[_Waiting, ...]:
+    def _left(self, current: Snapshot) -> tuple[WaitingGeneration, ...]:
         merged = mem_wal_details(current).merged
         return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
 
 
-def _land(current: Snapshot, waiting: tuple[_Waiting, ...]) -> tuple[Snapshot, _Landed]:
+def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Snapshot, _Landed]:
     check_writable(current)
     schema = current.manifest.schema
     generations = [open_generation(each.shard, each.table) for each in waiting]
     rows = newest_rows(generations, schema)
     task = write_task(current)
-    engine = choose_engine(current.manifest.num_rows + rows.num_rows).engine
+    engine = engine_of(current, waiting).engine
     work = _work_out(current, rows, engine)
     with removed_unless_landed(current.store, work.new_fragments, task.places):
         updated, removed = apply_deletions(current, work.marked)

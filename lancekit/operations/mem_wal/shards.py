@@ -8,8 +8,10 @@ from typing import Any
 from uuid import UUID
 
 from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
+from lancekit.legible import shown
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
@@ -116,3 +118,36 @@ def _info(shard: Shard, manifest: ShardManifest, merged: Mapping[UUID, int]) -> 
         ),
         log_entries=sum(number > manifest.replay_after for number in positions(shard)),
     )
+
+
+def chosen_shards(snapshot: Snapshot, ids: Any = None) -> list[Shard]:
+    """Return the shards of a version's branch that a caller names, all by default.
+
+    Raises
+    ------
+    InvalidArgumentError
+        There is no such shard, or it is no id of one.
+    """
+    every = shards_of(snapshot.store)
+    if ids is None:
+        return every
+    if isinstance(ids, str | UUID):
+        raise InvalidTypeError(f"shards is {shown(ids)}.", hint="Pass a list of the ids of shards.")
+    by_id = {shard.id: shard for shard in every}
+    wanted = [_id_of(one) for one in ids]
+    if lost := [one for one in wanted if one not in by_id]:
+        raise InvalidArgumentError(
+            f"{snapshot.line.uri} has no shard {lost[0]}.",
+            hint="ds.mem_wal_shards() lists those that there are.",
+            shard=str(lost[0]),
+        )
+    return [by_id[one] for one in dict.fromkeys(wanted)]
+
+
+def _id_of(shard: Any) -> UUID:
+    try:
+        return shard if isinstance(shard, UUID) else UUID(shard)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidArgumentError(
+            f"{shown(shard)} is no id of a shard.", hint="Ids of shards are UUIDs."
+        ) from error

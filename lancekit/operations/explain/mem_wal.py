@@ -1,0 +1,44 @@
+"""What a merge of generations would do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lancekit.legible import plural
+from lancekit.operations.explain.explanation import Explanation, Writes, explanation, reads
+from lancekit.operations.explain.operations import explain_metadata
+from lancekit.operations.mem_wal.merge import engine_of, planned_merge
+from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["explain_merge_mem_wal"]
+
+
+def explain_merge_mem_wal(
+    snapshot: Snapshot, shards: Iterable[Shard], rows_per_commit: int
+) -> Explanation:
+    """Explain a merge of what shards have flushed."""
+    current, manifests, steps = planned_merge(snapshot, shards, rows_per_commit)
+    waiting = [each for step in steps for each in step]
+    if not waiting:
+        note = f"there is nothing to merge: no generation of {plural(len(manifests), 'shard')}"
+        return explain_metadata(current, "merge_mem_wal", [], [note])
+    tables = [each.table for each in waiting]
+    count = len({each.shard for each in waiting})
+    return explanation(
+        current,
+        "merge_mem_wal",
+        engine_of(current, steps[0]),
+        reads=reads(current, [field.name for field in current.manifest.schema.primary_key]),
+        writes=Writes(
+            what="the newest row of each key in new files, and deletion files for the old ones",
+            rows=sum(table.physical_rows or 0 for table in tables),
+            bytes=sum(table.in_memory_bytes or 0 for table in tables),
+        ),
+        commits=["Update"] * len(steps),
+        notes=[
+            f"{plural(len(tables), 'generation')} of {plural(count, 'shard')} are read, too",
+            "then the manifests of the shards leave them out; their files stay until "
+            "cleanup_mem_wal() removes them",
+        ],
+    )
