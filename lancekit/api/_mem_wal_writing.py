@@ -145,7 +145,7 @@ class ShardWrites(Handle):
         ------
         InvalidArgumentError
             The table does not say which row belongs to which shard.
-        SchemaMismatchError, NullKeyError
+        SchemaMismatchError, NullKeyError, ConstraintViolationError
             The rows do not fit the table; nothing is written.
         ShardError
             Some shards did not acknowledge their rows; ``context`` has ``acknowledged``, rows by

@@ -107,6 +107,8 @@ class ShardWriter(Displayed):
             A key has a null.
         InvalidArgumentError
             They are more than ``max_memtable_rows``, or belong to another shard.
+        ConstraintViolationError
+            They break a constraint of rows that the table had when the writer was opened.
         FencedError
             Another writer has the shard; the rows are not written.
         CommitUnknownError

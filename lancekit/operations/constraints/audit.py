@@ -33,7 +33,7 @@ from lancekit.operations.constraints.stored import (
 from lancekit.scan.expressions.condition import Condition
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Audit"]
+__all__ = ["Audit", "first_columns", "violation"]
 
 #: what a row of a sample takes of a message, at most
 _ROW_CHARACTERS = 200
@@ -124,7 +124,7 @@ class Audit:
         elif _repairs(operation, condition, latest):
             self._warnings.append(f"{_says(constraint, outcome)} It did not before, either.")
         else:
-            raise _violation(constraint, outcome, _first(condition, candidate), is_new=is_new)
+            raise violation(constraint, outcome, first_columns(condition, candidate), is_new=is_new)
 
     def _outcome(
         self,
@@ -236,7 +236,7 @@ def _says(constraint: Constraint, outcome: Outcome) -> str:
     return f"{rows} {verb} {constraint.name!r} ({constraint.condition})."
 
 
-def _first(condition: Condition, candidate: Snapshot) -> list[str]:
+def first_columns(condition: Condition, candidate: Snapshot) -> list[str]:
     """Return the columns that are shown first of a row: what tells it, and what is wrong."""
     key = [field.name for field in candidate.manifest.schema.primary_key]
     return [*key, *(parse_path(path)[0] for path in sorted(condition.columns))]
@@ -247,9 +247,10 @@ def _line(row: Mapping[str, object], first: Sequence[str]) -> str:
     return "  " + cut(literals({name: row[name] for name in names}), _ROW_CHARACTERS)
 
 
-def _violation(
+def violation(
     constraint: Constraint, outcome: Outcome, first: Sequence[str], *, is_new: bool
 ) -> ConstraintViolationError:
+    """Return the error for rows, or a table, that break a constraint."""
     rows = outcome.sample.to_pylist()
     hint = "Correct the rows, or drop the constraint"
     if is_new:

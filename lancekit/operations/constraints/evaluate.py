@@ -21,7 +21,7 @@ from lancekit.scan.outputs import plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["Outcome", "condition_of", "evaluate", "holds", "try_changed"]
+__all__ = ["SAMPLE_ROWS", "Outcome", "condition_of", "evaluate", "holds", "try_changed"]
 
 #: rows that are shown of those that break a condition
 SAMPLE_ROWS = 5

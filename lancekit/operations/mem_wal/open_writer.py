@@ -7,6 +7,7 @@ from uuid import UUID
 from lancekit.commit.protocol import check_writable
 from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
+from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.claim import claim
 from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.log_writer import LogWriter
@@ -67,7 +68,7 @@ def open_writer(
     manifest = snapshot.manifest
     shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
     share = share or share_of(shard_id, spec, latest(shard))
-    rows = ShardRows(manifest.schema, shard_id, share)
+    rows = ShardRows(manifest.schema, shard_id, share, RowConstraints.of(snapshot))
     claimed = claim(
         shard,
         rows.schema,

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, ShardError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
+from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.open_writer import initialized, open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows
@@ -71,6 +72,7 @@ class Router:
         self._snapshot = snapshot
         self._settings = settings
         self._spec = sharding_of(snapshot)
+        self._constraints = RowConstraints.of(snapshot)
         self._lock = threading.Lock()
         self._writers: dict[UUID, tuple[Writer, ShardRows]] = {}
 
@@ -89,10 +91,14 @@ class Router:
 
         Raises
         ------
+        ConstraintViolationError
+            A row breaks a constraint of the table; nothing is written.
         ShardError
             Some shards did not acknowledge their rows: ``context`` has ``failed``, errors by shard,
             and ``acknowledged``.
         """
+        for batch in rows.to_batches():  # before any of them is written
+            self._constraints.check(batch)
         parts = list(shares(rows, self._spec, self.schema))
         done: dict[UUID, Acknowledged] = {}
         failed: dict[UUID, LancekitError] = {}

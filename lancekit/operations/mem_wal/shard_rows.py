@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.schema import LanceSchema
+from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.shares import Share
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
@@ -19,6 +20,8 @@ from lancekit.scan.fragments.absent import nulls_of
 from lancekit.shards.schema import primary_key, wal_schema
 
 __all__ = ["ShardRows", "opened_rows"]
+
+_NONE = RowConstraints(())
 
 
 class ShardRows:
@@ -32,6 +35,8 @@ class ShardRows:
         The shard.
     share
         What its rows have in common, if somebody said; others are refused.
+    constraints
+        What its rows have to meet.
 
     Attributes
     ----------
@@ -41,10 +46,17 @@ class ShardRows:
         The names of the key's columns, in the key's order.
     """
 
-    def __init__(self, table: LanceSchema, shard: UUID, share: Share | None = None) -> None:
+    def __init__(
+        self,
+        table: LanceSchema,
+        shard: UUID,
+        share: Share | None = None,
+        constraints: RowConstraints = _NONE,
+    ) -> None:
         self.schema = wal_schema(table)
         self.key = tuple(field.name for field in primary_key(table))
         self._table, self._shard, self._share = table, shard, share
+        self._constraints = constraints
         self._rows = table.to_arrow()
         self._keys = pa.schema([self._rows.field(name) for name in self.key])
         # mostly each put has the columns of the one before
@@ -61,12 +73,15 @@ class ShardRows:
             A key has a null.
         InvalidArgumentError
             A row belongs to another shard.
+        ConstraintViolationError
+            A row breaks a constraint of the table.
         """
         plan, batches = self._opened(data, schema)
-        return [
-            self._marked(batch.columns, batch.num_rows, gone=False)
-            for batch in self._own(cast_all(plan, batches))
-        ]
+        live = []
+        for batch in self._own(cast_all(plan, batches)):
+            self._constraints.check(batch)
+            live.append(self._marked(batch.columns, batch.num_rows, gone=False))
+        return live
 
     def tombstones(self, keys: Any, schema: pa.Schema | None = None) -> list[pa.RecordBatch]:
         """Return what says that the rows with some keys are gone; other columns do not matter.
