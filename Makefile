@@ -44,6 +44,7 @@ bench: $(VENV)/.ready ## Measure against the reference implementation
 	@$(RUN)/python -m benchmarks.diffs
 	@$(RUN)/python -m benchmarks.histories
 	@$(RUN)/python -m benchmarks.key_filters
+	@$(RUN)/python -m benchmarks.mem_wal_reads
 	@$(RUN)/python -m benchmarks.nearest
 	@$(RUN)/python -m benchmarks.indices
 	@$(RUN)/python -m benchmarks.operations

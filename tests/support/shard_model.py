@@ -6,6 +6,7 @@ import shutil
 import uuid
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,6 +15,7 @@ import lance
 import pyarrow as pa
 from lance.mem_wal import CompactedSsTable
 
+import lancekit as lk
 from lancekit.shards.manifests import change
 from tests.support.shards import keyed, newest, opened, with_shards
 
@@ -142,6 +144,19 @@ class ShardedTable:
             self._upsert(live, [CompactedSsTable(shard, table.generation)], gone)
             self.merged[shard] = table.generation
 
+    def merge_by_lancekit(self) -> None:
+        """Merge all generations that are written, drain them, and remove what nobody needs."""
+        for shard in self.shards:
+            for table in sorted(self._sstables(shard), key=lambda t: t.generation):
+                if table.generation > self.merged[shard]:
+                    for key, row in self.generations[shard].get(table.generation, {}).items():
+                        self.base.pop(key, None)
+                        self.base.update({} if row is None else {key: row})
+                    self.merged[shard] = table.generation
+        ds = lk.dataset(self.path)
+        ds.merge_mem_wal()
+        ds.cleanup_mem_wal(grace=timedelta(0))
+
     def _upsert(self, rows: list[Row], marks: list[Any], gone: list[Key] = []) -> None:  # noqa: B006
         self.ds = lance.dataset(str(self.path))
         for key in gone:
@@ -202,4 +217,5 @@ CHANGES = [
     ("compact_base", 1),
     ("merge", 3),
     ("drain", 2),
+    ("merge_by_lancekit", 1),
 ]

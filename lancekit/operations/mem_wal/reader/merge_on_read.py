@@ -110,16 +110,17 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
     if request.predicate is not None:
         _check_stored("The filter", request.predicate.columns, of)
     outputs = tuple(_output(output, of) for output in request.outputs)
-    of = parts_for(of, request.predicate)
+    predicate = request.predicate
+    early = search is None or search.prefilter
+    if early:  # else rows that the filter does not want take their places among the nearest
+        of = parts_for(of, predicate)
     if not of.parts:
         return replace(scan, request=replace(request, outputs=outputs))
     _check_ids(of)
-    newest = of.newest
-    predicate = request.predicate
-    if newest is not None and (search is None or search.prefilter):
-        predicate = NewestOnly.among(newest, predicate)
-    if newest is not None and search is not None and not search.prefilter:
-        search = replace(search, among=NewestOnly.among(newest, None))
+    if of.newest is not None and early:
+        predicate = NewestOnly.among(of.newest, predicate)
+    elif of.newest is not None and search is not None:
+        search = replace(search, among=NewestOnly.among(of.newest, None))
     return replace(
         scan,
         sources=(*of.fragments, *scan.sources),

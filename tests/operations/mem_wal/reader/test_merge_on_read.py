@@ -53,8 +53,12 @@ def check(table: ShardedTable) -> None:
     far = {key: float(((np.array(wanted[key]["vec"]) - query) ** 2).sum()) for key in chosen}
     assert near["_distance"].to_pylist() == sorted(far.values())[:5]
     late = ds.to_table(nearest=nearest, filter=text, include_mem_wal=True)
-    best = sorted(float(((np.array(row["vec"]) - query) ** 2).sum()) for row in wanted.values())
-    assert set(late["_distance"].to_pylist()) <= set(best[:5])
+    best = sorted(
+        (float(((np.array(row["vec"]) - query) ** 2).sum()), key in chosen)
+        for key, row in wanted.items()
+    )
+    if len({distance for distance, _ in best[:6]}) == 6:  # else it is open which are the five
+        assert late["_distance"].to_pylist() == [d for d, is_chosen in best[:5] if is_chosen]
 
 
 @pytest.mark.torture
