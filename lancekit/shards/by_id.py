@@ -42,7 +42,8 @@ def by_id(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     {'x': [1], '_tombstone': [False]}
     """
     given, rows = batch.schema, batch.num_rows
-    if given.types == schema.types and _ids(given) == _ids(schema):
+    same = given.remove_metadata().equals(schema.remove_metadata(), check_metadata=True)
+    if same or (given.types == schema.types and _ids(given) == _ids(schema)):
         return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
     has_ids = any(_ID in (field.metadata or {}) for field in given)
     columns = _matched(batch.columns, list(given), list(schema)[:-1], rows, by_name=not has_ids)

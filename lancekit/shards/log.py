@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.cache import remembered
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.format.mem_wal.names import WAL, entry_name, position
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
@@ -33,6 +34,9 @@ __all__ = [
 _EPOCH, _GENERATION, _SENTINEL = b"writer_epoch", b"generation", b"fence_sentinel"
 #: what entries of tables with blobs of the second form have
 _TARGET = b"mem_wal_target_"
+
+#: what an entry takes besides its rows, about: its schema
+_HELD_BYTES = 4000
 
 #: how an Arrow stream ends
 _END = b"\xff\xff\xff\xff\x00\x00\x00\x00"
@@ -106,6 +110,16 @@ def read_entry(shard: Shard, number: int) -> Entry:
     UnsupportedFeatureError
         It is of a table with blobs of the second form.
     """
+    known = shard.store.identity(entry_name(number))
+    return remembered(
+        "logs",
+        None if known is None else (known, number),
+        lambda: _read_entry(shard, number),
+        lambda entry: sum(batch.nbytes for batch in entry.batches) + _HELD_BYTES,
+    )
+
+
+def _read_entry(shard: Shard, number: int) -> Entry:
     name = entry_name(number)
     where = f"{shard.store.uri}/{name}"
     schema, batches = _decoded(shard.store.read(name), number, where)

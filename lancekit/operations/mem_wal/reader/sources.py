@@ -37,6 +37,7 @@ from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest, newest_of
 from lancekit.operations.mem_wal.replay import replayed
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.shards.by_id import by_id
 from lancekit.shards.log import Entry, replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.schema import TOMBSTONE, primary_key, wal_schema
@@ -74,7 +75,7 @@ _MARK_ID = (1 << 31) - 1
 Memory: TypeAlias = tuple[int, list[pa.RecordBatch]]
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class ShardState:
     """What is read of a shard.
 
@@ -96,17 +97,21 @@ class ShardState:
 
     def held(self, schema: LanceSchema) -> list[Memory]:
         """Return the rows that are in no generation, in the form that the log has today."""
+        form = wal_schema(schema)
         if self.manifest is None:
-            return list(self.memory)
-        tables = replayed(self.entries, self.manifest, wal_schema(schema))
+            held = [(number, [by_id(one, form) for one in some]) for number, some in self.memory]
+            return [(number, batches) for number, batches in held if batches]
+        tables = replayed(self.entries, self.manifest, form)
         return [(table.generation, table.batches) for table in tables if table.batches]
 
-    @property
+    @cached_property
     def identity(self) -> Hashable | None:
         """What tells the entries from all others, if anything does."""
         names = [entry_name(entry.position) for entry in self.entries]
         marks = tuple(map(self.shard.store.identity, names))
-        return None if None in marks or not marks else marks
+        if self.manifest is None or None in marks:
+            return None
+        return marks, self.manifest.current_generation
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -367,10 +372,11 @@ def read_set(base: Snapshot, states: Iterable[ShardState]) -> ReadSet:
 def _parts(base: Snapshot, state: ShardState, merged: int) -> Iterator[Part]:
     """Yield what of a shard is not merged, the newest rows first."""
     written = {table.generation for table in state.sstables}
-    held = [(n, rows) for n, rows in state.held(base.manifest.schema) if n not in written]
-    for number, batches in sorted(held, key=itemgetter(0), reverse=True):
-        if number > merged and batches:
-            yield _held_part(base, state, number, batches)
+    for number, fragment in _held_fragments(base, state):
+        if number > merged and number not in written:
+            known = state.identity
+            held = None if known is None else (known, number, base.line.uri, base.version)
+            yield _part(base, state.shard, number, fragment, held)
     for table in sorted(state.sstables, key=lambda table: table.generation, reverse=True):
         if table.generation > merged:
             snapshot = open_generation(state.shard, table)
@@ -384,18 +390,21 @@ def _parts(base: Snapshot, state: ShardState, merged: int) -> Iterator[Part]:
                 yield replace(part, folder=snapshot.store)
 
 
-def _held_part(
-    base: Snapshot, state: ShardState, number: int, batches: list[pa.RecordBatch]
-) -> Part:
+def _held_fragments(base: Snapshot, state: ShardState) -> list[tuple[int, FragmentSource]]:
+    """Return the rows that are in no generation by the ones that they are to be, newest first."""
+
+    def make() -> list[tuple[int, FragmentSource]]:
+        held = sorted(state.held(base.manifest.schema), key=itemgetter(0), reverse=True)
+        where = f"the log of shard {state.shard.id}"
+        return [(number, held_fragment(batches, base, where)) for number, batches in held]
+
     known = state.identity
-    identity = None if known is None else (known, number, base.line.uri, base.version)
-    fragment = remembered(
+    return remembered(
         _KIND,
-        None if identity is None else (identity, "rows"),
-        lambda: held_fragment(batches, base, f"the log of shard {state.shard.id}"),
-        lambda made: made.fragment.files[0].size_bytes,
+        None if known is None else (known, "rows", base.line.uri, base.version),
+        make,
+        lambda made: sum(one.fragment.files[0].size_bytes or 0 for _, one in made),
     )
-    return _part(base, state.shard, number, fragment, identity)
 
 
 def _part(

@@ -263,3 +263,18 @@ def test_rows_of_a_writer_of_this_process_are_read_and_not_its_log(tmp_path: Pat
     of = newest_read_set(line, {state.shard.id: memory})
     found = LsmScanner(lk.dataset(table.path)._snapshot, lambda: of).to_table().to_pylist()
     assert {table.key(row): row for row in found} == table.rows()
+
+
+def test_the_memory_of_a_writer_is_read_in_todays_columns(tmp_path: Path) -> None:
+    ds = lk.dataset(base(tmp_path / "d"))
+    with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows((1, 100), (9, 90)))
+        lk.dataset(tmp_path / "d").alter_columns({"path": "v", "name": "w"})
+        found = writer.lsm_scanner().with_memtable_gen().to_table().to_pydict()
+        assert found == {
+            "id": [1, 9, 2, 3],
+            "w": [100, 90, 20, 30],
+            "_memtable_gen": [1, 1, 0, 0],
+        }
+        writer.delete(keys(9))
+        assert writer.lsm_scanner().filter("id = 9").count_rows() == 0
