@@ -6,6 +6,7 @@ import random
 import shutil
 import threading
 import uuid
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,12 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError, InvalidArgumentError, ShardError
+from lancekit.errors import (
+    ConstraintViolationError,
+    CorruptFileError,
+    InvalidArgumentError,
+    ShardError,
+)
 from lancekit.format.mem_wal.details import details_of
 from lancekit.operations.mem_wal import merge as merging
 from lancekit.operations.mem_wal.claim import claim
@@ -22,6 +28,7 @@ from lancekit.shards.manifests import latest
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import shard_of, shards_of
 from tests.support.mem_wal_model import KEYS, SCHEMA, History, table_of, write_with_pylance
+from tests.support.s3 import S3Server
 
 ONE, TWO = (str(uuid.UUID(int=number)) for number in (1, 2))
 
@@ -387,3 +394,36 @@ def test_a_shard_that_lancekit_began_goes_on_above_it(tmp_path: Path) -> None:
     assert [shard.generations for shard in done.shards] == [(3,)]
     assert branch.to_table(filter="id = 5")["v"].to_pylist() == [500.0]
     assert values(tmp_path / "t")[5] == 5.0
+
+
+def test_rows_that_break_a_constraint_stay_in_their_shard(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    write_with_pylance(ds, ONE, {1: (-5.0, "")}, [2])
+    mine = lk.dataset(ds.uri)
+    mine.constraints.add("positive", "v >= 0")
+    files = sorted(path.name for path in (tmp_path / "t/data").iterdir())
+    with pytest.raises(ConstraintViolationError, match="positive"):
+        mine.merge_mem_wal()
+    assert sorted(path.name for path in (tmp_path / "t/data").iterdir()) == files
+    assert (listed(tmp_path / "t"), merged(tmp_path / "t")) == ([[1]], {})
+    write_with_pylance(ds, ONE, {1: (5.0, "")}, [])
+    assert mine.merge_mem_wal()["num_merged_generations"] == 2  # of each key the newest row counts
+    assert values(tmp_path / "t")[1] == 5.0
+
+
+def test_on_an_object_store(s3: S3Server) -> None:
+    options = s3.storage_options
+    uri = f"s3://{s3.bucket}/merge-mem-wal"
+    table = table_of({key: (float(key), "") for key in range(4)})
+    lance.write_dataset(table, uri, storage_options=options).initialize_mem_wal(unsharded=True)
+    for number in (1, 2):
+        shards = lance.dataset(uri, storage_options=options)
+        write_with_pylance(shards, ONE, {0: (10.0 * number, ""), 9: (9.0, "")}, [number])
+    ds = lk.dataset(uri, storage_options=options)
+    ds.merge_mem_wal()
+    assert ds.to_table().sort_by("id")["v"].to_pylist() == [20.0, 3.0, 9.0]
+    done = ds.cleanup_mem_wal(grace=timedelta(0))
+    assert (done.generations_removed, done.log_entries_removed) == (2, 3)
+    write_with_pylance(lance.dataset(uri, storage_options=options), ONE, {3: (30.0, "")}, [])
+    assert ds.merge_mem_wal()["num_updated_rows"] == 1
+    assert ds.to_table().sort_by("id")["v"].to_pylist() == [20.0, 30.0, 9.0]
