@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from pathlib import Path
 from time import sleep
 
 import pytest
 
 from lancekit.lazy import cached_property
-
-PACKAGE = Path(__file__).parents[1] / "lancekit"
 
 
 class Slow:
@@ -76,13 +73,3 @@ def test_a_forked_process_does_not_wait() -> None:
     gate.set()
     thread.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-def test_all_modules_take_this_one() -> None:
-    others = [
-        path
-        for path in PACKAGE.rglob("*.py")
-        if "functools import cached_property" in path.read_text()
-        or "functools.cached_property" in path.read_text()
-    ]
-    assert others == [PACKAGE / "lazy.py"]

@@ -321,3 +321,14 @@ def test_tests_reach_the_modules_that_they_are_listed_for() -> None:
     for name, test in _shown_by().items():
         assert test.is_file(), f"{name} is said to be shown by {test}"
         assert name in _reached_by(test), f"{test} does not reach {name}"
+
+
+def test_no_property_holds_a_lock_of_all_objects() -> None:
+    """`lancekit.lazy` has that which is cached without one."""
+    held = ("functools import cached_property", "functools.cached_property")
+    others = [
+        name
+        for name, path in _modules().items()
+        if name != "lancekit.lazy" and any(text in path.read_text() for text in held)
+    ]
+    assert others == []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.compute as pc
 
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.format import row_address
+from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
 from lancekit.scan.expressions.predicate import Expr, Predicate

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from lancekit.file.kernels.bits import flags_of
 from lancekit.format import row_address
+from lancekit.lazy import cached_property
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.scan.expressions.predicate import Predicate
 

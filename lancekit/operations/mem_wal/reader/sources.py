@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -31,6 +30,7 @@ from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.paths import paths_by_id
 from lancekit.format.schema import LanceSchema
 from lancekit.index.search.btree import LOOKUP
+from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.generation import KEYS, open_generation
 from lancekit.operations.mem_wal.reader.held import held_fragment
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest, newest_of
