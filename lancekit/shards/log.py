@@ -142,6 +142,7 @@ def _decoded(data: pa.Buffer, number: int, where: str) -> tuple[pa.Schema, list[
     try:
         with pa.ipc.open_stream(source) as reader:
             schema, batches = reader.schema, list(reader)
+        _ = schema.names  # which may be no text
         for batch in batches:
             batch.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeDecodeError) as error:

@@ -172,6 +172,10 @@ def test_metadata_that_are_not_understood(tmp_path: Path) -> None:
         shard.store.put(entry_name(1), with_metadata(**wrong))
         with pytest.raises(CorruptFileError, match="is damaged"):
             read_entry(shard, 1)
+    no_text = with_metadata(writer_epoch="1").replace(b"id", b"\xff\xff")
+    shard.store.put(entry_name(1), no_text)
+    with pytest.raises(CorruptFileError, match="is damaged"):
+        read_entry(shard, 1)
     shard.store.put(entry_name(1), with_metadata(writer_epoch="1", mem_wal_target_generation="1"))
     with pytest.raises(UnsupportedFeatureError, match="blobs"):
         read_entry(shard, 1)
