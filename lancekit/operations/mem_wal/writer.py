@@ -116,6 +116,8 @@ class Writer:
         if ticket.rows:
             self._queue.put(ticket)
         with self._lock:
+            if self._closed and ticket in self._queue.pending:
+                raise _closed()  # it came too late, and nobody writes it any more
             self.stats.add("put", started)
             if not ticket.waits and not self._ticking and settings.max_wal_flush_interval_ms:
                 self._ticking = True
@@ -137,7 +139,7 @@ class Writer:
                 return
             self._closing = True
         try:
-            self._queue.put(Ticket([]))  # written when all before it are
+            self._stop_taking()
             with self._lock:
                 self._freeze()
                 while self._frozen and self._flushing:
@@ -150,6 +152,17 @@ class Writer:
                 self._closed = True
                 self._frozen.clear()
                 self._active = Memtable(self._active.generation)
+
+    def _stop_taking(self) -> None:
+        """Write what waits, and then take nothing more.
+
+        Nobody may be writing when that begins: an entry that says the generation which is frozen
+        then would be behind the ones that it has, and no replay would look at it.
+        """
+        while not self._closed:
+            self._queue.put(Ticket([]))  # written when all before it are
+            with self._lock:
+                self._closed = not self._queue.pending
 
     def memtables(self) -> list[tuple[int, list[pa.RecordBatch]]]:
         """Return what is in no generation yet: numbers and rows in write order, newest first."""
@@ -369,6 +382,8 @@ class Writer:
         """Write what waits, every so often, until nothing does."""
         while True:
             time.sleep(self._settings.max_wal_flush_interval_ms / 1000)
+            if self._closed:  # which wrote what waited
+                return
             try:
                 self._queue.put(Ticket([]))
             except Exception:  # the writer knows, and the next put says so

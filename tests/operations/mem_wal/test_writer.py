@@ -30,6 +30,8 @@ from lancekit.errors import (
 )
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.operations.mem_wal import flush
+from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
+from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.shards.log import positions, read_entry
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.shard_state import newest_rows
@@ -387,6 +389,52 @@ def test_puts_wait_for_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     writer.put(rows({5: "e"}))
     writer.close()
     assert found(path) == {**FIRST, 3: "c", 5: "e"}
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_put_that_meets_a_close(
+    path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    writer = writer_of(path, durable_write=durable)
+    writer.put(rows({3: "c"}))
+    queue, log = GroupCommit.put, LogWriter.put
+    checked, go, done, writing = (threading.Event() for _ in range(4))
+    said: list[Any] = []
+
+    def queued(self: GroupCommit, ticket: Ticket) -> None:
+        if ticket.rows:
+            checked.set()
+            go.wait(5)
+        queue(self, ticket)
+        if not ticket.rows and not go.is_set():  # the writer is about to freeze what it has
+            go.set()
+            (writing if durable else done).wait(5)
+
+    def written(self: LogWriter, entry: bytes) -> None:
+        if go.is_set():
+            writing.set()
+            time.sleep(0.05)
+        log(self, entry)
+
+    def put() -> None:
+        try:
+            writer.put(rows({4: "d"}))
+            said.append(None)
+        except ShardError as error:
+            said.append(error)
+        done.set()
+
+    monkeypatch.setattr(GroupCommit, "put", queued)
+    monkeypatch.setattr(LogWriter, "put", written)
+    putting = threading.Thread(target=put)
+    putting.start()
+    assert checked.wait(5)
+    writer.close()
+    putting.join(5)
+    assert len(said) == 1
+    expected = {**FIRST, 3: "c"} | ({4: "d"} if said[0] is None else {})
+    assert seen_by_pylance(path) == expected
+    assert found(path) == expected
 
 
 def test_case_23_a_stalled_writer_after_a_collection(path: Path) -> None:
