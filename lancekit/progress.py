@@ -50,6 +50,8 @@ WORDS = {
     "operations.maintenance.clone": "copying files",
     "operations.maintenance.compact": "compacting",
     "operations.maintenance.validate": "checking",
+    "operations.mem_wal.merge": "opening generations",
+    "operations.mem_wal.newest_rows": "reading keys",
     "operations.update": "updating",
     "operations.write": "writing",
     "pipeline.columns.replace": "replacing columns",

@@ -38,7 +38,13 @@ from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.engine.engine import Choice, EngineName, choose_engine, spark_engine
+from lancekit.pipeline.engine.engine import (
+    Choice,
+    EngineName,
+    LocalRunner,
+    choose_engine,
+    spark_engine,
+)
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.source import LocalSource, Source
@@ -63,6 +69,8 @@ __all__ = [
 
 #: rows of generations that one commit merges, about; one generation at least
 ROWS_PER_COMMIT = 1_000_000
+#: and how many of their bytes, whatever the rows
+_BYTES = 1 << 30
 
 #: is told how many generations are merged, and how many there are to be
 Progress = Callable[[int, int], object]
@@ -190,7 +198,9 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
     current = latest_snapshot(snapshot.line)
     merged = mem_wal_details(current).merged
     for shard, manifest in manifests.items():
-        _check_above(shard, manifest, merged.get(shard.id, 0))
+        done = merged.get(shard.id, 0)
+        if manifest.current_generation <= done:  # a newer manifest may be of what was merged since
+            _check_above(shard, latest(shard) or manifest, done)
     steps = list(_steps(_waiting(manifests, merged), rows))
     return PlannedMerge(current, manifests, steps)
 
@@ -229,16 +239,20 @@ def _waiting(
 def _steps(
     waiting: Iterable[WaitingGeneration], rows: int
 ) -> Iterator[tuple[WaitingGeneration, ...]]:
-    """Cut generations into steps of about so many rows; those that do not say count as none."""
+    """Cut generations into steps of about so many rows, and not too many bytes.
+
+    Those that do not say how large they are count as nothing.
+    """
     step: list[WaitingGeneration] = []
-    size = 0
+    share = 0.0
     for each in waiting:
-        own = each.table.physical_rows or 0
-        if step and size + own > rows:
+        table = each.table
+        own = max((table.physical_rows or 0) / rows, (table.in_memory_bytes or 0) / _BYTES)
+        if step and share + own > 1:
             yield tuple(step)
-            step, size = [], 0
+            step, share = [], 0.0
         step.append(each)
-        size += own
+        share += own
     if step:
         yield tuple(step)
 
@@ -286,12 +300,10 @@ class _Step:
 def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Snapshot, _Landed]:
     check_writable(current)
     schema = current.manifest.schema
-    generations = [open_generation(each.shard, each.table) for each in waiting]
-    rows = newest_rows(generations, schema)
-    task = write_task(current)
+    rows = newest_rows(LocalRunner().map(_opened, waiting), schema)
     engine = engine_of(current, waiting).engine
     work = _work_out(current, rows, engine)
-    with removed_unless_landed(current.store, work.new_fragments, task.places):
+    with removed_unless_landed(current.store, work.new_fragments):
         updated, removed = apply_deletions(current, work.marked)
         highest = {each.shard.id: each.table.generation for each in waiting}
         operation = Update(
@@ -318,6 +330,10 @@ def _land(current: Snapshot, waiting: tuple[WaitingGeneration, ...]) -> tuple[Sn
     )
 
 
+def _opened(generation: WaitingGeneration) -> Snapshot:
+    return open_generation(generation.shard, generation.table)
+
+
 def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeWork:
     """Write the rows that live, and find what they replace and what the others delete."""
     schema = current.manifest.schema
@@ -342,7 +358,7 @@ def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeW
     keys = plan_cast(rows.deleted.schema, rows.deleted.schema)
     deleting = replace(job, casts=keys, clauses=MergeClauses(on=on, matched="delete"))
     with (
-        removed_unless_landed(current.store, work.new_fragments, task.places),
+        removed_unless_landed(current.store, work.new_fragments),
         _source(rows.deleted.to_reader(), engine) as source,
     ):
         gone = source.merge(deleting)
@@ -369,23 +385,17 @@ def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:
 # ---- draining
 
 
-def drain(shard: Shard, merged: int) -> int:
-    """Take generations up to a number off a shard's manifest; return how many there were.
+def drain(shard: Shard, merged: int) -> None:
+    """Take generations up to a number off a shard's manifest.
 
     The writer stays who it is.  Their folders stay, for readers that have them in their plans.
     """
-    drained = 0
 
     def edit(newest: ShardManifest) -> ShardManifest | None:
-        nonlocal drained
         left = tuple(table for table in newest.sstables if table.generation > merged)
-        if len(left) == len(newest.sstables):
-            return None
-        drained = len(newest.sstables) - len(left)
-        return replace(newest, sstables=left)
+        return None if len(left) == len(newest.sstables) else replace(newest, sstables=left)
 
     change(shard, None, edit)
-    return drained
 
 
 def _drain_all(shards: Iterable[Shard], current: Snapshot) -> None:

@@ -427,3 +427,22 @@ def test_on_an_object_store(s3: S3Server) -> None:
     write_with_pylance(lance.dataset(uri, storage_options=options), ONE, {3: (30.0, "")}, [])
     assert ds.merge_mem_wal()["num_updated_rows"] == 1
     assert ds.to_table().sort_by("id")["v"].to_pylist() == [20.0, 30.0, 9.0]
+
+
+def test_a_manifest_that_is_older_than_what_was_merged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Manifests are read before the version: others may flush and merge in between."""
+    ds = made(tmp_path / "t")
+    write_with_pylance(ds, ONE, {1: (100.0, None)}, [])
+    newest = merging.latest_snapshot
+
+    def late(line: Any) -> Any:
+        monkeypatch.undo()
+        write_with_pylance(lance.dataset(ds.uri), ONE, {2: (200.0, None)}, [])
+        lk.dataset(ds.uri).merge_mem_wal()
+        return newest(line)
+
+    monkeypatch.setattr(merging, "latest_snapshot", late)
+    assert lk.dataset(ds.uri).merge_mem_wal()["num_merged_generations"] == 0
+    assert [value for _, value in sorted(values(tmp_path / "t").items())][1:3] == [100.0, 200.0]
