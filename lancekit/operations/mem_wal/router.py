@@ -127,14 +127,14 @@ class Router:
         LancekitError
             That of the first writer that could not; the others are closed too.
         """
-        with self._lock:
-            writers, self._writers = self._writers, {}
         errors = []
-        for writer, _ in writers.values():
-            try:
-                writer.close()
-            except LancekitError as error:
-                errors.append(error)
+        with self._lock:  # nobody opens one of a shard whose writer is not done
+            for writer, _ in self._writers.values():
+                try:
+                    writer.close()
+                except LancekitError as error:
+                    errors.append(error)
+            self._writers.clear()
         if errors:
             raise errors[0]
 
@@ -146,8 +146,9 @@ class Router:
             except LancekitError as error:
                 if writer.state != "open":
                     self._forget(shard, writer)
-                # of a writer that is fenced nothing was written: it is safe to do it again
-                if not isinstance(error, FencedError) or attempt == _ATTEMPTS - 1:
+                # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
+                again = isinstance(error, FencedError) or writer.state == "closed"
+                if not again or attempt == _ATTEMPTS - 1:
                     raise
             else:
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)

@@ -130,7 +130,8 @@ def test_threads_of_one_handle(tmp_path: Path) -> None:
 
     def put(who: int) -> None:
         for number in range(5):
-            ds.mem_wal_upsert(rows(100 * who + number, 100 * who + 50 + number))
+            flush = who == 1 and number > 2  # closes the writers below the others
+            ds.mem_wal_upsert(rows(100 * who + number, 100 * who + 50 + number), flush=flush)
 
     threads = [threading.Thread(target=put, args=(who,)) for who in range(1, 6)]
     for thread in threads:
@@ -138,7 +139,6 @@ def test_threads_of_one_handle(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(found(tmp_path)) == 52
-    assert {shard.epoch for shard in ds.mem_wal_shards()} == {1}
 
 
 def test_after_the_columns_changed_there_are_other_writers(tmp_path: Path) -> None:
