@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +72,16 @@ def test_refused_while_rows_wait(uri: str, what: str) -> None:
         change(lk, uri)
     assert lk.dataset(uri).version == before
     assert sorted(str(f) for f in Path(uri, "data").iterdir()) == files
+
+
+def test_an_overwrite_is_refused_before_a_row_is_read(uri: str) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        raise AssertionError
+        yield
+
+    reader = pa.RecordBatchReader.from_batches(SCHEMA, batches())
+    with pytest.raises(InvalidArgumentError, match="To overwrite the table would lose rows"):
+        lk.write_dataset(reader, uri, mode="overwrite")
 
 
 def test_undo_and_revert_are_refused(uri: str) -> None:
