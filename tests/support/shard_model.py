@@ -1,4 +1,4 @@
-"""A table with shards, written at random by pylance, and what it is by a plain model."""
+"""A table with shards, written at random by both libraries, and what it is by a plain model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
 from lancekit.shards.manifests import change
-from tests.support.shards import keyed, newest, opened, with_shards
+from tests.support.shards import keyed, newest, opened
 
 SCHEMA = keyed(
     pa.schema(
@@ -37,9 +37,20 @@ Key = tuple[Any, ...]
 
 
 class ShardedTable:
-    """Changes are made by pylance 14, and by the model alike; keys go to shards by their number."""
+    """Changes are made to files, and by the model alike; keys go to shards by their number.
 
-    def __init__(self, path: Path, random: Random, *, pairs: bool = False, shards: int = 2) -> None:
+    The writers of shards are pylance 14's and lancekit's, by chance, one after the other.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        random: Random,
+        *,
+        pairs: bool = False,
+        shards: int = 2,
+        stable_row_ids: bool = False,
+    ) -> None:
         self.path, self.random = path, random
         self.schema = PAIRS if pairs else SCHEMA
         self.keys = ("name", "id") if pairs else ("id",)
@@ -52,7 +63,9 @@ class ShardedTable:
         self.writers: dict[str, Any] = {}
         first = [self.row(number) for number in range(30)]
         self.base.update((self.key(row), row) for row in first)
-        self.ds = with_shards(path, pa.Table.from_pylist(first, self.schema), unsharded=True)
+        rows = pa.Table.from_pylist(first, self.schema)
+        self.ds = lance.write_dataset(rows, str(path), enable_stable_row_ids=stable_row_ids)
+        self.ds.initialize_mem_wal(unsharded=True)
 
     def row(self, number: int) -> Row:
         value = None if self.random.random() < 0.2 else self.random.randrange(100) / 4
@@ -77,8 +90,10 @@ class ShardedTable:
 
     def writer(self, shard: str) -> Any:
         if shard not in self.writers:
+            module: Any = self.random.choice([lance, lk])
             self.ds = lance.dataset(str(self.path))
-            self.writers[shard] = self.ds.mem_wal_writer(shard, max_wal_flush_interval_ms=1)
+            ds = module.dataset(str(self.path))
+            self.writers[shard] = ds.mem_wal_writer(shard, max_wal_flush_interval_ms=1)
         return self.writers[shard]
 
     def _numbers(self, shard: str) -> list[int]:

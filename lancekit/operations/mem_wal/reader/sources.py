@@ -146,7 +146,9 @@ class Part:
     @property
     def keys(self) -> KeyRows:
         """The keys of all its rows, hidden ones included."""
-        key = None if self.identity is None else (self.identity, "keys", self.key_ids)
+        key = (
+            None if self.identity is None else (self.identity, "keys", self.key_ids, self.key_types)
+        )
         return remembered(_KIND, key, self._read_keys, lambda keys: keys.bytes_held)
 
     def _read_keys(self) -> KeyRows:
@@ -177,7 +179,11 @@ class Part:
 
     def range_of_keys(self) -> tuple[Any, Any]:
         """Return the least and the greatest key, of a key of one column."""
-        key = None if self.identity is None else (self.identity, "range", self.key_ids)
+        key = (
+            None
+            if self.identity is None
+            else (self.identity, "range", self.key_ids, self.key_types)
+        )
         return remembered(_KIND, key, self._read_range, lambda _: 256)
 
     def _read_range(self) -> tuple[Any, Any]:
@@ -237,7 +243,11 @@ class ReadSet:
         if not self.keys or not self.parts:
             return None
         identities = tuple(part.identity for part in self.parts)
-        key = None if None in identities else (identities, "newest", self.parts[0].key_ids)
+        key = (
+            None
+            if None in identities
+            else (identities, "newest", self.parts[0].key_ids, self.parts[0].key_types)
+        )
         return remembered(_KIND, key, self._newest, lambda found: found.bytes_held)
 
     def _newest(self) -> Newest:

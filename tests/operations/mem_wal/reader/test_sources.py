@@ -6,6 +6,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 
@@ -90,7 +91,7 @@ def test_case_19_a_stale_snapshot_does_not_hide_what_changed_after_a_merge(tmp_p
     assert sorted(scanner.to_table()["v"].to_pylist()) == [22, 30, 77]
 
 
-@pytest.mark.parametrize("moment", ["latest_snapshot", "open_generation", "shards_of"])
+@pytest.mark.parametrize("moment", ["latest_snapshot", "open_generation", "shards_of", "_state"])
 def test_case_20_what_is_merged_drained_and_removed_meanwhile_is_planned_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
@@ -278,3 +279,34 @@ def test_the_memory_of_a_writer_is_read_in_todays_columns(tmp_path: Path) -> Non
         }
         writer.delete(keys(9))
         assert writer.lsm_scanner().filter("id = 9").count_rows() == 0
+
+
+def test_a_log_that_becomes_a_generation_while_it_is_read_is_read_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), (4, 40), flush=False)
+    original, flushed = sources._entries, []
+
+    def meanwhile(*given: object) -> object:
+        if not flushed:
+            lance.dataset(str(path)).mem_wal_writer(SHARD).close()
+            flushed.append(lk.dataset(path).cleanup_mem_wal(grace=timedelta(0)))
+        return original(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(sources, "_entries", meanwhile)
+    assert read(path) == {1: 100, 2: 20, 3: 30, 4: 40}
+    assert flushed
+
+
+def test_what_a_writer_held_does_not_hide_what_it_flushed_since(tmp_path: Path) -> None:
+    path = base(tmp_path / "d")
+    ds = lk.dataset(path)
+    writer = ds.mem_wal_writer(SHARD)
+    writer.put(rows((1, 100)))
+    held = writer._writer.memtables()
+    writer.put(rows((1, 101)))
+    writer.close()
+    of = newest_read_set(ds._line, {opened(path).id: held})
+    found = LsmScanner(ds._snapshot, lambda: of).to_table().to_pydict()
+    assert dict(zip(found["id"], found["v"], strict=True)) == {1: 101, 2: 20, 3: 30}
