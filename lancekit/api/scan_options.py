@@ -19,7 +19,7 @@ from lancekit.api.pylance.arguments import (
     refuse,
 )
 from lancekit.checked import checked, is_whole
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
 from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
 from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
@@ -172,9 +172,23 @@ _ROLES = {
 }
 
 
+#: how often a scan is planned anew if files go while it is planned
+_ATTEMPTS = 5
+
+
 def planned_with_shards(line: Line, options: ScanOptions) -> tuple[ReadSet, Scan]:
-    """Plan what the options ask for of the newest version and of what its shards hold."""
+    """Plan what the options ask for of the newest version and of what its shards hold.
+
+    That reads keys of generations, which may be merged and cleaned up meanwhile.
+    """
     of = newest_read_set(line)
+    for _ in range(_ATTEMPTS):
+        try:
+            return of, merged_scan(planned(of.base, options), of)
+        except CorruptFileError:
+            before, of = of, newest_read_set(line)
+            if of.is_like(before):
+                raise
     return of, merged_scan(planned(of.base, options), of)
 
 

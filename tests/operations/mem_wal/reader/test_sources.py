@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pytest
 from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
+from lancekit.api import scan_options
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.errors import CorruptFileError
@@ -134,6 +136,26 @@ def test_case_20_files_that_go_while_they_are_read_are_not_missed(
     monkeypatch.setattr(LsmScanner, "_scan", then_gone)
     assert sorted(scanner.to_table()["v"].to_pylist()) == [30, 100]
     assert scanner.count_rows() == 2
+
+
+def test_case_20_files_that_go_while_a_scan_is_planned_are_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    original, merged = scan_options.planned, []
+
+    def meanwhile(*given: Any) -> Any:
+        if not merged:
+            merged.append(True)
+            merge(path, 1, (1, 100), gone="id = 2")
+            drain(path)
+        return original(*given)
+
+    monkeypatch.setattr(scan_options, "planned", meanwhile)
+    found = lk.dataset(path).to_table(include_mem_wal=True)
+    assert sorted(found["v"].to_pylist()) == [30, 100]
+    assert merged
 
 
 def test_case_21_a_key_that_comes_goes_and_comes_is_right_at_each_step(
