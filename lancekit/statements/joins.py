@@ -15,7 +15,7 @@ from lancekit.statements.relations import rows_of, table_of
 from lancekit.statements.scope import Column, Scope, Seen, matching
 from lancekit.statements.tree import Derived, Expr, Join, JoinKind, Leaf, Query, Relation
 
-__all__ = ["compile_joins"]
+__all__ = ["compile_joins", "relation_of"]
 
 _KINDS: Mapping[tuple[str, str], JoinKind] = {
     ("", ""): "inner",
@@ -40,12 +40,13 @@ def compile_joins(tree: Any, scope: Scope) -> tuple[Relation | None, tuple[Join,
     if source is None:
         return None, ()
     scope.text.only(source, "this")
-    first = _relation(source.this, scope)
+    first = relation_of(source.this, scope)
     scope.seen.append(first)
     return first.relation, tuple(_join(one, scope) for one in tree.args.get("joins") or ())
 
 
-def _relation(tree: Any, scope: Scope) -> Seen:
+def relation_of(tree: Any, scope: Scope) -> Seen:
+    """Return a table, a query in parentheses or VALUES, as a query sees it."""
     alias = tree.args.get("alias")
     names = [one.name for one in (alias.args.get("columns") or ())] if alias is not None else []
     number = next(scope.text.relations)
@@ -92,7 +93,7 @@ def _join(tree: Any, scope: Scope) -> Join:
     if kind is None:
         raise scope.text.fail(tree, "this join is not part of these statements:")
     before = list(scope.seen)
-    seen = _relation(tree.this, scope)
+    seen = relation_of(tree.this, scope)
     if seen.alias in [one.alias for one in before]:
         raise scope.text.fail(tree.this, f"there are two tables {seen.alias!r}:", "Name one: AS.")
     scope.seen.append(seen)

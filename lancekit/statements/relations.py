@@ -15,7 +15,7 @@ from lancekit.checked import is_whole
 from lancekit.errors import InvalidTypeError
 from lancekit.statements.dialect import branch_of, is_path
 from lancekit.statements.expressions import compile_expression, parameter
-from lancekit.statements.literals import is_constant, number
+from lancekit.statements.literals import is_constant, number, retyped
 from lancekit.statements.meeting import meet
 from lancekit.statements.scope import Scope
 from lancekit.statements.tables import Table
@@ -111,8 +111,10 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, str) or hasattr(value, "__fspath__")
 
 
-def rows_of(tree: Any, scope: Scope, names: Sequence[str] = ()) -> Table:
-    """Return the rows of VALUES, which are constants, as a table.
+def rows_of(
+    tree: Any, scope: Scope, names: Sequence[str] = (), kinds: Sequence[pa.DataType] = ()
+) -> Table:
+    """Return the rows of VALUES, which are constants, as a table; of some types, if they fit them.
 
     Raises
     ------
@@ -131,6 +133,9 @@ def rows_of(tree: Any, scope: Scope, names: Sequence[str] = ()) -> Table:
         for value in values:
             if not is_constant(value):
                 raise scope.text.fail(value, "VALUES takes constants:", "Write SELECT ... instead.")
-        met = meet(values, "VALUES", tree, scope)
+        given = [retyped(value, kinds[at]) for value in values] if kinds else []
+        met = [one for one in given if one is not None]
+        if len(met) < len(values):
+            met = meet(values, "VALUES", tree, scope)
         columns.append(pa.array([value.value for value in met], met[0].kind))
     return Table.of("values", pa.table(columns, names=list(names)))

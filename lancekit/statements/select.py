@@ -13,7 +13,7 @@ from lancekit.statements.results import Part, SqlResult
 from lancekit.statements.tables import Table
 from lancekit.statements.tree import Derived, Expr, Leaf, Query, Select
 
-__all__ = ["choose", "result_schema", "run_query"]
+__all__ = ["choose", "outer_columns", "result_schema", "run_query"]
 
 
 def run_query(query: Query, sql: str) -> SqlResult:
@@ -63,20 +63,10 @@ def choose(query: Query) -> Choice:
 
 def tables_of(query: Query) -> Iterator[Table]:
     """Yield the tables of a query, and of the queries in it."""
-    if not isinstance(query, Select):
-        yield from tables_of(query.left)
-        yield from tables_of(query.right)
-        return
-    for relation in query.relations:
-        match relation:
-            case Leaf():
+    for select in selects_of(query):
+        for relation in select.relations:
+            if isinstance(relation, Leaf):
                 yield relation.table
-            case Derived():
-                yield from tables_of(relation.query)
-    for expr in _exprs(query):
-        for part in expr.walk():
-            if part.op in ("query", "exists", "in query"):
-                yield from tables_of(part.value)
 
 
 def _exprs(query: Select) -> Iterator[Expr]:
@@ -91,3 +81,36 @@ def _exprs(query: Select) -> Iterator[Expr]:
 def result_schema(query: Query) -> pa.Schema:
     """Return the columns of a result; names that occur twice stay."""
     return pa.schema([(output.name, output.expr.kind) for output in query.outputs])
+
+
+def outer_columns(query: Query) -> bool:
+    """Tell whether a query looks at columns of another one around it."""
+    own = set(relations_of(query))
+    return any(
+        part.op == "column" and part.value[0] not in own
+        for select in selects_of(query)
+        for expr in _exprs(select)
+        for part in expr.walk()
+    )
+
+
+def relations_of(query: Query) -> Iterator[int]:
+    """Yield the numbers of the relations of a query, and of the queries in it."""
+    for select in selects_of(query):
+        yield from (relation.number for relation in select.relations)
+
+
+def selects_of(query: Query) -> Iterator[Select]:
+    """Yield the SELECTs of a query, and of the queries in it."""
+    if not isinstance(query, Select):
+        yield from selects_of(query.left)
+        yield from selects_of(query.right)
+        return
+    yield query
+    for relation in query.relations:
+        if isinstance(relation, Derived):
+            yield from selects_of(relation.query)
+    for expr in _exprs(query):
+        for part in expr.walk():
+            if part.op in ("query", "exists", "in query"):
+                yield from selects_of(part.value)

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from sqlglot import exp
 
+from lancekit.statements.changes import delete, insert, update
+from lancekit.statements.dialect import Optimize, Restore
+from lancekit.statements.merging import merge
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.select import run_query
 from lancekit.statements.tables import Names
+from lancekit.statements.upkeep import alter, history, optimize, restore
 
 __all__ = ["run_statement"]
+
+_STATEMENTS: Mapping[type, Callable[..., Any]] = {
+    exp.Update: update,
+    exp.Delete: delete,
+    exp.Insert: insert,
+    exp.Merge: merge,
+    exp.Alter: alter,
+    exp.Describe: history,
+    Restore: restore,
+    Optimize: optimize,
+}
 
 
 def run_statement(tree: Any, sql: str, names: Names, *, preview: bool) -> Any:
@@ -25,6 +41,8 @@ def run_statement(tree: Any, sql: str, names: Names, *, preview: bool) -> Any:
     text = Text(sql, names, compile_query)
     scope = Scope(text)
     if isinstance(tree, exp.Query):
-        del preview  # a query changes nothing
-        return run_query(compile_query(tree, scope), sql)
-    raise text.fail(tree, "there is no such statement:")
+        return run_query(compile_query(tree, scope), sql)  # it changes nothing
+    run = _STATEMENTS.get(type(tree))
+    if run is None:
+        raise text.fail(tree, "there is no such statement:")
+    return run(tree, scope, preview=preview)

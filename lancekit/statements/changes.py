@@ -1,0 +1,176 @@
+"""UPDATE, DELETE, INSERT: the operations of a handle, and what they would do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.statements.expressions import compile_expression, condition
+from lancekit.statements.filters import quoted
+from lancekit.statements.kinds import family
+from lancekit.statements.literals import is_constant, retyped
+from lancekit.statements.queries import compile_query
+from lancekit.statements.relations import handle_of, rows_of
+from lancekit.statements.rows import rows_for
+from lancekit.statements.scope import Column, Scope, Seen, matching
+from lancekit.statements.settled import change_text
+from lancekit.statements.tables import Table
+from lancekit.statements.tree import Expr, Leaf, Select
+
+__all__ = ["delete", "fitting", "insert", "own_column", "target_of", "update"]
+
+
+def target_of(tree: Any, scope: Scope) -> tuple[LanceDataset, Seen]:
+    """Return the dataset that a statement changes, and how its expressions see it."""
+    handle = handle_of(tree, scope)
+    table = Table.of(tree.name, handle)
+    columns = tuple(Column(field.name, field.type) for field in table.schema)
+    leaf = Leaf(number=next(scope.text.relations), table=table)
+    return handle, Seen(tree.alias or tree.name, leaf, columns)
+
+
+def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run an UPDATE, or explain it."""
+    scope.text.only(tree, "this", "expressions", "where")
+    handle, seen = target_of(tree.this, scope)
+    scope.seen.append(seen)
+    changes = dict[str, str]()
+    for one in tree.expressions:
+        if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
+            raise scope.text.fail(one, "SET takes a column, = and its new value:")
+        column = own_column(one.this, seen, scope)
+        if column.name in changes:
+            raise scope.text.fail(one, f"column {column.name!r} is set twice:")
+        value = fitting(compile_expression(one.expression, scope), column, one, scope)
+        changes[column.name] = change_text(value, scope, _writer(seen))
+    where = _where(tree, seen, scope)
+    return (handle.explain if preview else handle).update(changes, where)
+
+
+def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run a DELETE, or explain it."""
+    scope.text.only(tree, "this", "where")
+    handle, seen = target_of(tree.this, scope)
+    scope.seen.append(seen)
+    where = _where(tree, seen, scope)
+    return (handle.explain if preview else handle).delete("true" if where is None else where)
+
+
+def _where(tree: Any, seen: Seen, scope: Scope) -> str | None:
+    clause = tree.args.get("where")
+    if clause is None:
+        return None
+    return change_text(condition(clause.this, scope, "WHERE"), scope, _writer(seen))
+
+
+def _writer(seen: Seen) -> Any:
+    def write(expr: Expr) -> str:
+        names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
+        return quoted(names[expr.value[1]])
+
+    return write
+
+
+def own_column(tree: Any, seen: Seen, scope: Scope) -> Column:
+    """Return the column of a target that a name means, which may stand behind the target's."""
+    parts = [part.name for part in tree.parts] if isinstance(tree, exp.Column) else [tree.name]
+    if len(parts) == 2 and parts[0].lower() == seen.alias.lower():
+        del parts[0]
+    names = [column.name for column in seen.columns]
+    found = matching(parts[0], names) if len(parts) == 1 else []
+    if len(found) != 1:
+        raise scope._missing(tree, ".".join(parts), names, "there is no column")
+    return seen.columns[names.index(found[0])]
+
+
+#: which sorts of values become which without a CAST
+_FITS = {("integer", "fraction"), ("integer", "decimal"), ("date", "timestamp")}
+
+
+def fitting(value: Expr, column: Column, tree: Any, scope: Scope) -> Expr:
+    """Return a value for a column of a target; a constant becomes one of its type.
+
+    Raises
+    ------
+    PredicateError
+        It would have to be cut or read to fit.
+    """
+    if is_constant(value) and (found := retyped(value, column.kind)) is not None:
+        return found
+    families = family(value.kind), family(column.kind)
+    alike = families[0] == families[1] != "other" or value.kind == column.kind
+    if alike or families in _FITS or families[0] == "null":
+        return value
+    raise scope.text.fail(
+        tree,
+        f"{value.kind} does not become column {column.name!r} of type {column.kind}:",
+        "Write a CAST, or another value.",
+        column=column.name,
+    )
+
+
+def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:
+    """Run an INSERT, which gives the new version, or explain it."""
+    scope.text.only(tree, "this", "expression", "by_name", "with_", "overwrite")
+    if tree.args.get("overwrite"):
+        hint = "Use lk.write_dataset(rows, ds, mode='overwrite')."
+        raise scope.text.fail(tree, "INSERT OVERWRITE is not part of these statements:", hint)
+    whole = tree.this if isinstance(tree.this, exp.Schema) else None
+    handle, seen = target_of(tree.this if whole is None else whole.this, scope)
+    columns = list(seen.columns)
+    if whole is not None:
+        columns = [own_column(one, seen, scope) for one in whole.expressions]
+        if len({column.name for column in columns}) < len(columns):
+            raise scope.text.fail(whole.expressions[0], "a column is named twice:")
+    source = tree.expression
+    if tree.args.get("with_") is not None:
+        source.set("with_", tree.args["with_"])
+    if isinstance(source, exp.Values):
+        names, kinds = ([getattr(c, part) for c in columns] for part in ("name", "kind"))
+        rows: Any = rows_of(source, scope, names, kinds).source
+    else:
+        query = compile_query(source, scope)
+        if isinstance(query, Select):
+            _retype(query, columns)
+        if tree.args.get("by_name"):
+            columns = [_named(output.name, seen, source, scope) for output in query.outputs]
+        _check_count([output.expr for output in query.outputs], columns, source, scope)
+        rows = rows_for(query, [column.name for column in columns], scope.text.sql)
+    if preview:
+        return handle.explain.insert(rows)
+    handle.insert(rows)
+    return handle.get_version()
+
+
+def _named(name: str, seen: Seen, tree: Any, scope: Scope) -> Column:
+    names = [column.name for column in seen.columns]
+    found = matching(name, names)
+    if len(found) != 1:
+        raise scope._missing(tree, name, names, "the target has no column")
+    return seen.columns[names.index(found[0])]
+
+
+def _check_count(exprs: Sequence[Expr], columns: Sequence[Column], tree: Any, scope: Scope) -> None:
+    if len(exprs) != len(columns):
+        names = ", ".join(column.name for column in columns[:10])
+        raise scope.text.fail(
+            tree,
+            f"{len(exprs)} values for {len(columns)} columns ({names}):",
+            "Name the columns behind the target's name, or write INSERT INTO ... BY NAME.",
+        )
+
+
+def _retype(query: Select, columns: Sequence[Column]) -> None:
+    """Make constants of a query what their columns are."""
+    pairs = zip(query.outputs, columns, strict=False)
+    found = [
+        replace(output, expr=retyped(output.expr, column.kind) or output.expr)
+        if is_constant(output.expr)
+        else output
+        for output, column in pairs
+    ]
+    query.outputs = (*found, *query.outputs[len(found) :])
