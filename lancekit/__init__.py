@@ -237,6 +237,13 @@ _import_module("lancekit.dataset")
 del globals()["dataset"]
 
 
+def load_ipython_extension(shell: object) -> None:
+    """Give a notebook ``%%lance`` and ``%lance``: what ``%load_ext lancekit`` calls."""
+    from lancekit.notebook.magics import register_magics
+
+    register_magics(shell)
+
+
 def __dir__() -> list[str]:
     return __all__
 

@@ -51,6 +51,7 @@ from lancekit.notebook._results import (
 from lancekit.notebook._row_history import row_history_card
 from lancekit.notebook._session import session_card
 from lancekit.notebook._shard_writer import shard_writer_card
+from lancekit.notebook._sql import sql_card
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.models import Card
@@ -72,6 +73,7 @@ from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.shards import Shards
 from lancekit.operations.merge.preview import MergePlan
 from lancekit.spark.session.info import SessionInfo
+from lancekit.statements.results import SqlResult
 
 __all__ = ["CARDS", "card"]
 
@@ -107,6 +109,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     CleanupExplanation: cleanup_plan_card,
     Explanation: explanation_card,
     MergePlan: merge_plan_card,
+    SqlResult: sql_card,
     SessionInfo: session_card,
     CacheInfo: cache_card,
     ShardWriter: shard_writer_card,

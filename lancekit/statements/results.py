@@ -93,6 +93,15 @@ class SqlResult(Displayed):
             self._first[num_rows] = self._rows(self.frame.limit(num_rows))
         return self._first[num_rows]
 
+    @property
+    def shown(self) -> pa.Table | None:
+        """The rows that can be shown without any work: all, or those that `head` brought."""
+        return (
+            self.table
+            if self.table is not None
+            else max(self._first.values(), key=lambda rows: rows.num_rows, default=None)
+        )
+
     def to_pandas(self, **kwargs: Any) -> pd.DataFrame:
         """Return the rows as a pandas DataFrame; ``kwargs`` as in `pyarrow.Table.to_pandas`."""
         return self.to_table().to_pandas(**kwargs)
