@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 
 from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
 from lancekit.format import row_address
-from lancekit.lazy import cached_property
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
 from lancekit.scan.expressions.predicate import Expr, Predicate
 from lancekit.scan.fragments.reader import META_COLUMNS
+from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.indexed.choice import RowChoice
-from lancekit.scan.indexed.found import Found
+from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import Output
 from lancekit.scan.scan import Scan
@@ -76,10 +76,10 @@ def generation_output(of: ReadSet) -> Output:
 class _SecondLook(RowChoice):
     """Asks indices; what they find is looked at again: it may not be the newest row of its key."""
 
-    @cached_property
-    def found(self) -> Found:
-        """What the indices tell."""
-        return super().found.inexact()
+    def rows_of(self, source: FragmentSource) -> ChosenRows | None:
+        """Return the rows to look at; ``None`` for all rows of the fragment."""
+        chosen = super().rows_of(source)
+        return None if chosen is None else replace(chosen, exact=False)
 
 
 def merged_scan(scan: Scan, of: ReadSet) -> Scan:
