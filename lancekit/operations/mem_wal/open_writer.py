@@ -68,7 +68,8 @@ def open_writer(
     manifest = snapshot.manifest
     shard, spec = shard_of(snapshot.store, shard_id), spec_of(details)
     share = share or share_of(shard_id, spec, latest(shard))
-    rows = ShardRows(manifest.schema, shard_id, share, RowConstraints.of(snapshot))
+    constraints, version = RowConstraints.of(snapshot), manifest.storage_version
+    rows = ShardRows(manifest.schema, shard_id, share, constraints, version)
     claimed = claim(
         shard,
         rows.schema,
@@ -88,6 +89,7 @@ def open_writer(
         shard=shard,
         epoch=claimed.epoch,
         schema=manifest.schema,
-        storage_version=manifest.storage_version,
+        # files of 2.0 have no null structs, which are what deleted rows have
+        storage_version="2.1" if version == "2.0" else version,
     )
     return Writer(log, flushes, claimed, settings), rows

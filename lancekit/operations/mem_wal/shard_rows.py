@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 from uuid import UUID
@@ -9,8 +10,10 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, InvalidTypeError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, SchemaMismatchError
+from lancekit.file.columns.split_leaves import columns_of_20
 from lancekit.format.schema import LanceSchema
+from lancekit.format.storage_version import DEFAULT_VERSION
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.shares import Share
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
@@ -37,6 +40,9 @@ class ShardRows:
         What its rows have in common, if somebody said; others are refused.
     constraints
         What its rows have to meet.
+    storage_version
+        The format of the table's files: what they cannot hold is not put, since no merge could
+        take it.
 
     Attributes
     ----------
@@ -52,11 +58,14 @@ class ShardRows:
         shard: UUID,
         share: Share | None = None,
         constraints: RowConstraints = _NONE,
+        storage_version: str = DEFAULT_VERSION,
     ) -> None:
         self.schema = wal_schema(table)
         self.key = tuple(field.name for field in primary_key(table))
         self._table, self._shard, self._share = table, shard, share
         self._constraints = constraints
+        # of the others, all that rows can have can be held
+        self._structs = [f for f in table.fields if f.children and storage_version == "2.0"]
         self._rows = table.to_arrow()
         self._keys = pa.schema([self._rows.field(name) for name in self.key])
         # mostly each put has the columns of the one before
@@ -75,11 +84,15 @@ class ShardRows:
             A row belongs to another shard.
         ConstraintViolationError
             A row breaks a constraint of the table.
+        UnsupportedTypeError
+            A value is one that the table's files cannot hold, such as a null struct in 2.0.
         """
         plan, batches = self._opened(data, schema)
         live = []
         for batch in self._own(cast_all(plan, batches)):
             self._constraints.check(batch)
+            for field in self._structs:
+                deque(columns_of_20(batch.column(field.name), field), maxlen=0)
             live.append(self._marked(batch.columns, batch.num_rows, gone=False))
         return live
 
@@ -138,7 +151,16 @@ class ShardRows:
 
     def _marked(self, columns: Iterable[pa.Array], rows: int, *, gone: bool) -> pa.RecordBatch:
         mark = pa.array(np.full(rows, gone))
-        return pa.RecordBatch.from_arrays([*columns, mark], schema=self.schema)
+        made = pa.RecordBatch.from_arrays([*columns, mark], schema=self.schema)
+        try:
+            made.validate(full=True)  # who replays the log takes anything else for damage
+        except pa.ArrowInvalid as error:
+            raise SchemaMismatchError(
+                f"the rows are no valid Arrow data: {error!s:.200}.",
+                hint="Make them with pyarrow's own functions, or cast text that is not UTF-8 to "
+                "binary.",
+            ) from error
+        return made
 
 
 def opened_rows(data: Any, schema: pa.Schema | None, like: pa.Schema) -> pa.RecordBatchReader:

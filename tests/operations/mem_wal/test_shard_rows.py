@@ -14,6 +14,7 @@ from lancekit.errors import (
     InvalidTypeError,
     NullKeyError,
     SchemaMismatchError,
+    UnsupportedTypeError,
 )
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.shard_rows import ShardRows
@@ -109,6 +110,23 @@ def test_columns_that_take_no_nulls_have_them_in_tombstones_alone() -> None:
     assert live.drop_columns(["_tombstone"]).to_pylist() == nested.to_pylist()
     with pytest.raises(SchemaMismatchError, match="takes no nulls"):
         to_log.live([{"id": 5, "s": None, "x": None}])
+
+
+def test_values_that_no_merge_could_take() -> None:
+    schema = keyed(pa.schema({"id": pa.int64(), "s": pa.struct({"a": pa.int8()})}), "id")
+    table = LanceSchema.from_arrow(schema)
+    given = {"id": [1, 2], "s": [{"a": 1}, None]}
+    assert form(schema).live(given)
+    with pytest.raises(UnsupportedTypeError, match="null structs"):
+        ShardRows(table, SHARD, storage_version="2.0").live(given)
+    assert ShardRows(table, SHARD, storage_version="2.0").tombstones({"id": [1]})
+
+
+def test_what_would_be_damage_in_the_log() -> None:
+    schema = pa.schema({"x": pa.string()})
+    torn = pa.array([b"\xc3"]).cast(pa.string(), safe=False)
+    with pytest.raises(SchemaMismatchError, match=r"UTF-?8"):
+        form(schema).live(pa.table({"x": torn}))
 
 
 def test_without_a_key_nothing_can_be_deleted() -> None:

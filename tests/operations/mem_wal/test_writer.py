@@ -177,6 +177,20 @@ def test_rows_that_no_put_waits_for(path: Path) -> None:
         assert found(path)[5] == "e"
 
 
+def test_deleted_rows_of_tables_that_have_no_null_structs(tmp_path: Path) -> None:
+    schema = keyed(pa.schema({"id": pa.int64(), "s": pa.struct({"a": pa.int8()})}), "id")
+    given = pa.table({"id": [1, 2], "s": [{"a": 1}, {"a": 2}]}, schema=schema)
+    lance.write_dataset(given, tmp_path, data_storage_version="2.0").initialize_mem_wal()
+    with writer_of(tmp_path) as writer:
+        writer.delete({"id": [1]})
+        writer.put(given.slice(1))
+    with lance.dataset(str(tmp_path)).mem_wal_writer(SHARD) as theirs:
+        assert theirs.lsm_scanner().to_table().to_pylist() == given.slice(1).to_pylist()
+    ds = lk.dataset(tmp_path)
+    ds.merge_mem_wal()
+    assert ds.to_table().to_pylist() == given.slice(1).to_pylist()
+
+
 def test_stats_have_the_names_of_pylance(path: Path) -> None:
     theirs = lance.dataset(str(path)).mem_wal_writer(SHARD)
     ours = writer_of(path)
