@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -132,7 +133,8 @@ class _Held:
         for number in sorted(files.manifests):
             if first <= number < newest.version:
                 name = manifest_name(number)
-                window.append(parse_shard_manifest(shard.store.read(name), name))
+                with suppress(FileNotFoundError):  # another cleanup was first
+                    window.append(parse_shard_manifest(shard.store.read(name), name))
         return cls(
             newest=newest,
             since=since,
@@ -180,3 +182,5 @@ def _fences(shard: Shard, number: int, file: ObjectInfo) -> bool:
         return read_entry(shard, number).sentinel
     except (CorruptFileError, UnsupportedFeatureError):
         return True  # it is not known what it is
+    except FileNotFoundError:
+        return True  # another cleanup was first

@@ -139,19 +139,20 @@ class Router:
             raise errors[0]
 
     def _put(self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta) -> Acknowledged:
-        for attempt in range(_ATTEMPTS):
-            writer, form = self._writer(shard, share)
+        for left in reversed(range(_ATTEMPTS)):
+            writer = None
             try:
+                writer, form = self._writer(shard, share)
                 writer.put(form.live(rows), timeout)
-            except LancekitError as error:
-                if writer.state != "open":
-                    self._forget(shard, writer)
-                # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
-                again = isinstance(error, FencedError) or writer.state == "closed"
-                if not again or attempt == _ATTEMPTS - 1:
-                    raise
-            else:
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
+            except LancekitError as error:
+                # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
+                again = isinstance(error, FencedError)
+                if writer is not None and writer.state != "open":
+                    self._forget(shard, writer)
+                    again = again or writer.state == "closed"
+                if not (again and left):
+                    raise
         raise AssertionError("there is one attempt at least")
 
     def _writer(self, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:

@@ -20,6 +20,7 @@ from lancekit.shards.log import read_entry
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore
+from tests.support.faults import Call, Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
 
 ONE = uuid.UUID(int=1)
@@ -178,3 +179,21 @@ def test_what_is_refused(ds: Any) -> None:
         mine.cleanup_mem_wal(grace=timedelta(days=-1))
     with pytest.raises(InvalidArgumentError, match="no shard"):
         mine.cleanup_mem_wal([ONE])
+
+
+def test_two_cleanups_at_once(ds: Any) -> None:
+    """The other one is done before each call of this one, where it may: its files are gone."""
+    for number in range(3):
+        write_with_pylance(ds, str(ONE), {number: (1.0, "")}, [])
+    lk.dataset(ds.uri).merge_mem_wal()
+    make_older(ds, 2)
+
+    def other(call: Call) -> None:
+        if call.kind == "read" and "wal/" in call.name:
+            lk.dataset(ds.uri).cleanup_mem_wal(grace=NOW)
+
+    with injected(Faults()) as faults:
+        mine = lk.dataset(ds.uri)
+    faults.before = other
+    mine.cleanup_mem_wal(grace=NOW)
+    assert generations(ds) == []

@@ -6,6 +6,7 @@ import threading
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import lance
 import pyarrow as pa
@@ -14,7 +15,11 @@ import pytest
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, NullKeyError, ShardError, StorageError
 from lancekit.format.mem_wal.names import LOGS
+from lancekit.operations.mem_wal import router
 from lancekit.operations.mem_wal.log_writer import LogWriter
+from lancekit.operations.mem_wal.open_writer import open_writer
+from lancekit.shards.manifests import fenced
+from lancekit.shards.shard import shard_of
 from tests.support.shard_state import newest_rows
 from tests.support.shards import keyed, with_shards
 
@@ -123,6 +128,23 @@ def test_handles_that_take_shards_from_each_other(tmp_path: Path) -> None:
     for number in range(6):
         handles[number % 2].mem_wal_upsert(rows(1, 2, 3, who=f"{number}"))
     assert found(tmp_path) == dict.fromkeys((1, 2, 3), "5")
+
+
+def test_a_shard_that_is_lost_while_it_is_taken_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds, lost = made(tmp_path), []
+
+    def open_late(snapshot: Any, shard: UUID, *others: Any) -> Any:
+        if not lost:
+            lost.append(shard)
+            raise fenced(shard_of(snapshot.store, shard), 1, 1)
+        return open_writer(snapshot, shard, *others)
+
+    monkeypatch.setattr(router, "open_writer", open_late)
+    ds.mem_wal_upsert(rows(*range(9), who="z"))
+    assert len(lost) == 1
+    assert found(tmp_path) == dict.fromkeys(range(9), "z")
 
 
 def test_threads_of_one_handle(tmp_path: Path) -> None:
