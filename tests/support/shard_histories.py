@@ -420,14 +420,15 @@ class History:
     def read(self) -> None:
         actor = self.actor(60)
         kind = self.random.choice(["table", "scanner", "filter"])
-        with self.acting(actor, f"read {kind}"), self.model.reading() as allowed:
-            ds = lk.dataset(self.path)
-            if kind == "table":
-                found = ds.to_table(include_mem_wal=True)
-            elif kind == "scanner":
-                found = ds.lsm_scanner().to_table()
-            else:
-                found = ds.to_table(include_mem_wal=True, filter="id < 10")
+        with self.acting(actor, f"read {kind}"):
+            with self.model.reading() as allowed:
+                ds = lk.dataset(self.path)
+                if kind == "table":
+                    found = ds.to_table(include_mem_wal=True)
+                elif kind == "scanner":
+                    found = ds.lsm_scanner().to_table()
+                else:
+                    found = ds.to_table(include_mem_wal=True, filter="id < 10")
             wanted = {k: v for k, v in allowed.items() if kind != "filter" or k < 10}
             compare(wanted, pairs(found), f"read {kind}")
 
@@ -436,13 +437,14 @@ class History:
         actor = self.free(self.ours)
         if actor is None:
             return
-        with self.acting(actor, "read own"), self.model.reading() as allowed:
-            found = actor.writer.lsm_scanner().to_table()
-            own = {key for key in allowed if self.is_of(actor, key)}
+        with self.acting(actor, "read own"):
+            with self.model.reading() as allowed:
+                found = actor.writer.lsm_scanner().to_table()
+            newest = latest(self.shard(actor.shard))
             # one that was fenced sees its past
-            if actor.writer.epoch == latest(self.shard(actor.shard)).writer_epoch:
-                seen = [pair for pair in pairs(found) if pair[0] in own]
-                compare({key: allowed[key] for key in own}, seen, "read own")
+            if newest is not None and actor.writer.epoch == newest.writer_epoch:
+                own = {key: values for key, values in allowed.items() if self.is_of(actor, key)}
+                compare(own, [pair for pair in pairs(found) if pair[0] in own], "read own")
 
     def is_of(self, actor: Actor, key: int) -> bool:
         bucket = int(bucket_numbers(pa.array([key], pa.int64()), BUCKETS)[0])
