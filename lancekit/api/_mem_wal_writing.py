@@ -171,8 +171,10 @@ class ShardWrites(Handle):
         return {str(shard): one for shard, one in done.items()}
 
     def _own_router(self) -> Router:
-        """Return the writers that the handle keeps; new ones after its columns changed."""
+        """Return the writers that the handle keeps; new ones after a fork or new columns."""
         router, now = self._router, self._snapshot
+        if router is not None and not router.is_of_this_process:
+            router = None
         newer = router is not None and now.version > router.version
         if router is not None and newer and now.manifest.schema != router.schema:
             router.close()

@@ -64,6 +64,8 @@ class Entry:
     torn
         Whether it is damaged, and nothing but sentinels come after it: it was never acknowledged
         by a writer that flushes to disk.  Then there are no batches, and the epoch is 0.
+    checked
+        Whether it has a checksum: then a writer of ours wrote it, which flushes to disk.
     """
 
     position: int
@@ -72,6 +74,7 @@ class Entry:
     batches: list[pa.RecordBatch] = field(default_factory=list, compare=False)
     sentinel: bool = False
     torn: bool = False
+    checked: bool = False
 
 
 def encode_entry(
@@ -122,7 +125,7 @@ def read_entry(shard: Shard, number: int) -> Entry:
 def _read_entry(shard: Shard, number: int) -> Entry:
     name = entry_name(number)
     where = f"{shard.store.uri}/{name}"
-    schema, batches = _decoded(shard.store.read(name), number, where)
+    schema, batches, checked = _decoded(shard.store.read(name), number, where)
     said = schema.metadata or {}
     if any(key.startswith(_TARGET) for key in said):
         raise UnsupportedFeatureError(
@@ -134,10 +137,12 @@ def _read_entry(shard: Shard, number: int) -> Entry:
     if epoch is None:
         raise _damaged(number, where, "it says no epoch")
     sentinel = said.get(_SENTINEL) == b"true"
-    return Entry(number, epoch, generation, [] if sentinel else batches, sentinel)
+    return Entry(number, epoch, generation, [] if sentinel else batches, sentinel, checked=checked)
 
 
-def _decoded(data: pa.Buffer, number: int, where: str) -> tuple[pa.Schema, list[pa.RecordBatch]]:
+def _decoded(
+    data: pa.Buffer, number: int, where: str
+) -> tuple[pa.Schema, list[pa.RecordBatch], bool]:
     source = pa.BufferReader(data)
     try:
         with pa.ipc.open_stream(source) as reader:
@@ -150,11 +155,12 @@ def _decoded(data: pa.Buffer, number: int, where: str) -> tuple[pa.Schema, list[
     end = source.tell()
     if bytes(data[end - len(_END) : end]) != _END:  # a cut may fall between two batches
         raise _damaged(number, where, "it is cut off")
+    mark, checksum = b"", 0
     if len(data) - end == _TRAILER.size:
         mark, checksum = _TRAILER.unpack(data[end:])
-        if mark == _MARK and checksum != zlib.crc32(data[:end]):
-            raise _damaged(number, where, "its checksum is another")
-    return schema, batches
+    if mark == _MARK and checksum != zlib.crc32(data[:end]):
+        raise _damaged(number, where, "its checksum is another")
+    return schema, batches, mark == _MARK
 
 
 def _number(said: Any, key: bytes, where: str) -> int | None:

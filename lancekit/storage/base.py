@@ -184,6 +184,9 @@ class Store(Protocol):
         After a ``StorageError`` too the object may be there.
         """
 
+    def flush(self, name: str) -> None:
+        """Make an object durable that others wrote, who may not see to it (local, unless off)."""
+
     def put_hint(self, name: str, data: Bytes) -> None:
         """Write what nobody relies on: not durable, not atomic, a failure is no error.
 

@@ -30,7 +30,14 @@ from lancekit.storage.durable import (
     replace_file,
     write_over,
 )
-from lancekit.storage.folders import leads_away, opened, remove_empty, remove_tree, walk
+from lancekit.storage.folders import (
+    flush_folder,
+    leads_away,
+    opened,
+    remove_empty,
+    remove_tree,
+    walk,
+)
 from lancekit.storage.identity import SETTLED_SECONDS, file_identity
 from lancekit.storage.mapped import MappedFile
 from lancekit.storage.names import check_folder, check_name
@@ -128,6 +135,15 @@ class LocalStore:
     def put_if_absent(self, name: str, data: Bytes) -> bool:
         """Write a whole file aside and link it to its name, if that is free."""
         return link_if_absent(self._root, self._named(name), data, fsync=self.fsync)
+
+    def flush(self, name: str) -> None:
+        """Flush a file, and the folder that has its name."""
+        path = self._path(name)
+        if self.fsync:
+            with reading("flush", path), opened_file(path) as (descriptor, _):
+                os.fsync(descriptor)
+            with opened(self._root, self._named(name).rpartition("/")[0]) as folder:
+                flush_folder(folder)
 
     def put_hint(self, name: str, data: Bytes) -> None:
         """Write a file that may be lost, in place: it may also be met half written."""

@@ -94,6 +94,18 @@ def test_a_commit_flushes_the_file_links_it_then_flushes_the_folder(store, monke
     ]
 
 
+def test_what_others_wrote_is_flushed_with_its_name(store, monkeypatch):
+    store.put("_versions/0", b"")
+    calls = record_calls(monkeypatch)
+    store.flush("_versions/0")
+    assert calls == [("fsync", "0"), ("fsync", "_versions")]
+    with options(fsync=False):
+        store.flush("_versions/0")
+    assert len(calls) == 2
+    with pytest.raises(FileNotFoundError):
+        store.flush("_versions/1")
+
+
 def test_a_replacement_flushes_the_file_before_it_moves(store, monkeypatch):
     store.put("_refs/tags/a.json", b"")
     calls = record_calls(monkeypatch)

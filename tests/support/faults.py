@@ -51,6 +51,7 @@ MODES: Mapping[str, tuple[Mode, ...]] = {
     "list_names": _READ,
     "list_tree": _READ,
     "exists": _READ,
+    "flush": _READ,
     "reader.read": _READ,
     "reader.read_many": _READ,
     "reader.size": _READ,
@@ -231,6 +232,9 @@ class FaultyStore:
             lambda: self.inner.put_if_absent(name, data),
             lambda: self._aside(name, data),
         )
+
+    def flush(self, name: str) -> None:
+        self.faults.run("flush", name, lambda: self.inner.flush(name))
 
     def put_hint(self, name: str, data: Bytes) -> None:
         self.faults.run(

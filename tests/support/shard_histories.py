@@ -567,8 +567,8 @@ class History:
 
     def check(self) -> None:
         """Compare all with the model, while nobody is at work, and go on from there."""
-        for thread in threading.enumerate():
-            if "mem-wal" in thread.name:
+        while at_work := [one for one in threading.enumerate() if "mem-wal" in one.name]:
+            for thread in at_work:
                 thread.join()
         self.trace.append("check")
         allowed = self.model.allowed()

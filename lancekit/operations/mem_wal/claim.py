@@ -8,12 +8,11 @@ See docs/format/memwal.md, 9.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancekit.errors import ShardError
+from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue, ShardManifest
 from lancekit.operations.mem_wal.memtable import Memtable
@@ -95,15 +94,12 @@ def claim(
     last = max(positions(shard), default=0)
     if epoch > 1:
         last = _put_sentinel(shard, epoch, last + 1)
-    entries: list[Entry] = []
-    healed = None
-    for entry in _own_past(shard, manifest):
-        last = max(last, entry.position)
-        if entry.torn:
-            shard.store.put(entry_name(entry.position), encode_sentinel(epoch))
-            healed = entry.position
-        else:
-            entries.append(entry)
+    try:
+        entries, healed = _read_past(shard, manifest)
+    except (CorruptFileError, FileNotFoundError):
+        _check_own(shard, epoch)  # who has it now may have collected what was to be replayed
+        raise
+    last = max([last, *(entry.position for entry in entries)])
     tables = replayed(entries, manifest, schema)
     if last > manifest.last_seen:
         change(shard, epoch, lambda newest: replace(newest, last_seen=last))
@@ -160,9 +156,25 @@ def _put_sentinel(shard: Shard, epoch: int, position: int) -> int:
     return position
 
 
-def _own_past(shard: Shard, manifest: ShardManifest) -> Iterator[Entry]:
-    """Yield what there is to replay, unless another writer took the shard meanwhile."""
+def _read_past(shard: Shard, manifest: ShardManifest) -> tuple[list[Entry], int | None]:
+    """Return what there is to replay, and the position of a torn entry, which is healed."""
+    entries: list[Entry] = []
     for entry in replayable(shard, manifest):
+        name = entry_name(entry.position)
+        if entry.torn:
+            shard.store.put(name, encode_sentinel(manifest.writer_epoch))
+            return entries, entry.position  # nothing comes after it
         if entry.epoch > manifest.writer_epoch:
             raise fenced(shard, manifest.writer_epoch, entry.epoch)
-        yield entry
+        if not entry.checked:
+            # the reference flushes nothing: if this got torn, nobody would read what comes later
+            shard.store.flush(name)
+        entries.append(entry)
+    return entries, None
+
+
+def _check_own(shard: Shard, epoch: int) -> None:
+    """Raise `FencedError` if another writer took the shard meanwhile."""
+    newest = latest(shard)
+    if newest is not None and newest.writer_epoch != epoch:
+        raise fenced(shard, epoch, newest.writer_epoch)

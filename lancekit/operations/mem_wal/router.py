@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +75,7 @@ class Router:
         self._spec = sharding_of(snapshot)
         self._constraints = RowConstraints.of(snapshot)
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._writers: dict[UUID, tuple[Writer, ShardRows]] = {}
 
     @property
@@ -85,6 +87,11 @@ class Router:
     def version(self) -> int:
         """The table's version at that time."""
         return self._snapshot.version
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether it was made here: one that was forked along has writers of another process."""
+        return os.getpid() == self._process
 
     def put(self, rows: pa.Table, timeout: timedelta) -> dict[UUID, Acknowledged]:
         """Give rows to their shards; return what each shard acknowledged.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,13 @@ import lancekit as lk
 from lancekit.errors import CorruptFileError, FencedError, ShardError
 from lancekit.format.mem_wal.names import WAL, entry_name
 from lancekit.format.mem_wal.shard_manifest import ShardFieldValue
+from lancekit.operations.mem_wal import claim as claiming
 from lancekit.operations.mem_wal.claim import Claim, claim
-from lancekit.shards.log import encode_entry, positions, put_entry, read_entry
+from lancekit.shards.log import encode_entry, positions, put_entry, read_entry, replayable
 from lancekit.shards.manifests import change, latest
 from lancekit.shards.schema import wal_schema
 from lancekit.shards.shard import Shard
+from lancekit.storage import LocalStore
 from tests.support.shards import SHARD, newest, opened, rows, with_shards
 
 
@@ -65,6 +68,39 @@ def test_what_the_reference_left_is_replayed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="fenced"):
         writer.put(rows(13))
     assert positions(shard) == [1, 2, 3, 4]
+
+
+def test_what_the_reference_did_not_flush_is_flushed_before_more_is_put(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, shard, schema = begun(tmp_path)
+    flushed: list[str] = []
+    monkeypatch.setattr(LocalStore, "flush", lambda _, name: flushed.append(name))
+    claimed = claim(shard, schema)
+    assert flushed == [entry_name(at) for at in (1, 2, 3)]
+    batches = claimed.memtables[-1].batches
+    put_entry(shard, 5, encode_entry(schema, batches, claimed.epoch, 1))
+    flushed.clear()
+    claim(shard, schema)  # ours are flushed when they are put
+    assert flushed == [entry_name(at) for at in (1, 2, 3)]
+
+
+def test_who_lost_the_shard_while_it_replayed_is_told_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its successor may have brought the log into a generation, and collected it."""
+    _, shard, schema = begun(tmp_path)
+
+    def late(*given: Any) -> Any:
+        monkeypatch.undo()
+        with lk.dataset(tmp_path).mem_wal_writer(SHARD) as successor:
+            successor.put(rows(20))
+        lk.dataset(tmp_path).cleanup_mem_wal(grace=timedelta(0))
+        return replayable(*given)
+
+    monkeypatch.setattr(claiming, "replayable", late)
+    with pytest.raises(FencedError):
+        claim(shard, schema)
 
 
 @pytest.mark.parametrize("left", [0, 1, 60])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -145,6 +148,30 @@ def test_a_shard_that_is_lost_while_it_is_taken_is_taken_again(
     ds.mem_wal_upsert(rows(*range(9), who="z"))
     assert len(lost) == 1
     assert found(tmp_path) == dict.fromkeys(range(9), "z")
+
+
+def test_a_handle_that_was_forked_has_writers_of_its_own(tmp_path: Path) -> None:
+    made(tmp_path)
+    program = f"""
+import os
+import lancekit as lk
+ds = lk.dataset({str(tmp_path)!r})
+ds.mem_wal_upsert({{"id": [3], "who": ["before"]}})
+child = os.fork()
+if child == 0:
+    try:
+        ds.mem_wal_upsert({{"id": [3], "who": ["child"]}})
+    finally:
+        os._exit(ds.to_table(include_mem_wal=True, filter="id = 3")["who"][0].as_py() == "child")
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+ds.mem_wal_upsert({{"id": [4], "who": ["parent"]}})
+"""
+    path_of = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=path_of, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert found(tmp_path) == {1: "x", 2: "x", 3: "child", 4: "parent"}
 
 
 def test_threads_of_one_handle(tmp_path: Path) -> None:
