@@ -99,6 +99,8 @@ and_: _Comparison
 and_kleene: _Comparison
 and_not: _Comparison
 any: _Folded
+ascii_lower: _Unary
+ascii_upper: _Unary
 assume_timezone: _Unary
 atan2: _Binary
 binary_join: _Binary
@@ -183,7 +185,6 @@ utf8_rtrim: _Unary
 utf8_slice_codeunits: _Unary
 utf8_trim: _Unary
 utf8_trim_whitespace: _Unary
-utf8_upper: _Unary
 xor: _Comparison
 year: _Unary
 

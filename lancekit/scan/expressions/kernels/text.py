@@ -188,6 +188,23 @@ def _initcap(text: str) -> str:
     return re.sub(r"[^\W_]+", lambda m: m[0][:1].upper() + m[0][1:].lower(), text)
 
 
+def _cased(ascii_only: Callable[[Value], Any], whole: Callable[[str], str]) -> Function:
+    """Make a function that changes case, one letter to several where Unicode says so: ß to SS."""
+    others = per_value(whole, pa.string())
+
+    def call(value: Value) -> Value:
+        if isinstance(value, pa.Scalar):
+            return others(value)
+        found: pa.Array = ascii_only(value)
+        rest = pc.fill_null(pc.invert(pc.string_is_ascii(value)), False)
+        if not pc.any(rest).as_py():
+            return found
+        changed: Any = others(value.filter(rest))
+        return pc.replace_with_mask(found, rest, changed.cast(value.type))
+
+    return unary(call, "text")
+
+
 def _levenshtein(left: str, right: str) -> int:
     row = list(range(len(right) + 1))
     for i, a in enumerate(left, 1):
@@ -255,8 +272,8 @@ _INSTR = Function(_strpos, ("text",), 2, 2)
 _SUBSTR_INDEX = Function(per_value(_substr_index, pa.string()), ("text", "text", "number"), 3, 3)
 
 TEXT_FUNCTIONS: Mapping[str, Function] = {
-    "lower": unary(pc.utf8_lower, "text"),
-    "upper": unary(pc.utf8_upper, "text"),
+    "lower": _cased(pc.ascii_lower, str.lower),
+    "upper": _cased(pc.ascii_upper, str.upper),
     "initcap": unary(per_value(_initcap, pa.string()), "text"),
     "length": _LENGTH,
     "char_length": _LENGTH,
