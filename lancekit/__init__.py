@@ -48,6 +48,7 @@ if _TYPE_CHECKING:
     from lancekit.api.lance_schema import json_to_schema, schema_to_json
     from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
     from lancekit.api.lsm_scanner import LsmScanner
+    from lancekit.api.mem_wal_sink import mem_wal_sink
     from lancekit.api.merge_builder import MergeInsertBuilder
     from lancekit.api.open import dataset, write_dataset
     from lancekit.api.pylance.log import set_logger
@@ -155,6 +156,7 @@ __all__ = [
     "errors",
     "evaluate_sharding_spec",
     "json_to_schema",
+    "mem_wal_sink",
     "optimize",
     "options",
     "plot_history",
@@ -189,6 +191,7 @@ _HOMES = {
     "api.lsm_planners": "LsmPointLookupPlanner LsmVectorSearchPlanner",
     "api.shard_snapshot": "ShardSnapshot",
     "api.shard_writer": "ShardWriter",
+    "api.mem_wal_sink": "mem_wal_sink",
     "api.merge_builder": "MergeInsertBuilder",
     "api.open": "dataset write_dataset",
     "api.pylance.log": "set_logger",

@@ -16,10 +16,7 @@ from lancekit.legible import shown
 from lancekit.operations.mem_wal.open_writer import initialized, open_writer
 from lancekit.operations.mem_wal.router import Acknowledged, Router
 from lancekit.operations.mem_wal.settings import writer_settings
-from lancekit.operations.mem_wal.shard_rows import opened_rows
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
-from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.source import cast_all
 from lancekit.versions.listing import latest_snapshot
 
 __all__ = ["ShardWrites"]
@@ -161,11 +158,7 @@ class ShardWrites(Handle):
         """
         self._check_movable()
         router = self._own_router()
-        columns = router.schema.to_arrow()
-        reader = opened_rows(data, schema, columns)
-        cast = cast_all(plan_cast(reader.schema, columns), reader)
-        rows = pa.Table.from_batches(cast, columns)
-        done = router.put(rows, timeout)
+        done = router.put(router.cast(data, schema), timeout)
         if flush:
             router.close()
         return {str(shard): one for shard, one in done.items()}

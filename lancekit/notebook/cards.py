@@ -16,6 +16,7 @@ from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.api.row_history import RowHistory
 from lancekit.api.shard_writer import ShardWriter
 from lancekit.api.table_indices import TableIndices
@@ -33,6 +34,7 @@ from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
 from lancekit.notebook._indices import indices_card
 from lancekit.notebook._mem_wal import mem_wal_cleanup_card, mem_wal_merge_card, shards_card
+from lancekit.notebook._mem_wal_sink import mem_wal_sink_card
 from lancekit.notebook._merge_plan import merge_plan_card
 from lancekit.notebook._refs import branches_card, tags_card
 from lancekit.notebook._results import (
@@ -113,6 +115,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     SessionInfo: session_card,
     CacheInfo: cache_card,
     ShardWriter: shard_writer_card,
+    MemWalSink: mem_wal_sink_card,
     CommitConflictError: conflict_card,
 }
 

@@ -58,7 +58,24 @@ def _upserted(**arguments: Any) -> Any:
     return done, [shard.generations[0].rows for shard in ds.mem_wal_shards() if shard.generations]
 
 
+def _sink(**arguments: Any) -> Any:
+    ds = fresh(primary_key="id")
+    ds.initialize_mem_wal(unsharded=True)
+    sink = lk.mem_wal_sink(**{"uri": ds.uri, "query": "q", **arguments})
+    return sink.query, sink.branch
+
+
 SHARDS = {
+    "mem_wal_sink": Method(
+        _sink,
+        {
+            "uri": Refused("memory://none", "none"),
+            "query": Value("r"),
+            "branch": Refused("none", "none"),
+            "storage_options": Refused("text"),
+            "timeout": Refused(3),
+        },
+    ),
     "LanceDataset.initialize_mem_wal": Method(
         _initialized,
         {

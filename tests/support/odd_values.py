@@ -283,6 +283,7 @@ NEEDED: Mapping[str, Arguments] = {
     "blob_field": lambda _: {"name": "b"},
     "dataset": lambda p: {"uri": p.uri},
     "plot_history": lambda p: {"dataset": p.ds},
+    "mem_wal_sink": lambda p: {"uri": p.uri, "query": "q"},
     "stream_sink": lambda p: {"uri": p.new, "query": "q"},
     "write_dataset": lambda p: {"data_obj": p.rows, "uri": p.uri, "mode": "append"},
     "Blob.from_bytes": lambda _: {"data": b"x"},

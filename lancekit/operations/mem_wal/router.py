@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -18,9 +19,11 @@ from lancekit.format.schema import LanceSchema
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.open_writer import initialized, open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
-from lancekit.operations.mem_wal.shard_rows import ShardRows
+from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
 from lancekit.operations.mem_wal.shares import Share, shares, spec_of
 from lancekit.operations.mem_wal.writer import Writer
+from lancekit.pipeline.casts.plan import plan_cast
+from lancekit.pipeline.source import cast_all
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Acknowledged", "Router", "sharding_of"]
@@ -92,6 +95,24 @@ class Router:
     def is_of_this_process(self) -> bool:
         """Whether it was made here: one that was forked along has writers of another process."""
         return os.getpid() == self._process
+
+    def fits(self, newest: Snapshot) -> bool:
+        """Tell whether a newer version has the same columns, and gives rows to the same shards."""
+        same = newest.version == self.version or newest.manifest.schema == self.schema
+        return same and sharding_of(newest) == self._spec
+
+    def cast(self, data: Any, schema: pa.Schema | None = None) -> pa.Table:
+        """Return rows of any kind as the table has them.
+
+        Raises
+        ------
+        InvalidTypeError, SchemaMismatchError
+            They cannot be read as rows, or do not fit the table.
+        """
+        columns = self.schema.to_arrow()
+        reader = opened_rows(data, schema, columns)
+        cast = cast_all(plan_cast(reader.schema, columns), reader)
+        return pa.Table.from_batches(cast, columns)
 
     def put(self, rows: pa.Table, timeout: timedelta) -> dict[UUID, Acknowledged]:
         """Give rows to their shards; return what each shard acknowledged.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -131,7 +131,7 @@ def chosen_shards(snapshot: Snapshot, ids: Any = None) -> list[Shard]:
     every = shards_of(snapshot.store)
     if ids is None:
         return every
-    if isinstance(ids, str | UUID):
+    if isinstance(ids, str | UUID) or not isinstance(ids, Iterable):
         raise InvalidTypeError(f"shards is {shown(ids)}.", hint="Pass a list of the ids of shards.")
     by_id = {shard.id: shard for shard in every}
     wanted = [_id_of(one) for one in ids]

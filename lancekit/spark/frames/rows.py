@@ -9,16 +9,32 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from lancekit.format.extensions import text_batch, text_schema
-from lancekit.spark.frames.types import spark_schema, to_spark_batch, wire_schema
-from lancekit.spark.jobs.collect import map_batches, pack
+from lancekit.spark.frames.types import arrow_schema, spark_schema, to_spark_batch, wire_schema
+from lancekit.spark.frames.wire_rows import restore
+from lancekit.spark.jobs.collect import map_batches, pack, run_action
 from lancekit.spark.session.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["rows_frame"]
+__all__ = ["collected", "rows_frame"]
 
 Task = TypeVar("Task")
+
+
+def collected(frame: DataFrame, *, what: str) -> pa.Table:
+    """Return the rows of a DataFrame, which all come to this process; ``what`` they are to a bar.
+
+    Raises
+    ------
+    UnsupportedTypeError, SchemaMismatchError
+        As `arrow_schema` has them.
+    LancekitError
+        Spark cannot compute them.
+    """
+    schema = arrow_schema(frame.schema)
+    rows = run_action(frame.sparkSession, frame.toArrow, what=what)
+    return pa.Table.from_batches(restore(rows.to_batches(), schema), schema)
 
 
 def rows_frame(

@@ -1,0 +1,275 @@
+"""`mem_wal_sink`: batches of a stream into the shards of a table."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from lancekit.api.pylance.arguments import check_place
+from lancekit.checked import checked, checked_methods
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.mem_wal.details import ShardingSpec
+from lancekit.operations.mem_wal.open_writer import initialized
+from lancekit.operations.mem_wal.router import Acknowledged, Router, sharding_of
+from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
+from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
+from lancekit.options import Options, options
+from lancekit.pipeline.engine.inputs import is_spark_dataframe
+from lancekit.versions.line import Line, open_line
+from lancekit.versions.references import Reference, resolve
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["MemWalSink", "mem_wal_sink"]
+
+
+@checked
+def mem_wal_sink(
+    uri: str | os.PathLike[str],
+    query: str,
+    *,
+    branch: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    timeout: timedelta = PUT_TIMEOUT,
+) -> MemWalSink:
+    """Return what puts each batch of a stream into the shards of a table, without a version for it.
+
+    For ``foreachBatch`` of Spark, and for any program that has batches: rows go to the shards that
+    the table says, and are durable, and seen by readers, when the call returns.
+
+    A batch that is given again, after a crash or by a restarted query, is put again.  With a
+    primary key its rows take the place of themselves: each is there once.  Without one they are
+    there twice; `stream_sink` knows batches by their numbers, and makes a version for each.
+
+    Parameters
+    ----------
+    uri
+        The dataset, for which `initialize_mem_wal` said which row belongs to which shard.
+    query
+        What the stream is called: cards name it.
+    branch
+        A branch to write to.
+    storage_options
+        As in `dataset`.
+    timeout
+        How long to wait while the memory of a shard's writer is full.
+
+    Returns
+    -------
+    MemWalSink
+        Call it with the rows of a batch, and with the batch's number if there is one.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An argument that cannot be used, or the table does not say which row belongs to which shard.
+    DatasetNotFoundError, BranchNotFoundError
+        There is no such table.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-sink-example", primary_key="id")
+    >>> ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+    >>> sink = lk.mem_wal_sink("memory://mem-wal-sink-example", query="orders")
+    >>> sum(shard.rows for shard in sink({"id": [2, 3, 4]}, batch=0).values())
+    3
+    >>> stream = orders.writeStream.foreachBatch(sink)  # doctest: +SKIP
+    """
+    if not query:
+        raise InvalidArgumentError(
+            "query is empty.", hint="Name the stream, for example query='orders'."
+        )
+    # a worker that calls it over Connect has another working directory
+    place = open_line(check_place(uri), storage_options).root.uri
+    given = None if storage_options is None else dict(storage_options)
+    return MemWalSink(place, query, branch, given, timeout, options.current())
+
+
+@checked_methods
+class MemWalSink(Displayed):
+    """Puts batches of rows into the shards of a table; `mem_wal_sink` makes it.
+
+    Its writers are opened when the first row comes for their shard, and are of the process that
+    calls it: sent to another one, it opens its own there, and takes the shards.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        query: str,
+        branch: str | None,
+        storage_options: Mapping[str, str] | None,
+        timeout: timedelta,
+        values: Options,
+    ) -> None:
+        #: all that another process needs; options are those of the process that made the sink
+        self._state = (uri, query, branch, storage_options, timeout, values)
+        self._timeout, self._values = timeout, values
+        self._line: Line = open_line(uri, storage_options).on(branch)
+        self._lock = threading.Lock()
+        self._router: Router | None = None
+        self._snapshot = self._newest()
+        self._spec = sharding_of(self._snapshot)
+        self._batches = 0
+        self._last: int | None = None
+        self._shards: dict[str, Acknowledged] = {}
+        #: The name of the stream.
+        self.query = query
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._state
+
+    def _plain(self) -> str:
+        return f"MemWalSink({self.query!r}, {self.delivery})"
+
+    @property
+    def uri(self) -> str:
+        """Where the table is."""
+        return self._line.uri
+
+    @property
+    def branch(self) -> str | None:
+        """The branch that is written to; ``None`` for main."""
+        return self._line.branch
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, by which a row that is put again is there once."""
+        return tuple(field.name for field in self._snapshot.manifest.schema.primary_key)
+
+    @property
+    def delivery(self) -> str:
+        """``"exactly once"`` with a primary key, ``"at least once"`` without."""
+        return "exactly once" if self.key else "at least once"
+
+    @property
+    def sharding(self) -> ShardingSpec:
+        """What gives rows to shards."""
+        return self._spec
+
+    @property
+    def batches(self) -> int:
+        """How many batches this sink has put, those that were given again among them."""
+        return self._batches
+
+    @property
+    def last_batch(self) -> int | None:
+        """The number of the last one."""
+        return self._last
+
+    @property
+    def shards(self) -> dict[str, Acknowledged]:
+        """For each shard the rows that it acknowledged, its writer's epoch and its log's end."""
+        return dict(self._shards)
+
+    def __call__(self, rows: Any, batch: int | None = None) -> dict[str, Acknowledged]:
+        """Put the rows of a batch; when this returns they are durable, and readers see them.
+
+        Parameters
+        ----------
+        rows
+            A Spark DataFrame, whose rows come to this process, or whatever `write_dataset` takes,
+            with all columns.  Of rows of one key the last one counts.
+        batch
+            The batch's number.
+
+        Returns
+        -------
+        dict
+            For each shard what it acknowledged: ``rows``, the ``epoch`` of the writer and the last
+            ``position`` of the log.
+
+        Raises
+        ------
+        SchemaMismatchError, NullKeyError, ConstraintViolationError
+            The rows do not fit the table.
+        ShardError
+            Some shards did not acknowledge their rows; give the batch again.
+        """
+        with options(**asdict(self._values)):
+            router, most = self._opened()
+            table = router.cast(_in_this_process(rows))
+            done: dict[str, Acknowledged] = {}
+            for piece in _pieces(table, most):
+                _add(done, router.put(piece, self._timeout))
+        with self._lock:
+            _add(self._shards, done)
+            self._batches += 1
+            self._last = batch
+        return done
+
+    def close(self) -> None:
+        """Make generations of what the writers have in memory, so that a merge finds all rows.
+
+        The next batch opens new writers.
+
+        Raises
+        ------
+        LancekitError
+            A generation could not be written; its rows are in the log.
+        """
+        with self._lock:
+            if self._router is not None and self._router.is_of_this_process:
+                self._router.close()
+            self._router = None
+
+    def _opened(self) -> tuple[Router, int]:
+        """Return writers for the newest version, and how many rows each takes at once."""
+        newest = self._newest()
+        settings = _settings(newest)
+        with self._lock:
+            router = self._router
+            if router is not None and not router.is_of_this_process:
+                router = None
+            if router is not None and not router.fits(newest):
+                router.close()
+                router = None
+            if router is None:
+                router = self._router = Router(newest, settings)
+            self._snapshot, self._spec = newest, sharding_of(newest)
+            return router, settings.max_memtable_rows
+
+    def _newest(self) -> Snapshot:
+        return resolve(self._line.on(None), Reference(branch=self._line.branch))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _settings(snapshot: Snapshot) -> WriterSettings:
+    return writer_settings(initialized(snapshot).defaults)
+
+
+def _in_this_process(rows: Any) -> Any:
+    if not is_spark_dataframe(rows):
+        return rows
+    from lancekit.spark.frames.rows import collected
+
+    return collected(rows, what="a batch of a stream")
+
+
+def _pieces(rows: pa.Table, most: int) -> Iterator[pa.Table]:
+    yield from (rows.slice(start, most) for start in range(0, len(rows), most))
+
+
+def _add(done: dict[str, Acknowledged], more: Mapping[Any, Acknowledged]) -> None:
+    for shard, one in more.items():
+        before = done.get(str(shard))
+        rows = one.rows + (before.rows if before else 0)
+        done[str(shard)] = Acknowledged(rows, one.epoch, one.position)

@@ -1,0 +1,158 @@
+"""The sink that puts batches into shards: given again, sent away, met by others."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import lance
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import (
+    BranchNotFoundError,
+    DatasetNotFoundError,
+    InvalidArgumentError,
+    SchemaMismatchError,
+    ShardError,
+    StorageError,
+)
+from lancekit.operations.mem_wal.writer import Writer
+
+
+def made(place: Path, *, key: str | None = "id", **initial: object) -> lk.LanceDataset:
+    ds = lk.write_dataset({"id": [-1], "v": ["a"]}, place, primary_key=key)
+    ds.initialize_mem_wal(**{"bucket_column": "id", "num_buckets": 3, **initial})  # type: ignore[arg-type]
+    return ds
+
+
+def rows(*ids: int, v: str = "x") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "v": [v] * len(ids)})
+
+
+def ids(ds: lk.LanceDataset) -> list[int]:
+    return sorted(ds.to_table(["id"], include_mem_wal=True)["id"].to_pylist())
+
+
+def test_a_batch_that_is_given_again(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    for _ in range(2):
+        done = sink(rows(*range(9)), 0)
+        assert sum(shard.rows for shard in done.values()) == 9
+    assert ids(ds) == [-1, *range(9)]
+    assert sink.delivery == "exactly once"
+    assert (sink.batches, sink.last_batch) == (2, 0)
+    assert {shard.rows for shard in sink.shards.values()} == {2 * s.rows for s in done.values()}
+    sink.close()
+    ds.merge_mem_wal()
+    assert ds.version == lk.dataset(ds.uri).version == 3
+    assert sorted(lance.dataset(ds.uri).to_table()["id"].to_pylist()) == [-1, *range(9)]
+
+
+def test_without_a_key_it_is_there_twice(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", key=None)
+    with lk.mem_wal_sink(tmp_path / "t", query="orders") as sink:
+        for _ in range(2):
+            sink(rows(1), 0)
+        assert ids(ds) == [-1, 1, 1]
+        assert sink.delivery == "at least once"
+        assert "is there twice" in repr(sink)
+    ds.merge_mem_wal()
+    assert ds.count_rows() == 3
+
+
+def test_a_batch_is_as_large_as_it_likes(tmp_path: Path) -> None:
+    """A shard takes `max_memtable_rows` rows at once; of rows of a key the last one counts."""
+    ds = made(tmp_path / "t", max_memtable_rows=10)
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    batch = pa.concat_tables([rows(*range(50), v="old"), rows(*range(50), v="new"), rows(3, v="!")])
+    assert sum(shard.rows for shard in sink(batch).values()) == 101
+    found = ds.to_table(filter="id >= 0", include_mem_wal=True).sort_by("id")
+    assert found["v"].to_pylist() == ["new"] * 3 + ["!"] + ["new"] * 46
+    assert sink(rows()) == {}
+    sink.close()
+
+
+def test_another_one_takes_the_shards_and_gives_them_back(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    first = sink(rows(*range(9)))
+    sent = pickle.loads(pickle.dumps(sink))
+    second = sent(rows(*range(9, 18)))
+    third = sink(rows(*range(18, 27)))
+    assert (sent.batches, sink.batches) == (1, 2)
+    assert ids(ds) == [-1, *range(27)]
+    epochs = [[shard.epoch for shard in done.values()] for done in (first, second, third)]
+    assert epochs == [[number] * 3 for number in (1, 2, 3)]
+
+
+def test_shards_that_do_not_acknowledge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the batch is there; it is given again, and each row is there once."""
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    real, failing = Writer.put, [True]
+
+    def put(self: Writer, *args: object) -> None:
+        if failing:
+            failing.pop()
+            raise StorageError("the disk is full")
+        real(self, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Writer, "put", put)
+    with pytest.raises(ShardError, match="1 of 3 shards did not acknowledge"):
+        sink(rows(*range(9)), 0)
+    assert (sink.batches, sink.shards) == (0, {})
+    assert len(ids(ds)) < 10
+    sink(rows(*range(9)), 0)
+    assert ids(ds) == [-1, *range(9)]
+
+
+def test_columns_that_come_meanwhile(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    sink(rows(1))
+    ds.add_columns(pa.field("w", pa.int32()))
+    with pytest.raises(SchemaMismatchError, match="w"):
+        sink(rows(2))
+    sink(rows(2).append_column("w", pa.array([5], pa.int32())))
+    found = ds.to_table(["w"], include_mem_wal=True, filter="id > 0").sort_by("w")
+    assert found["w"].to_pylist() == [5, None]
+
+
+def test_on_a_branch(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    side = ds.create_branch("side")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders", branch="side")
+    sink([{"id": 5, "v": None}])
+    assert (ids(ds), ids(side)) == ([-1], [-1, 5])
+    assert "branch" in repr(sink)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DatasetNotFoundError):
+        lk.mem_wal_sink(tmp_path / "t", query="orders")
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "t", primary_key="id")
+    with pytest.raises(InvalidArgumentError, match="takes no rows into shards yet"):
+        lk.mem_wal_sink(tmp_path / "t", query="orders")
+    ds.initialize_mem_wal()
+    with pytest.raises(InvalidArgumentError, match="does not say which row belongs"):
+        lk.mem_wal_sink(tmp_path / "t", query="orders")
+    with pytest.raises(InvalidArgumentError, match="query is empty"):
+        lk.mem_wal_sink(tmp_path / "t", query="")
+    with pytest.raises(BranchNotFoundError):
+        lk.mem_wal_sink(tmp_path / "t", query="orders", branch="none")
+
+
+def test_the_card(tmp_path: Path) -> None:
+    made(tmp_path / "t", bucket_column=None, num_buckets=None, identity_column="id")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    assert "a shard for each value of a column" in repr(sink)
+    sink(rows(1, 1), 7)
+    (shard,) = sink.shards
+    card = repr(sink).replace("\u202f", "")
+    assert card.startswith("orders · exactly once · 2 rows put")
+    for said in ("by the primary key (id)", "1, the last one number 7", shard):
+        assert said in card
+    assert shard in (sink._repr_html_() or "")
