@@ -197,14 +197,12 @@ def _listed(tree: Any, scope: Scope) -> list[Expr]:
 
 
 def _among_query(value: Expr, query: Any, tree: Any, scope: Scope) -> Expr:
-    (output,) = query.outputs
-    one, other = meet([value, replace(output.expr, op="column")], "IN", tree, scope)
-    if other.kind != output.expr.kind and other.op == "cast":
-        raise scope.text.fail(
-            tree,
-            f"IN compares {value.kind} with a query of {output.expr.kind}:",
-            "Write a CAST in the query.",
-        )
+    kind = query.outputs[0].expr.kind
+    column = Expr("column", (), kind)  # in the place of the query's
+    one, other = meet([value, column], "IN", tree, scope)
+    if other is not column:
+        hint = "Write a CAST in the query."
+        raise scope.text.fail(tree, f"IN compares {value.kind} with a query of {kind}:", hint)
     return Expr("in query", (one,), BOOL, query)
 
 

@@ -52,6 +52,13 @@ class _Merge:
     def value(self, column_tree: Any, tree: Any) -> tuple[str, Expr]:
         """Return a column of the target, and what the source gives it."""
         column = own_column(column_tree, self.target, self.scope)
+        for part in tree.find_all(exp.Column):
+            if part.table.lower() == self.target.alias.lower():
+                raise self.scope.text.fail(
+                    part,
+                    "a merge gives rows what the source has, and this is the target's:",
+                    "Compute it in the source: USING (SELECT ... FROM source JOIN target ...).",
+                )
         value = compile_expression(tree, Scope(self.scope.text, seen=[self.source]))
         return column.name, fitting(value, column, tree, self.scope)
 

@@ -85,7 +85,7 @@ def _plain(tree: Any, scope: Scope) -> Any:
         return parameter(tree, scope)
     if isinstance(tree, exp.Literal):
         return tree.this if tree.is_string else number(tree.this)
-    raise scope.text.fail(scope.text.sql and tree, "this is no version:", _HINT)
+    raise scope.text.fail(tree, "this is no version:", _HINT)
 
 
 def _source(tree: Any, scope: Scope) -> Any:

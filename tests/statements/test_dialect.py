@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import lancekit as lk
@@ -43,7 +45,34 @@ MISTAKES = {
     "^DROP TABLE t": "",
     "^GRANT ALL ON t TO me": "",
     "^": "no statement",
+    "UPDATE t SET ^nosuch = 1": "no column 'nosuch'",
+    "UPDATE t SET id = 1, ^id = 2": "set twice",
+    "UPDATE t SET ^id = 1.5": "does not become column 'id'",
+    "UPDATE t SET s = CASE WHEN ^id = 1 THEN 'x' END": "row by row",
+    "UPDATE t ^VERSION AS OF 1 SET id = 1": "",
+    "DELETE FROM t WHERE EXISTS (SELECT ^1 FROM t b WHERE b.id = t.id)": "cannot look at the row",
+    "INSERT INTO t (id, x) ^SELECT 1": "",
+    "INSERT INTO t (id) VALUES (^x)": "no column 'x'",
+    "INSERT OVERWRITE ^t SELECT 1": "INSERT OVERWRITE",
+    "MERGE INTO t USING t b ON ^t.id > b.id WHEN MATCHED THEN DELETE": "by equal keys",
+    "MERGE INTO t USING t b ON t.id = b.id WHEN MATCHED THEN UPDATE SET x = ^t.x + b.x": "target's",
+    "MERGE INTO t USING t b ON t.id = b.id WHEN MATCHED AND ^b.x > 1 THEN DELETE": "no condition",
+    "MERGE INTO t USING t b ON t.id = b.id WHEN MATCHED AND ^b.x > 1 THEN UPDATE SET s = b.s": (
+        "goes into no column"
+    ),
+    "MERGE INTO t USING t b ON t.id = b.id WHEN MATCHED THEN UPDATE SET ^s = b.s "
+    "WHEN NOT MATCHED THEN INSERT *": "different values",
+    "MERGE INTO t USING t b ON t.id = b.id WHEN NOT MATCHED THEN INSERT (^x) VALUES (b.x)": (
+        "has the key"
+    ),
+    "ALTER TABLE t DROP COLUMN ^nosuch": "no column",
+    "ALTER TABLE t ADD COLUMN ^y array<int>": "needs a type",
+    "RESTORE ^t TO nothing": "",
+    "DESCRIBE ^t": "only DESCRIBE HISTORY",
 }
+
+
+_ASKS = re.compile(r"(FROM|UPDATE|INTO|OVERWRITE|ALTER TABLE|RESTORE|DESCRIBE) t\b")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +87,7 @@ def t() -> lk.LanceDataset:
 def test_a_mistake_is_pointed_at(t: lk.LanceDataset, marked: str) -> None:
     text, said = marked.replace("^", ""), MISTAKES[marked]
     with pytest.raises(PredicateError) as caught:
-        lk.sql(text, **({"t": t} if "FROM t" in text else {}))
+        lk.sql(text, **({"t": t} if _ASKS.search(text) else {}))
     assert said in str(caught.value)
     if said:
         assert caught.value.context["position"] == marked.index("^")
