@@ -110,7 +110,8 @@ def required() -> Iterator[tuple[str, str]]:
         elif "__init__" in vars(thing) and thing not in MADE_BY_OTHERS:
             yield from ((thing.__name__, name) for name in arguments_of(thing))
         for member, found in inspect.getmembers(thing, inspect.isroutine):
-            if not member.startswith("_") and _is_ours(found) and found not in FOR_OTHERS:
+            wanted = callable(found) and not member.startswith("_") and _is_ours(found)
+            if wanted and found not in FOR_OTHERS:
                 yield from ((f"{thing.__name__}.{member}", name) for name in arguments_of(found))
 
 
