@@ -32,11 +32,12 @@ from tests.support.arguments_of_others import ON_SPARK, OTHERS, SHOWN_IN
 from tests.support.arguments_of_reads import READS
 from tests.support.arguments_of_shard_reads import SHARD_READS
 from tests.support.arguments_of_shards import SHARDS
+from tests.support.arguments_of_sql import SQL
 from tests.support.arguments_of_upkeep import UPKEEP
 from tests.support.arguments_of_writes import WRITES
 
 METHODS = READS | FILES | WRITES | MERGES | UPKEEP | OTHERS | EXPLAINED | BRANCHES | INDICES
-METHODS |= SHARDS | SHARD_READS
+METHODS |= SHARDS | SHARD_READS | SQL
 
 #: public, and not in `lancekit.__all__`
 MORE: list[Any] = [

@@ -310,7 +310,16 @@ SHOWN_IN: dict[tuple[str, str], str] = {
     ("BlobColumn", "blob_column"): f"{_SESSIONS}::test_bytes_are_gone_through_as_files",
     ("LanceFragment.open_session", "columns"): f"{_SESSIONS}::{_TAKES}",
     ("LanceFragment.open_session", "with_row_address"): f"{_SESSIONS}::{_TAKES}",
-    ("Session", "sizes"): f"{_SESSIONS}::test_every_session_is_the_same",
+    **{
+        ("Session", name): f"{_SESSIONS}::test_every_session_is_the_same"
+        for name in (
+            "index_cache_size_bytes",
+            "metadata_cache_size_bytes",
+            "store_registry",
+            "index_cache_backend",
+            "metadata_cache_backend",
+        )
+    },
     ("Session.is_same_as", "other"): f"{_SESSIONS}::test_every_session_is_the_same",
     ("set_logger", "file_path"): f"{_LOGS}::test_a_sample_is_logged_to_a_file",
     ("set_logger", "format_string"): f"{_LOGS}::test_a_sample_is_logged_to_a_file",
