@@ -268,8 +268,8 @@ class History:
             if actor.faults.dead and alive:
                 self.kills += 1
                 self.trace.append(f"{'  ' * self.depth}  {what}: killed")
-            if actor.faults.dead and actor in self.ours:
-                self.ours.remove(actor)
+            if actor.faults.dead:
+                self.ours = [other for other in self.ours if other is not actor]
 
     def may_fail(self, error: LancekitError, actor: Actor, cleanups: int) -> bool:
         if isinstance(error, FencedError):
@@ -307,8 +307,7 @@ class History:
             actor.table = lk.dataset(self.path)
             actor.writer = actor.table.mem_wal_writer(actor.shard, max_memtable_rows=rows)
             if not actor.faults.dead:
-                self.ours.append(actor)
-        del self.ours[:-6]
+                self.ours = [*self.ours[-5:], actor]
 
     def values(self, shard: str, most: int = 2) -> dict[int, Value]:
         bucket = self.shards.index(shard)
@@ -356,8 +355,8 @@ class History:
                 attempt.running = False
                 raise
             finally:
-                if writer.state != "open" and actor in self.ours:
-                    self.ours.remove(actor)
+                if writer.state != "open":
+                    self.ours = [other for other in self.ours if other is not actor]
             self.flushed(actor)
         return None
 
@@ -391,7 +390,7 @@ class History:
         actor = self.free(self.ours)
         if actor is None:
             return
-        self.ours.remove(actor)
+        self.ours = [other for other in self.ours if other is not actor]
         self.arm(actor, 40)
         with self.acting(actor, "close"):
             actor.writer.close()
@@ -401,7 +400,7 @@ class History:
         actor = self.free(self.ours)
         if actor is not None:
             actor.faults.dead = True
-            self.ours.remove(actor)
+            self.ours = [other for other in self.ours if other is not actor]
             self.kills += 1
             self.trace.append(f"{'  ' * self.depth}abandon {actor.shard[:4]}")
 
@@ -456,13 +455,12 @@ class History:
         actor = self.actor(40)
         what = self.random.choice(["append", "delete", "compact", "compact"])
         with self.acting(actor, what):
-            ds = lk.dataset(self.path)
             if what == "compact":
-                ds.optimize.compact_files()
+                lk.dataset(self.path).optimize.compact_files()
             else:
-                self.change_row(ds, what)
+                self.change_row(what)
 
-    def change_row(self, ds: Any, what: str) -> None:
+    def change_row(self, what: str) -> None:
         own = sorted(key for key in self.base if self.base[key] is not None)
         if what == "delete" and own:
             key = self.random.choice(own)
@@ -473,6 +471,7 @@ class History:
             key = BASE_KEYS + self.numbers
             attempt = self.model.begin({key: f"base {key}"}, 0)
         try:
+            ds = lk.dataset(self.path)  # which has the row that is deleted
             if attempt.values[key] is None:
                 ds.delete(f"id = {key}")
             else:
@@ -491,8 +490,7 @@ class History:
             actor.writer = lance.dataset(str(self.path)).mem_wal_writer(
                 shard, max_wal_flush_interval_ms=1
             )
-            self.theirs.append(actor)
-        del self.theirs[:-4]
+            self.theirs = [*self.theirs[-3:], actor]
 
     @contextmanager
     def theirs_alone(self, what: str) -> Iterator[None]:
@@ -518,7 +516,7 @@ class History:
                 self.give(actor.writer, values)
             except OSError:
                 self.model.refuse(attempt)
-                self.theirs.remove(actor)
+                self.theirs = [other for other in self.theirs if other is not actor]
                 raise
             self.model.acknowledge(attempt, self.tip(actor.shard))
         return None
@@ -527,7 +525,7 @@ class History:
         actor = self.free(self.theirs)
         if actor is None:
             return
-        self.theirs.remove(actor)
+        self.theirs = [other for other in self.theirs if other is not actor]
         if self.random.random() < 0.3:
             self.trace.append(f"{'  ' * self.depth}pylance abandons {actor.shard[:4]}")
             return

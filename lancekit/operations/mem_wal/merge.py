@@ -36,6 +36,7 @@ from lancekit.operations.common.staged_files import removed_unless_landed, write
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.mem_wal.generation import open_generation
 from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
+from lancekit.operations.unmerged.waiting import Marks
 from lancekit.options import options
 from lancekit.pipeline.casts.plan import plan_cast
 from lancekit.pipeline.engine.engine import (
@@ -196,11 +197,14 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
     # manifests first: whatever is drained since then, the newest version has
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
     current = latest_snapshot(snapshot.line)
-    merged = mem_wal_details(current).merged
+    merged, marks = mem_wal_details(current).merged, Marks(current)
     for shard, manifest in manifests.items():
         done = merged.get(shard.id, 0)
         if manifest.current_generation <= done:  # a newer manifest may be of what was merged since
-            _check_above(shard, latest(shard) or manifest, done)
+            _check_above(shard, (latest(shard) or manifest).current_generation, done)
+        for table in manifest.sstables:
+            if table.generation <= done and not marks.has(shard.id, table.generation):
+                _check_above(shard, table.generation, done)
     steps = list(_steps(_waiting(manifests, merged), rows))
     return PlannedMerge(current, manifests, steps)
 
@@ -211,17 +215,17 @@ def engine_of(current: Snapshot, step: Iterable[WaitingGeneration]) -> Choice:
     return choose_engine(current.manifest.num_rows + rows)
 
 
-def _check_above(shard: Shard, manifest: ShardManifest, merged: int) -> None:
+def _check_above(shard: Shard, generation: int, merged: int) -> None:
     """Refuse a shard that counts from the beginning under a mark that was inherited."""
-    if manifest.current_generation <= merged:
+    if generation <= merged:
         raise ShardError(
-            f"The next generation of shard {shard.id} is {manifest.current_generation}, and the "
-            f"table says that it has all up to {merged}: what the shard has is taken for merged.",
+            f"A generation of shard {shard.id} is {generation}, and the table says that it has all "
+            f"up to {merged}: what the shard has is taken for merged.",
             hint="It was begun by a writer that does not know what a branch or a clone inherits. "
             f"Bring its generations, tables below {shard.store.uri}, in by merge_insert, remove "
             "that folder, and write to another shard.",
             shard=str(shard.id),
-            generation=manifest.current_generation,
+            generation=generation,
             merged=merged,
         )
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
-from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.legible import shown
+from lancekit.operations.unmerged.waiting import Marks
 from lancekit.shards.log import positions
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shards_of
@@ -90,13 +90,12 @@ def shard_infos(snapshot: Snapshot) -> Shards:
     CorruptFileError
         The newest manifest of a shard is damaged.
     """
-    merged = (details_of(snapshot.indices) or MemWalDetails()).merged
+    marks = Marks(snapshot)
     found = ((shard, latest(shard)) for shard in shards_of(snapshot.store))
-    return Shards(_info(shard, manifest, merged) for shard, manifest in found if manifest)
+    return Shards(_info(shard, manifest, marks) for shard, manifest in found if manifest)
 
 
-def _info(shard: Shard, manifest: ShardManifest, merged: Mapping[UUID, int]) -> ShardInfo:
-    done = merged.get(shard.id, 0)
+def _info(shard: Shard, manifest: ShardManifest, marks: Marks) -> ShardInfo:
     return ShardInfo(
         shard_id=str(shard.id),
         spec_id=manifest.spec_id,
@@ -105,12 +104,12 @@ def _info(shard: Shard, manifest: ShardManifest, merged: Mapping[UUID, int]) -> 
         epoch=manifest.writer_epoch,
         sealed=manifest.sealed,
         current_generation=manifest.current_generation,
-        merged_generation=done,
+        merged_generation=marks.merged.get(shard.id, 0),
         generations=tuple(
             Generation(
                 one.generation,
                 one.path,
-                one.generation <= done,
+                marks.has(shard.id, one.generation),
                 one.physical_rows,
                 one.in_memory_bytes,
             )

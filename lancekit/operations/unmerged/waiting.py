@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,13 +10,41 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.operations import CompactedSsTable
+from lancekit.lazy import cached_property
 from lancekit.legible import cut
 from lancekit.shards.log import replayable
 from lancekit.shards.manifests import latest
 from lancekit.shards.shard import Shard, shard_of, shards_of
+from lancekit.versions.ancestor import source_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["WaitingShard", "check_in_order", "check_merged", "waiting_shards"]
+__all__ = ["Marks", "WaitingShard", "check_in_order", "check_merged", "waiting_shards"]
+
+
+@dataclass(frozen=True, eq=False)
+class Marks:
+    """Which generations of its branch's shards a version has."""
+
+    snapshot: Snapshot
+
+    @cached_property
+    def merged(self) -> Mapping[UUID, int]:
+        """The last generation of each shard that the version says it has."""
+        return (details_of(self.snapshot.indices) or MemWalDetails()).merged
+
+    @cached_property
+    def inherited(self) -> Mapping[UUID, int]:
+        """What of that a branch or a clone began with: of shards that are not its own."""
+        source = source_of(self.snapshot.line)
+        return {} if source is None else Marks(source).merged
+
+    def has(self, shard: UUID, generation: int) -> bool:
+        """Tell whether the version has the rows of a generation.
+
+        A writer that does not know of marks begins the shards of branches at 1: what it wrote is
+        not what the mark is of.
+        """
+        return self.merged.get(shard, 0) >= generation > self.inherited.get(shard, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +93,19 @@ def waiting_shards(newest: Snapshot) -> Iterator[WaitingShard]:
 
     None of a version without the entry, which has no shards.
     """
-    details = details_of(newest.indices)
-    if details is None:
+    if details_of(newest.indices) is None:
         return
-    merged = details.merged
+    marks = Marks(newest)
     for shard in shards_of(newest.store):
         manifest = latest(shard)
         if manifest is None:
             continue
         numbers = sorted(table.generation for table in manifest.sstables)
-        done = merged.get(shard.id, 0)
-        if manifest.current_generation <= done:  # begun below an inherited mark
-            done = 0
+        done = {number for number in numbers if marks.has(shard.id, number)}
         found = WaitingShard(
             shard=shard.id,
-            unmerged=tuple(number for number in numbers if number > done),
-            undrained=tuple(number for number in numbers if number <= done),
+            unmerged=tuple(number for number in numbers if number not in done),
+            undrained=tuple(sorted(done)),
             in_log=_has_rows(shard, manifest),
         )
         if found.has_rows or found.undrained:
@@ -97,7 +122,7 @@ def check_in_order(newest: Snapshot, marks: Iterable[CompactedSsTable]) -> None:
 
     Once a later one is marked, it could never be merged.
     """
-    done = (details_of(newest.indices) or MemWalDetails()).merged
+    done = Marks(newest).merged
     for mark in marks:
         manifest = latest(shard_of(newest.store, mark.shard_id))
         listed = () if manifest is None else manifest.sstables

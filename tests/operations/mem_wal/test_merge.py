@@ -376,7 +376,15 @@ def test_a_shard_that_pylance_began_below_an_inherited_mark(tmp_path: Path) -> N
     mine = lk.dataset(ds.uri).checkout_version(("b", None))
     with pytest.raises(ShardError, match="is 2, and the table says that it has all up to 2"):
         mine.merge_mem_wal()
-    with pytest.raises(InvalidArgumentError, match="unmerged generations 1"):
+    # past the mark, too
+    for key in (6, 7):
+        write_with_pylance(branch, ONE, {key: (100.0 * key, None)}, [])
+    with pytest.raises(ShardError, match="is 1, and the table says that it has all up to 2"):
+        mine.merge_mem_wal()
+    assert [len(shard.unmerged_generations) for shard in mine.mem_wal_shards()] == [3]
+    read = mine.to_table(include_mem_wal=True, filter="id >= 5 AND id <= 7").sort_by("id")
+    assert read["v"].to_pylist() == [500.0, 600.0, 700.0]
+    with pytest.raises(InvalidArgumentError, match="unmerged generations 1, 2, 3"):
         mine.drop_index("__lance_mem_wal")
     assert len(list((tmp_path / "t/tree/b/_mem_wal" / ONE).glob("*_gen_1"))) == 1
 

@@ -35,6 +35,7 @@ from lancekit.operations.mem_wal.generation import KEYS, open_generation
 from lancekit.operations.mem_wal.reader.held import held_fragment
 from lancekit.operations.mem_wal.reader.newest import KeyRows, Newest, newest_of
 from lancekit.operations.mem_wal.replay import replayed
+from lancekit.operations.unmerged.waiting import Marks
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.shards.by_id import by_id
@@ -367,11 +368,8 @@ def read_set(base: Snapshot, states: Iterable[ShardState]) -> ReadSet:
     LancekitError, OSError
         A generation cannot be read.
     """
-    details = details_of(base.indices)
-    merged = {} if details is None else details.merged
-    parts = [
-        part for state in states for part in _parts(base, state, merged.get(state.shard.id, 0))
-    ]
+    marks = Marks(base)
+    parts = [part for state in states for part in _parts(base, state, marks)]
     # the sort is stable: parts of a generation stay, the newest first
     parts.sort(key=lambda part: part.generation, reverse=True)
     paths = paths_by_id(base.manifest.schema)
@@ -379,16 +377,17 @@ def read_set(base: Snapshot, states: Iterable[ShardState]) -> ReadSet:
     return ReadSet(base=base, keys=tuple(paths[f.id] for f in key), parts=tuple(parts))
 
 
-def _parts(base: Snapshot, state: ShardState, merged: int) -> Iterator[Part]:
+def _parts(base: Snapshot, state: ShardState, marks: Marks) -> Iterator[Part]:
     """Yield what of a shard is not merged, the newest rows first."""
+    shard = state.shard.id
     written = {table.generation for table in state.sstables}
     for number, fragment in _held_fragments(base, state):
-        if number > merged and number not in written:
+        if number not in written and not marks.has(shard, number):
             known = state.identity
             held = None if known is None else (known, number, base.line.uri, base.version)
             yield _part(base, state.shard, number, fragment, held)
     for table in sorted(state.sstables, key=lambda table: table.generation, reverse=True):
-        if table.generation > merged:
+        if not marks.has(shard, table.generation):
             snapshot = open_generation(state.shard, table)
             for source in reversed(fragment_sources(snapshot)):
                 file = source.files[0]
