@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
@@ -84,6 +84,8 @@ class Builder:
         parameters of that.
     details
         What the manifest says of an index beyond its kind.
+    beside
+        Returns what a segment is to hold so that it goes with others of its index.
     """
 
     build: Callable[..., Content]
@@ -93,6 +95,7 @@ class Builder:
     alike: Callable[[Any, Any], bool] = _always
     more: Callable[[Any, IndexedColumn], Content] | None = None
     details: Callable[[Any], bytes] = _nothing
+    beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
 
     def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
         """Build what a segment holds, with checked parameters."""
@@ -139,6 +142,7 @@ _BUILDERS: Mapping[str, Builder] = {
         merged=TextRows.merged,
         parameters={"said": ("said", checked_said), "details": ("details", _as_it_is)},
         alike=TextRows.is_like,
+        beside=TextRows.beside,
         details=attrgetter("details"),
     ),
     VECTORS.name: Builder(

@@ -29,8 +29,9 @@ from lancekit.index.build.text_partitions import (
 )
 from lancekit.index.inverted.analyzer import analyzer
 from lancekit.index.inverted.packed import PACKED
-from lancekit.index.inverted.segment import open_partitions, params_of
+from lancekit.index.inverted.segment import open_partitions, params_of, tokens_form
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
+from lancekit.index.inverted.token_set import ARROW, FST
 from lancekit.index.inverted.whole import WholePartition
 from lancekit.index.segment import Segment
 
@@ -73,11 +74,14 @@ class TextRows:
         What the manifest says of the index.
     partitions
         Its documents; those that came later are in others.
+    tokens
+        How its files hold tokens, if these are not too many for that.
     """
 
     said: str
     details: bytes
     partitions: tuple[TextPartition, ...]
+    tokens: str = FST
 
     @classmethod
     def build(cls, column: IndexedColumn, said: str, details: bytes) -> TextRows:
@@ -95,12 +99,22 @@ class TextRows:
     @classmethod
     def merged(cls, parts: Sequence[TextRows]) -> TextRows:
         """Put together what several hold, whose text became tokens alike."""
-        return replace(parts[0], partitions=joined([p for part in parts for p in part.partitions]))
+        partitions = joined([p for part in parts for p in part.partitions])
+        tokens = FST if any(part.tokens == FST for part in parts) else parts[0].tokens
+        return replace(parts[0], partitions=partitions, tokens=tokens)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """What such an index is made with."""
         return {"said": self.said, "details": self.details}
+
+    def beside(self, others: Iterable[OpenSegment]) -> TextRows:
+        """Return the same as it is to be beside other segments of its index.
+
+        The reference puts together only what holds tokens alike.
+        """
+        forms = {tokens_form(file) for other in others for file in other.files.values()}
+        return replace(self, tokens=ARROW if ARROW in forms else FST)
 
     def is_like(self, other: TextRows) -> bool:
         """Return whether both can be put together."""
@@ -123,9 +137,10 @@ class TextRows:
         """Yield the files to write."""
         # one without documents is left out, unless there is no other
         filled = [one for one in self.partitions if len(one.rows)] or self.partitions[:1]
+        tokens = self._tokens_written()
         for number, partition in enumerate(filled):
-            yield from partition.files(number)
-        yield self._metadata(_WHOLE, range(len(filled)))
+            yield from partition.files(number, tokens)
+        yield self._metadata(_WHOLE, range(len(filled)), tokens)
 
     def staged(self, number: int) -> Iterator[SegmentFile]:
         """Yield the files of a partition that is to be put together with others.
@@ -136,15 +151,19 @@ class TextRows:
             That no other of them has.
         """
         (partition,) = self.partitions
-        for file in partition.files(number):
+        tokens = self._tokens_written()
+        for file in partition.files(number, tokens):
             yield replace(file, name=f"{STAGING}{file.name}")
-        yield self._metadata(f"{STAGING}part_{number}{_PART}", [number])
+        yield self._metadata(f"{STAGING}part_{number}{_PART}", [number], tokens)
 
-    def _metadata(self, name: str, partitions: Iterable[int]) -> NewFile:
+    def _tokens_written(self) -> str:
+        return self.tokens if all(one.fits_map for one in self.partitions) else ARROW
+
+    def _metadata(self, name: str, partitions: Iterable[int], tokens: str) -> NewFile:
         said = {
             "partitions": json.dumps(list(partitions)),
             "params": self.said,
-            "token_set_format": "arrow",
+            "token_set_format": tokens,
         }
         codec = codec_of(with_position=_has_positions(self.said))
         batch = pa.record_batch([pa.array([BitMap().serialize()])], schema=_METADATA)
@@ -230,6 +249,7 @@ def read_text(found: OpenSegment) -> TextRows:
         said=_in_our_blocks(said),
         details=with_block_size(found.details, PACKED),
         partitions=partitions,
+        tokens=tokens_form(metadata),
     )
 
 

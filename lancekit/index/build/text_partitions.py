@@ -13,12 +13,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lancekit.file.kernels.arrow_buffers import string_buffers
 from lancekit.index.build.column import RowMap
 from lancekit.index.build.files import NewFile, SegmentFile, SharedFile
+from lancekit.index.build.fst_write import fst_bytes
 from lancekit.index.build.posting_blocks import position_blocks, posting_blocks
+from lancekit.index.build.sorting import order_of
 from lancekit.index.inverted.bm25 import Statistics, weights
 from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.partition import StoredPartition
+from lancekit.index.inverted.token_set import ARROW, FST
 from lancekit.index.inverted.whole import WholePartition, read_whole
 from lancekit.index.segment import IndexFileReader
 
@@ -32,6 +36,8 @@ _CODEC = {
     "posting_block_size": str(PACKED),
 }
 _POSITIONS = {"positions_layout": "shared_stream_v2", "positions_codec": "packed_delta_v1"}
+#: a map takes about 100 bytes of memory for each letter of its words while it is made
+_MOST_LETTERS = 32 << 20
 #: how many times as large a partition is that new documents do not join
 _LARGER = 2
 _TOKENS_FILE, _DOCUMENTS_FILE = "part_{}_tokens.lance", "part_{}_docs.lance"
@@ -43,7 +49,14 @@ def _fields(**kinds: pa.DataType) -> pa.Schema:
 
 
 _BLOCKS = pa.list_(pa.field("item", pa.large_binary(), False))
-_TOKENS = _fields(_token=pa.string(), _token_id=pa.uint32())
+_TOKENS = {
+    ARROW: _fields(_token=pa.string(), _token_id=pa.uint32()),
+    FST: _fields(
+        _token_fst_bytes=pa.large_binary(),
+        _token_next_id=pa.uint32(),
+        _token_total_length=pa.uint64(),
+    ),
+}
 _DOCUMENTS = _fields(_rowid=pa.uint64(), _num_tokens=pa.uint32())
 _POSTINGS = _fields(_posting=_BLOCKS, _max_score=pa.float32(), _length=pa.uint32())
 _PLACES = _fields(
@@ -70,8 +83,12 @@ class TextPartition(Protocol):
     def whole(self) -> WholePartition:
         """Return all that it holds."""
 
-    def files(self, number: int) -> Iterator[SegmentFile]:
-        """Yield the files; `number` is that of the partition."""
+    @property
+    def fits_map(self) -> bool:
+        """Whether its tokens can well be held as a map."""
+
+    def files(self, number: int, tokens: str) -> Iterator[SegmentFile]:
+        """Yield the files; `number` is that of the partition, `tokens` how these are held."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,10 +111,15 @@ class NewPartition:
         """Return all that it holds."""
         return self.held
 
-    def files(self, number: int) -> Iterator[NewFile]:
+    @property
+    def fits_map(self) -> bool:
+        """Whether its tokens can well be held as a map."""
+        return sum(map(len, self.held.tokens)) <= _MOST_LETTERS
+
+    def files(self, number: int, tokens: str) -> Iterator[NewFile]:
         """Yield the files."""
         held = self.held
-        yield _tokens(number, zip(held.tokens, range(len(held.tokens)), strict=True))
+        yield _tokens(number, pa.array(held.tokens, pa.string()), tokens)
         yield _documents(number, held.rows, held.lengths)
         codec = codec_of(with_position=held.positions is not None)
         sizes = (held.ends - held.starts).astype(np.uint32)
@@ -145,13 +167,19 @@ class _StoredPartition:
         """Return all that it holds."""
         return replace(read_whole(self.stored), rows=self.rows)
 
-    def files(self, number: int) -> Iterator[SegmentFile]:
+    @property
+    def fits_map(self) -> bool:
+        """Whether its tokens can well be held as a map."""
+        held = self.stored.token_set
+        return held.form == FST or held.words().nbytes <= _MOST_LETTERS
+
+    def files(self, number: int, tokens: str) -> Iterator[SegmentFile]:
         """Yield the files."""
         stored = self.stored
-        if stored.token_set.in_arrow:
+        if stored.token_set.form == tokens:
             yield SharedFile(name=_TOKENS_FILE.format(number), file=stored.tokens_file)
         else:
-            yield _tokens(number, stored.token_set.numbered())
+            yield _tokens(number, stored.token_set.words(), tokens)
         if np.array_equal(self.rows, stored.row_ids):
             yield SharedFile(name=_DOCUMENTS_FILE.format(number), file=stored.documents_file)
         else:
@@ -192,10 +220,17 @@ def joined(parts: Sequence[TextPartition]) -> tuple[TextPartition, ...]:
     return (*before, NewPartition(WholePartition.joined(join)) if len(join) > 1 else last)
 
 
-def _tokens(number: int, numbered: Iterable[tuple[str, int]]) -> NewFile:
-    ascending = sorted(numbered)
-    columns = zip(*ascending, strict=True) if ascending else ((), ())
-    return _file(_TOKENS_FILE.format(number), _TOKENS, [*columns])
+def _tokens(number: int, words: pa.Array, form: str) -> NewFile:
+    """Return the file of tokens, which are given in the order of their numbers."""
+    order = order_of(words)
+    ascending = words.take(pa.array(order))
+    if form == FST:
+        offsets, data = string_buffers(ascending)
+        held = fst_bytes(data, offsets.astype(np.int64), order.astype(np.uint64))
+        columns: list[Any] = [[held], [len(words)], [len(data)]]
+    else:
+        columns = [ascending, order]
+    return _file(_TOKENS_FILE.format(number), _TOKENS[form], columns)
 
 
 def _documents(number: int, rows: Rows, lengths: npt.NDArray[np.uint32]) -> NewFile:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 from lancekit.errors import CorruptFileError
 
-__all__ = ["Fst"]
+__all__ = ["COMMON", "HEAD", "MANY", "VERSION", "Fst"]
 
 #: inputs that have a number of their own in nodes of one transition, from 1 on
-_COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHGW"
-_VERSION = 3
-_HEAD, _TAIL = 16, 20
+COMMON = b"te/oasripcnw.hlm-du012g=:bf3y5&_4v9678k%?xCDASFIBEjPTzRNM+LOqHG"
+VERSION = 3
+HEAD, _TAIL = 16, 20
 #: nodes of more transitions than this have a table of 256 bytes
-_MANY = 32
+MANY = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,11 @@ class _Node:
 class Fst:
     """A map of byte strings to numbers.
 
+    Attributes
+    ----------
+    data, root, count
+        Its bytes, the address of the node where keys begin, and how many there are.
+
     Raises
     ------
     CorruptFileError
@@ -39,18 +44,16 @@ class Fst:
     """
 
     def __init__(self, data: bytes, where: str) -> None:
-        self._data, self._where = data, where
-        if len(data) < _HEAD + _TAIL or _number(data, 0, 8) != _VERSION:
-            raise CorruptFileError(f"{where} has tokens that are no map of version {_VERSION}.")
-        self._root = _number(data, len(data) - 12, 8)
+        self.data, self._where = data, where
+        if len(data) < HEAD + _TAIL or _number(data, 0, 8) != VERSION:
+            raise CorruptFileError(f"{where} has tokens that are no map of version {VERSION}.")
+        self.count = _number(data, len(data) - _TAIL, 8)
+        self.root = _number(data, len(data) - _TAIL + 8, 8)
         self._nodes: dict[int, _Node] = {}
-
-    def __len__(self) -> int:
-        return _number(self._data, len(self._data) - _TAIL, 8)
 
     def get(self, key: bytes) -> int | None:
         """Return the number of a key, ``None`` if it has none."""
-        at, total = self._root, 0
+        at, total = self.root, 0
         for byte in key:
             step = next((step for step in self._node(at).steps if step[0] == byte), None)
             if step is None:
@@ -59,18 +62,24 @@ class Fst:
         final = self._node(at).final
         return None if final is None else total + final
 
-    def items(self) -> Iterator[tuple[bytes, int]]:
-        """Yield all keys and their numbers, the keys ascending."""
-        todo = [(self._root, b"", 0)]
+    def items(self, start: int) -> Iterator[tuple[bytes, int]]:
+        """Yield what leads on from the node at an address to keys, ascending, and its numbers."""
+        key = bytearray()
+        todo = [(start, 0, b"", 0)]
         while todo:
-            at, key, total = todo.pop()
+            at, depth, last, total = todo.pop()
+            key[depth:] = last
             node = self._node(at)
             if node.final is not None:
-                yield key, total + node.final
+                yield bytes(key), total + node.final
             todo += [
-                (target, key + bytes([byte]), total + output)
+                (target, len(key), bytes([byte]), total + output)
                 for byte, target, output in sorted(node.steps, reverse=True)
             ]
+
+    def damaged(self, at: int) -> CorruptFileError:
+        """Return the error of a node that cannot be."""
+        return CorruptFileError(f"{self._where} has tokens that are damaged at byte {at}.")
 
     def _node(self, at: int) -> _Node:
         if at == 0:
@@ -80,13 +89,13 @@ class Fst:
             try:
                 node = self._nodes[at] = self._read(at)
             except IndexError as error:
-                raise self._damaged(at) from error
+                raise self.damaged(at) from error
         return node
 
     def _read(self, at: int) -> _Node:
-        data = self._data
-        if not _HEAD <= at < len(data) - _TAIL:
-            raise self._damaged(at)
+        data = self.data
+        if not HEAD <= at < len(data) - _TAIL:
+            raise self.damaged(at)
         state = data[at]
         if state >= 0x80:
             return self._read_single(at, state)
@@ -95,7 +104,7 @@ class Fst:
             count = data[at - 1]
             count, sizes_at = (256 if count == 1 else count), at - 2
         wide, out = data[sizes_at] >> 4, data[sizes_at] & 15
-        inputs = sizes_at - (256 if count > _MANY else 0)
+        inputs = sizes_at - (256 if count > MANY else 0)
         deltas = inputs - count
         outputs = deltas - count * wide
         end = outputs - count * out
@@ -117,10 +126,10 @@ class Fst:
         """Read a node of one transition, at which no key ends."""
         common = state & 0x3F
         before = at if common else at - 1
-        byte = _COMMON[common - 1] if common else self._data[before]
+        byte = COMMON[common - 1] if common else self.data[before]
         if state >= 0xC0:  # it leads to the node before, and adds nothing
             return _Node(None, ((byte, self._target(before, 1), 0),))
-        wide, out = self._data[before - 1] >> 4, self._data[before - 1] & 15
+        wide, out = self.data[before - 1] >> 4, self.data[before - 1] & 15
         deltas = before - 1 - wide
         end = deltas - out
         return _Node(
@@ -130,17 +139,14 @@ class Fst:
     def _target(self, end: int, delta: int) -> int:
         if not delta:
             return 0
-        if not _HEAD <= end - delta < end:
-            raise self._damaged(end)
+        if not HEAD <= end - delta < end:
+            raise self.damaged(end)
         return end - delta
 
     def _number(self, at: int, size: int) -> int:
-        if at < _HEAD:
-            raise self._damaged(at)
-        return _number(self._data, at, size)
-
-    def _damaged(self, at: int) -> CorruptFileError:
-        return CorruptFileError(f"{self._where} has tokens that are damaged at byte {at}.")
+        if at < HEAD:
+            raise self.damaged(at)
+        return _number(self.data, at, size)
 
 
 def _number(data: bytes, at: int, size: int) -> int:

@@ -14,15 +14,15 @@ from lancekit.index.inverted.packed import PACKED
 from lancekit.index.inverted.partition import StoredPartition
 from lancekit.index.inverted.postings import BLOCKS, TAILS, PostingForm
 from lancekit.index.inverted.settings import AnalyzerSettings, parse_settings
-from lancekit.index.inverted.token_set import open_tokens
+from lancekit.index.inverted.token_set import FST, open_tokens
 from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.legible import shown
 
-__all__ = ["OpenSegment", "open_partitions", "open_segment", "params_of"]
+__all__ = ["OpenSegment", "open_partitions", "open_segment", "params_of", "tokens_form"]
 
 _METADATA = "metadata.lance"
 #: what older releases mean where they do not say
-_TOKENS, _TAIL = "fst", "fixed32_v1"
+_TOKENS, _TAIL = FST, "fixed32_v1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +64,11 @@ def params_of(file: IndexFileReader) -> tuple[str, str]:
     return said, file.where
 
 
+def tokens_form(file: IndexFileReader) -> str:
+    """Return how the files of an index hold tokens, as its metadata file says."""
+    return file.metadata.get("token_set_format", _TOKENS)
+
+
 def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
@@ -96,7 +101,7 @@ def open_partitions(
             hint=f"{', '.join(TAILS)} are known, {' or '.join(map(str, BLOCKS))} at a time.",
         )
     postings = PostingForm(tail, int(block))
-    form = said.get("token_set_format", _TOKENS)
+    form = tokens_form(file)
     names = _partitions(said.get("partitions", "[]"), file.where)
     return tuple(_open(segment, f"{folder}{name}", form, postings) for name in names)
 

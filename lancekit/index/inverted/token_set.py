@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import UnsupportedFeatureError
+from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.fst import Fst
+from lancekit.index.inverted.fst_items import fst_items
 from lancekit.index.segment import IndexFileReader
 
-__all__ = ["TokenSet", "open_tokens"]
+__all__ = ["ARROW", "FST", "TokenSet", "open_tokens"]
+
+#: forms: a map, and columns
+FST, ARROW = "fst", "arrow"
 
 
 class TokenSet(Protocol):
@@ -20,56 +26,66 @@ class TokenSet(Protocol):
 
     Attributes
     ----------
-    in_arrow
-        Whether its file holds them as columns.
+    form
+        How its file holds them.
     """
 
     @property
-    def in_arrow(self) -> bool:
-        """Whether its file holds them as columns."""
+    def form(self) -> str:
+        """How its file holds them."""
 
     def get(self, token: str) -> int | None:
         """Return the number of a token, ``None`` if it is not there."""
 
     def words(self) -> pa.Array:
-        """Return all of them."""
+        """Return all of them, in the order of their numbers.
 
-    def numbered(self) -> Iterator[tuple[str, int]]:
-        """Yield all of them, each with its number."""
+        Raises
+        ------
+        CorruptFileError
+            They are not numbered from 0 on.
+        """
 
 
+@dataclass(frozen=True, eq=False, slots=True)
 class _FstTokens:
-    in_arrow = False
-
-    def __init__(self, fst: Fst) -> None:
-        self._fst = fst
+    fst: Fst
+    where: str
+    form = FST
 
     def get(self, token: str) -> int | None:
-        return self._fst.get(token.encode())
+        return self.fst.get(token.encode())
 
     def words(self) -> pa.Array:
-        return pa.array([key for key, _ in self._fst.items()], pa.binary()).cast(pa.string())
+        words, numbers = fst_items(self.fst)
+        _check_numbers(numbers, self.where)
+        try:
+            return words.cast(pa.string())
+        except pa.ArrowInvalid as error:
+            raise CorruptFileError(f"{self.where} has tokens that are no UTF-8.") from error
 
-    def numbered(self) -> Iterator[tuple[str, int]]:
-        return ((key.decode(), number) for key, number in self._fst.items())
 
-
+@dataclass(frozen=True, eq=False, slots=True)
 class _ArrowTokens:
-    in_arrow = True
-
-    def __init__(self, tokens: pa.Array, numbers: pa.Array) -> None:
-        self._tokens, self._numbers = tokens, numbers
+    tokens: pa.Array
+    numbers: pa.Array
+    where: str
+    form = ARROW
 
     def get(self, token: str) -> int | None:
-        place = pc.index(self._tokens, token).as_py()
-        found: int | None = None if place < 0 else self._numbers[place].as_py()
+        place = pc.index(self.tokens, token).as_py()
+        found: int | None = None if place < 0 else self.numbers[place].as_py()
         return found
 
     def words(self) -> pa.Array:
-        return self._tokens
+        order = np.argsort(self.numbers.to_numpy(), kind="stable")
+        _check_numbers(self.numbers.to_numpy()[order], self.where)
+        return self.tokens.take(pa.array(order))
 
-    def numbered(self) -> Iterator[tuple[str, int]]:
-        return zip(self._tokens.to_pylist(), self._numbers.to_pylist(), strict=True)
+
+def _check_numbers(ascending: npt.NDArray[Any], where: str) -> None:
+    if not np.array_equal(ascending, np.arange(len(ascending))):
+        raise CorruptFileError(f"{where} has tokens that are not numbered from 0 on.")
 
 
 def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
@@ -82,17 +98,19 @@ def open_tokens(file: IndexFileReader, form: str) -> TokenSet:
     LancekitError
         The file is damaged.
     """
-    if form == "fst":
-        data = file.read("_token_fst_bytes", range(1))[0].as_py()
-        return file.remembered(
-            "fst", lambda: _FstTokens(Fst(data, file.where)), lambda _: len(data)
-        )
-    if form == "arrow":
+    if form == FST:
+        return file.remembered("fst", lambda: _read_map(file), lambda made: len(made.fst.data))
+    if form == ARROW:
         return file.remembered(
             "tokens",
-            lambda: _ArrowTokens(file.read("_token"), file.read("_token_id")),
-            lambda made: made._tokens.nbytes + made._numbers.nbytes,
+            lambda: _ArrowTokens(file.read("_token"), file.read("_token_id"), file.where),
+            lambda made: made.tokens.nbytes + made.numbers.nbytes,
         )
     raise UnsupportedFeatureError(
         f"{file.where} holds tokens as {form!r}.", hint="Forms 'fst' and 'arrow' are known."
     )
+
+
+def _read_map(file: IndexFileReader) -> _FstTokens:
+    (data,) = file.read("_token_fst_bytes", range(1))
+    return _FstTokens(Fst(data.as_py(), file.where), file.where)

@@ -150,10 +150,10 @@ def _check_documents(docs: Numbers, count: int) -> None:
 
 
 def _tokens(partition: StoredPartition, count: int) -> list[str]:
-    found = {number: token for token, number in partition.token_set.numbered()}
-    if len(found) != count or any(number >= count for number in found):
+    found: list[str] = partition.token_set.words().to_pylist()
+    if len(found) != count:
         raise ValueError(f"{count} posting lists for {len(found)} tokens")
-    return [found[number] for number in range(count)]
+    return found
 
 
 def _postings(lists: Any, sizes: Places, form: PostingForm) -> tuple[Numbers, Numbers]:

@@ -172,6 +172,9 @@ def _changes(
     if again:
         contents.append(_more(snapshot, segments, kind, column, contents, again))
     content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
+    if (beside := builder_of(kind).beside) is not None:
+        staying = [index for index in segments if index not in old]
+        content = beside(content, [_opened(snapshot, index, kind, column) for index in staying])
     kept = {*again, *(id_ for index in old for id_ in live_fragments(index, snapshot))}
     new = write_segment(
         snapshot,
@@ -287,10 +290,15 @@ def stored_content(
         It is of text or vectors, which are not made anew.
     """
     try:
-        store = snapshot.base_store(index.base_id)
-        return builder_of(kind).read(OpenSegment.open(store, index, kind, column.type))
+        return builder_of(kind).read(_opened(snapshot, index, kind, column))
     except FormatError as error:
         if kind.name not in KINDS:
             raise
         warn(f"Index {index.name!r} cannot be read, and is made anew: {error.message}")
         return None
+
+
+def _opened(
+    snapshot: Snapshot, index: IndexMetadata, kind: IndexKind, column: IndexedField
+) -> OpenSegment:
+    return OpenSegment.open(snapshot.base_store(index.base_id), index, kind, column.type)

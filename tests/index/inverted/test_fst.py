@@ -12,6 +12,7 @@ import pytest
 from lancekit.errors import CorruptFileError
 from lancekit.file import LanceFileReader
 from lancekit.index.inverted.fst import Fst
+from lancekit.index.inverted.fst_items import fst_items
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +39,13 @@ def data(tokens: list[str], tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 def test_keys_and_numbers(data: bytes, tokens: list[str]) -> None:
     fst = Fst(data, "here")
-    found = dict(fst.items())
+    found = dict(fst.items(fst.root))
     assert list(found) == sorted(token.encode() for token in tokens)
-    assert sorted(found.values()) == list(range(len(tokens))) == list(range(len(fst)))
+    assert sorted(found.values()) == list(range(len(tokens))) == list(range(fst.count))
     assert {key: fst.get(key) for key in found} == found
+    keys, numbers = fst_items(fst)
+    assert dict(zip(keys.to_pylist(), numbers.tolist(), strict=True)) == found
+    assert numbers.tolist() == list(range(len(tokens)))
     for missing in (b"", b"sno", b"snowyy", b"\xff", b"z"):
         assert fst.get(missing) == found.get(missing)
 
@@ -58,6 +62,7 @@ def test_damage_is_told_or_makes_another_map(data: bytes, whole: bool) -> None:
             fst = Fst(bytes(damaged), "here")
             for key in (b"snow", b"z\xe4\xb8\x80", b"et"):
                 fst.get(key)
+            fst_items(fst)
         except CorruptFileError as error:
             told += "here has tokens that" in str(error)
     assert told
