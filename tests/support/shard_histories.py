@@ -416,6 +416,12 @@ class History:
             lk.dataset(self.path).cleanup_mem_wal(grace=timedelta(0))
         self.cleanups += 1
 
+    def turn_over(self) -> None:
+        """Whoever was stopped finds the log in generations, these in the table, and all gone."""
+        self.close()
+        self.merge()
+        self.cleanup()
+
     def read(self) -> None:
         actor = self.actor(60)
         kind = self.random.choice(["table", "scanner", "filter"])
@@ -621,7 +627,8 @@ STEPS = [
     ("close", 4),
     ("abandon", 2),
     ("merge", 8),
-    ("cleanup", 5),
+    ("cleanup", 4),
+    ("turn_over", 6),
     ("read", 8),
     ("read_own", 3),
     ("change_base", 4),

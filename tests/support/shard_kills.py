@@ -12,6 +12,9 @@ import signal
 import sys
 import threading
 import time
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,25 +59,54 @@ def work(uri: str, shard: str, log: int, seed: int, settings: dict[str, Any]) ->
         thread.join()
 
 
-def kill_one(job: dict[str, Any], seed: int, rng: random.Random) -> list[list[Any]]:
-    """Let a writer work for a while, kill it wherever it is; return what it said."""
-    log = Path(job["log"])
-    log.write_bytes(b"")
+def keep_up(uri: str) -> None:
+    """Read, merge and collect until killed."""
+    while True:
+        keys = LanceDataset(uri).to_table(["id"], include_mem_wal=True)["id"].to_pylist()
+        assert len(set(keys)) == len(keys), "a key is read twice"
+        LanceDataset(uri).merge_mem_wal()
+        LanceDataset(uri).cleanup_mem_wal(grace=timedelta(0))
+
+
+def forked(work_: Callable[[], None]) -> int:
+    """Do something in a process of its own, which does not end by itself; return its id."""
     child = os.fork()
     if child == 0:
-        descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
         try:
-            work(job["uri"], job["shard"], descriptor, seed, job["settings"])
+            work_()
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
+    return child
+
+
+def killed(child: int, who: str) -> None:
+    """Kill a process that is still at work."""
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), f"the {who} ended by itself"
+
+
+def kill_one(job: dict[str, Any], seed: int, rng: random.Random) -> list[list[Any]]:
+    """Let a writer work for a while, kill it wherever it is; return what it said.
+
+    Beside it another process reads, merges and collects, which is killed as well.
+    """
+    log = Path(job["log"])
+    log.write_bytes(b"")
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    writer = forked(lambda: work(job["uri"], job["shard"], descriptor, seed, job["settings"]))
+    os.close(descriptor)
+    other = forked(lambda: keep_up(job["uri"]))
     # some while they take the shard; the others once they write
     until, writing = time.monotonic() + 20, rng.random() < 0.8
     while writing and b"done" not in log.read_bytes() and time.monotonic() < until:
         time.sleep(0.001)
     time.sleep(rng.uniform(0, 0.15))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the writer ended by itself"
+    killed(writer, "writer")
+    time.sleep(rng.uniform(0, 0.05))
+    killed(other, "merger")
     return [json.loads(line) for line in log.read_text().splitlines()]
 
 
@@ -106,6 +138,10 @@ def kill_many(job: dict[str, Any], first: int, count: int) -> int:
     state = {int(key): value for key, value in job["state"].items()}
     try:
         lk.options.fsync = job["fsync"]
+        # what all load is loaded once
+        with LanceDataset(job["uri"]).mem_wal_writer(job["shard"]) as writer:
+            writer.delete({"id": [-1]})
+        LanceDataset(job["uri"]).merge_mem_wal()
         for seed in range(first, first + count):
             said = kill_one(job, seed, rng)
             done += sum(kind == "done" for kind, *_ in said)
