@@ -120,8 +120,8 @@ class Writer:
                 raise _closed()  # it came too late, and nobody writes it any more
             self.stats.add("put", started)
             if not ticket.waits and not self._ticking and settings.max_wal_flush_interval_ms:
-                self._ticking = True
                 self._in_background(self._tick)
+                self._ticking = True
 
     def close(self) -> None:
         """Write what waits, make a generation of what is in memory, and take nothing more.
@@ -281,8 +281,8 @@ class Writer:
 
     def _start_flushing(self) -> None:
         if not self._flushing and self._failure is None:
+            self._in_background(self._flush_frozen)  # which needs the lock
             self._flushing = True
-            self._in_background(self._flush_frozen)
 
     def _wait_for_room(self, timeout: timedelta) -> None:
         most, started = self._settings.max_unflushed_memtable_bytes, monotonic()

@@ -531,6 +531,23 @@ writer.close()
     assert found(path) == {**FIRST, 8: "y"}
 
 
+def test_a_thread_that_does_not_start_is_started_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = writer_of(path, max_memtable_rows=1)
+
+    def none_left(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        with pytest.raises(RuntimeError):
+            writer.put(rows({3: "c"}))
+    writer.close()
+    assert [table.generation for table in newest(path).sstables] == [1]
+    assert found(path) == {**FIRST, 3: "c"}
+
+
 def test_a_log_that_cannot_be_written(path: Path) -> None:
     with injected(Faults()) as faults:
         writer = writer_of(path, **QUICK)
