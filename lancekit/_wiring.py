@@ -25,6 +25,7 @@ KERNELS = (
     "lancekit.file.structure.repdef",
     "lancekit.file.structure.repdef_build",
     "lancekit.format._xxh64",
+    "lancekit.format.mem_wal.murmur",
     "lancekit.pipeline.diff.match",
     "lancekit.pipeline.keys.find_values",
     "lancekit.pipeline.keys.hash",

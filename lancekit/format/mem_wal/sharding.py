@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pyarrow import types as pt
 
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
-from lancekit.format.arrow_parts import viewed
 from lancekit.format.column_names import column_not_found
 from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
+from lancekit.format.mem_wal.murmur import hash_long, hash_short, hash_texts
 from lancekit.format.schema import LanceSchema
 from lancekit.legible import shown
 
@@ -26,86 +26,37 @@ MOST_BUCKETS = 1024
 #: of the ids of shards that are made of values
 _NAMESPACE = uuid.UUID("6c616e63-656b-4974-8000-6d656d77616c")
 
-_Words: TypeAlias = NDArray[np.uint32]
+_Hashes: TypeAlias = NDArray[np.uint32]
+
+# ---- buckets
 
 
-# ---- the hash: Murmur3 of 32 bits
-
-
-def _mixed(state: _Words, words: _Words) -> _Words:
-    """Take one word more into each state."""
-    words = words * np.uint32(0xCC9E2D51)
-    words = (words << np.uint32(15)) | (words >> np.uint32(17))
-    state = state ^ (words * np.uint32(0x1B873593))
-    state = (state << np.uint32(13)) | (state >> np.uint32(19))
-    return state * np.uint32(5) + np.uint32(0xE6546B64)
-
-
-def _finished(state: _Words, lengths: Any) -> _Words:
-    state = state ^ lengths
-    state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
-    state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
-    return state ^ (state >> np.uint32(16))
-
-
-def _hash_short(numbers: NDArray[Any]) -> _Words:
-    words = numbers.astype(np.int64).astype(np.uint32)
-    return _finished(_mixed(np.zeros(len(words), np.uint32), words), np.uint32(4))
-
-
-def _hash_long(numbers: NDArray[Any]) -> _Words:
-    halves = np.ascontiguousarray(numbers).view(np.uint32).reshape(-1, 2)
-    low = _mixed(np.zeros(len(halves), np.uint32), halves[:, 0])
-    return _finished(_mixed(low, halves[:, 1]), np.uint32(8))
-
-
-def _hash_texts(values: pa.Array) -> _Words:
-    values = values.cast(pa.large_binary())
-    _, places, data = values.buffers()
-    offsets = viewed(places, np.int64)[values.offset : values.offset + len(values) + 1]
-    octets = viewed(data)
-    lengths = np.diff(offsets)
-    state = np.zeros(len(values), np.uint32)
-    # one word of all texts that have it, and so on: few texts are long
-    texts = np.flatnonzero(lengths >= 4)
-    place = 0
-    while len(texts):
-        starts = offsets[texts] + place
-        four = octets[starts[:, None] + np.arange(4)]
-        state[texts] = _mixed(state[texts], np.ascontiguousarray(four).view("<u4")[:, 0])
-        place += 4
-        texts = texts[lengths[texts] >= place + 4]
-    whole = lengths - lengths % 4
-    for trailing in range(3):
-        texts = np.flatnonzero(lengths % 4 > trailing)
-        # unlike Murmur's own: each of them is a word, with its sign
-        single = octets[offsets[texts] + whole[texts] + trailing].view(np.int8)
-        state[texts] = _mixed(state[texts], single.astype(np.int32).view(np.uint32))
-    return _finished(state, lengths.astype(np.uint32))
+def _hash_texts(values: pa.Array) -> _Hashes:
+    return hash_texts(values.cast(pa.large_binary()))
 
 
 def _numbers(values: pa.Array, kind: pa.DataType) -> NDArray[Any]:
     return values.view(kind).to_numpy(zero_copy_only=False)
 
 
-def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[Any]], _Words]) -> _Words:
+def _hash_floats(values: pa.Array, hashed: Callable[[NDArray[Any]], _Hashes]) -> _Hashes:
     numbers = values.to_numpy(zero_copy_only=False) + values.type.to_pandas_dtype()(0)  # -0 is 0
     numbers[np.isnan(numbers)] = np.nan  # and all that is no number is one
     return hashed(numbers.view(np.int32 if numbers.itemsize == 4 else np.int64))
 
 
 #: how values are hashed, for the first of the tests of types that says yes
-_HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Words]], ...] = (
-    (pt.is_boolean, lambda values: _hash_short(values.to_numpy(zero_copy_only=False))),
-    (pt.is_int64, lambda values: _hash_long(values.to_numpy())),
-    (pt.is_uint64, lambda values: _hash_long(values.to_numpy())),
-    (pt.is_integer, lambda values: _hash_short(values.to_numpy())),
-    (pt.is_float32, lambda values: _hash_floats(values, _hash_short)),
-    (pt.is_float64, lambda values: _hash_floats(values, _hash_long)),
-    (pt.is_date32, lambda values: _hash_short(_numbers(values, pa.int32()))),
-    (pt.is_time32, lambda values: _hash_short(_numbers(values, pa.int32()))),
-    (pt.is_time64, lambda values: _hash_long(_numbers(values, pa.int64()))),
-    (pt.is_timestamp, lambda values: _hash_long(_numbers(values, pa.int64()))),
+_HASHES: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], _Hashes]], ...] = (
+    (pt.is_boolean, lambda values: hash_short(values.to_numpy(zero_copy_only=False))),
+    (pt.is_int64, lambda values: hash_long(values.to_numpy())),
+    (pt.is_uint64, lambda values: hash_long(values.to_numpy())),
+    (pt.is_integer, lambda values: hash_short(values.to_numpy())),
+    (pt.is_float32, lambda values: _hash_floats(values, hash_short)),
+    (pt.is_float64, lambda values: _hash_floats(values, hash_long)),
+    (pt.is_date32, lambda values: hash_short(_numbers(values, pa.int32()))),
+    (pt.is_time32, lambda values: hash_short(_numbers(values, pa.int32()))),
+    (pt.is_time64, lambda values: hash_long(_numbers(values, pa.int64()))),
+    (pt.is_timestamp, lambda values: hash_long(_numbers(values, pa.int64()))),
     (pt.is_string, _hash_texts),
     (pt.is_large_string, _hash_texts),
     (pt.is_string_view, lambda values: _hash_texts(values.cast(pa.large_string()))),
@@ -133,11 +84,17 @@ def bucket_numbers(column: pa.Array | pa.ChunkedArray, buckets: int) -> NDArray[
             hint="Choose a column of numbers, text, dates or times.",
             type=str(values.type),
         )
-    valid = values.is_valid().to_numpy(zero_copy_only=False)
+    if not values.null_count:
+        return _buckets(hashed(values), buckets)
     found = np.zeros(len(values), np.int32)
-    kept = values.drop_null() if values.null_count else values
-    found[valid] = (hashed(kept) & np.uint32(0x7FFFFFFF)) % np.uint32(buckets)
+    found[values.is_valid().to_numpy(zero_copy_only=False)] = _buckets(
+        hashed(values.drop_null()), buckets
+    )
     return found
+
+
+def _buckets(hashes: _Hashes, buckets: int) -> NDArray[np.int32]:
+    return ((hashes & np.uint32(0x7FFFFFFF)) % np.uint32(buckets)).view(np.int32)
 
 
 # ---- specs
