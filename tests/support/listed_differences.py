@@ -21,6 +21,7 @@ from tests.support.difference import REFUSED, Difference, tried
 from tests.support.file_differences import OF_FILES
 from tests.support.input_differences import OF_INPUTS
 from tests.support.search_differences import OF_SEARCHES
+from tests.support.shard_differences import OF_SHARDS
 
 __all__ = ["DIFFERENCES", "PAGE", "Difference", "document"]
 
@@ -395,6 +396,7 @@ DIFFERENCES = (
         [1, 1, 1, 1],
     ),
     *OF_FILES,
+    *OF_SHARDS,
 )
 
 _HEAD = """\

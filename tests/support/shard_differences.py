@@ -1,0 +1,245 @@
+"""Where shards of tables are not what they are in pylance, on purpose."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import lance
+import pyarrow as pa
+
+import lancekit as lk
+from lancekit.format.mem_wal.names import entry_name
+from tests.support.difference import REFUSED, Difference, tried
+from tests.support.shards import SHARD, keyed
+
+__all__ = ["OF_SHARDS"]
+
+_SCHEMA = keyed(pa.schema({"id": pa.int64(), "v": pa.string()}), "id")
+
+
+def _rows(given: dict[int, str]) -> pa.Table:
+    return pa.table({"id": list(given), "v": list(given.values())}, schema=_SCHEMA)
+
+
+def _made(uri: str, **how: Any) -> None:
+    lance.write_dataset(_rows({1: "a"}), uri).initialize_mem_wal(**how)
+
+
+def _writer(library: ModuleType, uri: str, **settings: Any) -> Any:
+    settings = {"max_wal_flush_interval_ms": 1, **settings}
+    return library.dataset(uri).mem_wal_writer(SHARD, **settings)
+
+
+def _generations(uri: str, *rows: dict[int, str]) -> None:
+    """Make a table, and a generation for each of some rows."""
+    _made(uri)
+    for one in rows:
+        with _writer(lance, uri) as writer:
+            writer.put(_rows(one))
+
+
+def _marked(library: ModuleType, uri: str, rows: dict[int, str], *generations: int) -> Any:
+    marks = import_module(f"{library.__name__}.mem_wal")
+    merge = library.dataset(uri).merge_insert("id")
+    merge = merge.when_matched_update_all().when_not_matched_insert_all()
+    marked = [marks.CompactedSsTable(SHARD, number) for number in generations]
+    return merge.mark_sstables_as_compacted(marked).execute(_rows(rows))["num_inserted_rows"]
+
+
+def _seen(writer: Any) -> list[tuple[int, str]]:
+    found = writer.lsm_scanner().to_table().to_pylist()
+    return sorted((row["id"], row["v"]) for row in found)
+
+
+def _entry(uri: str, position: int) -> Path:
+    return Path(uri) / "_mem_wal" / SHARD / entry_name(position)
+
+
+def _skipped_generation(library: ModuleType, uri: str) -> Any:
+    _generations(uri, {2: "b"}, {3: "c"})
+    return tried(lambda: _marked(library, uri, {3: "c"}, 2))
+
+
+def _type_of_ids(library: ModuleType, _uri: str) -> Any:
+    marks = import_module(f"{library.__name__}.mem_wal")
+    return type(marks.CompactedSsTable(SHARD, 1).shard_id).__name__
+
+
+def _merged_generation(library: ModuleType, uri: str) -> Any:
+    _generations(uri, {1: "b"})
+    _marked(lance, uri, {1: "b"}, 1)
+    lance.dataset(uri).update({"v": "'newer'"})
+    with _writer(library, uri) as writer:
+        return _seen(writer)
+
+
+def _frozen_memtables(library: ModuleType, uri: str) -> Any:
+    _made(uri)
+    # the reference misses them as long as its flush takes: it gets more chances
+    keys = range(10, 18 if library is lk else 200)
+    with _writer(library, uri, max_memtable_rows=2) as writer:
+        for key in keys:
+            writer.put(_rows({key: "x"}))
+            if (key, "x") not in _seen(writer):
+                return True
+    return False
+
+
+def _row_of_another_shard(library: ModuleType, uri: str) -> Any:
+    _made(uri, bucket_column="id", num_buckets=8)
+    lk.dataset(uri).mem_wal_upsert(_rows({1: "b"}))
+    (shard,) = lk.dataset(uri).mem_wal_shards()
+    with library.dataset(uri).mem_wal_writer(str(shard.shard_id)) as writer:
+        return tried(lambda: writer.put(_rows(dict.fromkeys(range(2, 20), "b"))))
+
+
+def _other_type(library: ModuleType, uri: str) -> Any:
+    _made(uri)
+    with _writer(library, uri) as writer:
+        return tried(
+            lambda: writer.put(pa.table({"id": [2], "v": pa.array(["b"], pa.large_string())}))
+        )
+
+
+def _settings_of_the_table(library: ModuleType, uri: str) -> Any:
+    _made(uri, max_memtable_rows=2)
+    with _writer(library, uri) as writer:
+        return tried(lambda: writer.put(_rows(dict.fromkeys(range(5), "x"))))
+
+
+def _overwrite(library: ModuleType, uri: str) -> Any:
+    _generations(uri, {2: "b"})
+    return tried(lambda: library.write_dataset(_rows({5: "z"}), uri, mode="overwrite").version)
+
+
+def _torn_entry(library: ModuleType, uri: str) -> Any:
+    _made(uri)
+    writer = _writer(lk, uri)
+    for key in (2, 3):
+        writer.put(_rows({key: "b"}))
+    torn = _entry(uri, 2)
+    torn.write_bytes(torn.read_bytes()[:100])
+    return tried(lambda: _seen(_writer(library, uri)))
+
+
+def _missing_entry(library: ModuleType, uri: str) -> Any:
+    _made(uri)
+    writer = _writer(lk, uri)
+    for key in (2, 3, 4):
+        writer.put(_rows({key: "b"}))
+    _entry(uri, 2).unlink()
+    return tried(lambda: _seen(_writer(library, uri)))
+
+
+def _checksum(library: ModuleType, uri: str) -> Any:
+    _made(uri)
+    _writer(library, uri).put(_rows({2: "b"}))
+    entry = pa.BufferReader(_entry(uri, 1).read_bytes())
+    pa.ipc.open_stream(entry).read_all()
+    return entry.size() - entry.tell()
+
+
+OF_SHARDS = (
+    Difference(
+        "`mark_sstables_as_compacted`: a generation before an earlier one of its shard",
+        "an error that names the earlier one",
+        "is marked, and the earlier one can never be merged",
+        "no row that a writer acknowledged is lost; `merge_mem_wal` takes them in order",
+        _skipped_generation,
+        REFUSED,
+        1,
+    ),
+    Difference(
+        "`mem_wal.CompactedSsTable.shard_id`",
+        "a `uuid.UUID`, whichever way it is given",
+        "what it is given as, checked only when it is committed",
+        "two ways to write an id are one shard",
+        _type_of_ids,
+        "UUID",
+        "str",
+    ),
+    Difference(
+        "a scan of shards: a generation that was merged, but is listed still",
+        "is left out",
+        "hides what changed in the table since",
+        "a row has the value that was written last",
+        _merged_generation,
+        [(1, "newer")],
+        [(1, "b")],
+    ),
+    Difference(
+        "a scan of a writer's shard while a full memtable is being flushed",
+        "has its rows",
+        "leaves them out until they are flushed",
+        "what is acknowledged can be read",
+        _frozen_memtables,
+        False,
+        True,
+    ),
+    Difference(
+        "`ShardWriter.put`: a row whose bucket or value is another shard's",
+        "an error that names it; `mem_wal_upsert` finds the shard of each row",
+        "is written",
+        "of a key in two shards nobody knows which row is the newer one",
+        _row_of_another_shard,
+        REFUSED,
+        None,
+    ),
+    Difference(
+        "`ShardWriter.put`: rows whose types are others, such as `large_string` for `string`",
+        "cast, if no value changes; see [casts](casts.md)",
+        "an error",
+        "as for all that writes rows",
+        _other_type,
+        None,
+        REFUSED,
+    ),
+    Difference(
+        "settings of writers given to `initialize_mem_wal`, such as `max_memtable_rows`",
+        "are those of every writer that is not given others",
+        "are stored, and no writer follows them",
+        "no argument is ignored",
+        _settings_of_the_table,
+        REFUSED,
+        None,
+    ),
+    Difference(
+        "an overwrite (or `restore`, or dropping the primary key) while rows are in shards alone",
+        "an error with the line that merges them",
+        "works; the rows are lost, or come back in the new table",
+        "no row that a writer acknowledged is lost in silence",
+        _overwrite,
+        REFUSED,
+        3,
+    ),
+    Difference(
+        "a log whose last entry is cut off, as a power failure leaves it",
+        "is opened: nobody was told that these rows are there",
+        "an error, each time that a writer opens the shard",
+        "the rows before it are there, and more can be written",
+        _torn_entry,
+        [(1, "a"), (2, "b")],
+        REFUSED,
+    ),
+    Difference(
+        "a log that lacks an entry in the middle",
+        "an error that names the entry",
+        "ends before it, and new rows take its place; those behind are lost",
+        "rows that are there are not given up in silence",
+        _missing_entry,
+        REFUSED,
+        [(1, "a"), (2, "b")],
+    ),
+    Difference(
+        "bytes of an entry of a log behind its end",
+        "12, with a checksum that readers check; pylance passes over them",
+        "none",
+        "a damaged entry is found",
+        _checksum,
+        12,
+        0,
+    ),
+)
