@@ -90,3 +90,28 @@ def test_requests_whose_answers_are_lost(ds: Any, place: tuple[str, Any]) -> Non
         writer.close()
     assert seen(ds) == {number: f"{number}" for number in range(8)}
     assert sum(one.rows or 0 for one in ds.mem_wal_shards()[0].generations) == 8
+
+
+def test_a_put_is_one_request(s3: S3Server) -> None:
+    uri, asked = f"s3://{s3.bucket}/requests-{uuid.uuid4()}", s3.log
+    made = lk.write_dataset(
+        {"id": [0], "v": ["first"]},
+        uri,
+        primary_key="id",
+        storage_options=s3.storage_options,
+    )
+    made.initialize_mem_wal()
+    writer = made.mem_wal_writer(SHARD)
+    for work, rows in (
+        (writer.put, {"id": [1], "v": ["x"]}),
+        (writer.put, {"id": [1, 2], "v": ["y", "z"]}),
+        (writer.delete, {"id": [1]}),
+    ):
+        before = len(asked)
+        work(rows)
+        assert [method for method, _ in asked[before:]] == ["PUT"]
+    writer.close()
+    before = len(asked)
+    writer.close()
+    assert asked[before:] == []
+    assert seen(made) == {0: "first", 2: "z"}
