@@ -101,10 +101,20 @@ def summary(folder: Path) -> str:
                 for one in lk.dataset(folder / name).describe_indices()
             ),
         ),
+        ("sensors", _small_writes(lk.dataset(folder / "sensors.lance"))),
         ("nested", f"{nested} in the newest format, {old} in the oldest"),
     ]
     width = max(len(label) for label, _ in lines)
     return "\n".join(f"  {label:<{width}}  {said}" for label, said in lines)
+
+
+def _small_writes(ds: lk.LanceDataset) -> str:
+    shards = ds.mem_wal_shards()
+    brought = sum(shard.merged_generation for shard in shards)
+    return (
+        f"{ds.count_rows():,} rows by key, which {len(shards)} shards brought in "
+        f"{brought} generations"
+    )
 
 
 def _megabytes(uri: Path) -> str:

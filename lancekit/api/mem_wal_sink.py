@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
 from types import TracebackType
@@ -15,7 +16,7 @@ import pyarrow as pa
 from lancekit.api.pylance.arguments import check_place
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError
+from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.operations.mem_wal.open_writer import initialized
 from lancekit.operations.mem_wal.router import Acknowledged, Router, sharding_of
@@ -213,6 +214,8 @@ class MemWalSink(Displayed):
 
         Raises
         ------
+        FencedError
+            Another writer has a shard, and the rows that are in its log.
         LancekitError
             A generation could not be written; its rows are in the log.
         """
@@ -249,7 +252,11 @@ class MemWalSink(Displayed):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        if error is None:
+            self.close()
+            return
+        with suppress(LancekitError):  # what went wrong first is what counts
+            self.close()
 
 
 def _settings(snapshot: Snapshot) -> WriterSettings:

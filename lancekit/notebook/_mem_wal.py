@@ -79,10 +79,16 @@ def mem_wal_merge_card(result: MemWalMergeResult, now: datetime) -> Card:  # noq
         facts=facts(
             ("shards", listing(map(_merged, result.shards), NAMES)),
             ("by another merger", plural(skipped, "generation") if skipped else ""),
-            ("commits", f"{count(result.commits)}, in {plural(result.attempts, 'attempt')}"),
-            ("ran", ENGINES.get(result.engine, result.engine)),
-            ("then", "ds.cleanup_mem_wal() removes files that are not needed any more"),
+            *(_done(result) if result.commits else ()),
         ),
+    )
+
+
+def _done(result: MemWalMergeResult) -> tuple[tuple[str, str], ...]:
+    return (
+        ("commits", f"{count(result.commits)}, in {plural(result.attempts, 'attempt')}"),
+        ("ran", ENGINES.get(result.engine, result.engine)),
+        ("then", "ds.cleanup_mem_wal() removes files that are not needed any more"),
     )
 
 

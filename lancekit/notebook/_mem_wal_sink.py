@@ -8,7 +8,7 @@ from lancekit.api.mem_wal_sink import MemWalSink
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.notebook._common import NAMES, facts, table
 from lancekit.notebook.models import Card, Column, Row
-from lancekit.notebook.words import clean, count, listing, plural
+from lancekit.notebook.words import clean, count, listing, place, plural
 from lancekit.options import options
 
 __all__ = ["mem_wal_sink_card"]
@@ -30,7 +30,7 @@ def mem_wal_sink_card(sink: MemWalSink, now: datetime) -> Card:  # noqa: ARG001 
         title=clean(sink.query),
         headline=(sink.delivery, f"{plural(rows, 'row')} put"),
         facts=facts(
-            ("table", clean(sink.uri)),
+            ("table", clean(place(sink.uri))),
             ("branch", clean(sink.branch or "")),
             ("why", f"a batch that is given again {_again(sink)}"),
             ("rows go to", _given(sink.sharding)),
