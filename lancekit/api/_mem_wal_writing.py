@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -165,18 +166,20 @@ class ShardWrites(Handle):
 
     def _own_router(self) -> Router:
         """Return the writers that the handle keeps; new ones after a fork or new columns."""
-        router, now = self._router, self._snapshot
-        if router is not None and not router.is_of_this_process:
-            router = None
-        newer = router is not None and now.version > router.version
-        if router is not None and newer and now.manifest.schema != router.schema:
-            router.close()
-            router = None
-        if router is None:
-            newest = latest_snapshot(self._line)
-            router = Router(newest, writer_settings(initialized(newest).defaults))
-            self._router = router
-        return router
+        # of threads that come first at once each would make one, and these take shards away
+        with self.__dict__.setdefault("_making", threading.Lock()):
+            router, now = self._router, self._snapshot
+            if router is not None and not router.is_of_this_process:
+                router = None
+            newer = router is not None and now.version > router.version
+            if router is not None and newer and now.manifest.schema != router.schema:
+                router.close()
+                router = None
+            if router is None:
+                newest = latest_snapshot(self._line)
+                router = Router(newest, writer_settings(initialized(newest).defaults))
+                self._router = router
+            return router
 
 
 def _shard(text: str) -> UUID:

@@ -197,3 +197,25 @@ def test_after_the_columns_changed_there_are_other_writers(tmp_path: Path) -> No
     ds.mem_wal_upsert({"id": [4], "who": ["a"], "n": [4]})
     assert newest_rows(tmp_path)[4] == {"id": 4, "who": "a", "n": 4}
     assert newest_rows(tmp_path)[3] == {"id": 3, "who": "x", "n": None}
+
+
+def test_threads_that_come_first_at_once_share_the_writers(tmp_path: Path) -> None:
+    lk.write_dataset({"id": [-1]}, tmp_path / "t", primary_key="id").initialize_mem_wal(
+        bucket_column="id", num_buckets=2
+    )
+    for turn in range(3):
+        ds = lk.dataset(tmp_path / "t")
+        start, epochs = threading.Barrier(8), set[int]()
+
+        def put(number: int, ds: Any = ds, start: Any = start, epochs: Any = epochs) -> None:
+            start.wait()
+            done = ds.mem_wal_upsert({"id": [number]})
+            epochs.update(shard.epoch for shard in done.values())
+
+        threads = [threading.Thread(target=put, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert epochs == {turn + 1}
+    assert ds.count_rows(include_mem_wal=True) == 9
