@@ -11,6 +11,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -236,9 +237,11 @@ NOT_CALLED = {
     "Conflicts",
     "DataStatistics",
     "DeleteResult",
+    "ExecutionPlan",
     "Explanation",
     "FieldStatistics",
     "FragmentWriteProgress",
+    "FtsToken",
     "History",
     "Index",
     "IndexProgress",
@@ -247,6 +250,7 @@ NOT_CALLED = {
     "MergePlan",
     "MergeResult",
     "ScanStatistics",
+    "SqlResult",
     "Tags",
     "UpdateResult",
     "Version",
@@ -269,6 +273,7 @@ NOT_CALLED = {
 NEEDED: Mapping[str, Arguments] = {
     "BatchUDF": lambda _: {"func": len},
     "ColumnOrdering": lambda _: {"column_name": "id"},
+    "CompactedSsTable": lambda _: {"shard_id": UUID(int=1), "generation": 1},
     "DatasetBasePath": lambda p: {"path": p.new},
     "FragmentMetadata": lambda _: {"id": 0, "files": [], "physical_rows": 1},
     "LanceDataset": lambda p: {"uri": p.uri},
@@ -277,6 +282,8 @@ NEEDED: Mapping[str, Arguments] = {
     "LanceFileReader": lambda p: {"path": p.uri + "/data/" + p.fragment.data_files()[0].path},
     "LanceFileWriter": lambda p: {"path": p.new},
     "ScannerBuilder": lambda p: {"ds": p.ds},
+    "ShardingField": lambda _: {"field_id": "bucket", "source_ids": (0,)},
+    "ShardingSpec": lambda _: {"spec_id": 1, "fields": ()},
     "SqliteManifestStore": lambda p: {"path": p.new},
     "Transaction": lambda _: {"read_version": 1, "operation": lk.LanceOperation.Restore(1)},
     "blob_array": lambda _: {"values": [b"x"]},
