@@ -215,6 +215,8 @@ CALLS: Mapping[str, Call] = {
     "LanceDataset.mem_wal_shards": lambda ds, _: ds.mem_wal_shards(),
     "LanceDataset.mem_wal_upsert": lambda ds, _: _with_shards(ds).mem_wal_upsert(ROWS, flush=True),
     "LanceDataset.mem_wal_writer": lambda ds, _: _put(ds),
+    "LanceDataset.lsm_scanner": lambda ds, _: _with_shards(ds).lsm_scanner().to_table(),
+    "LanceDataset.prewarm_index": lambda ds, _: ds.prewarm_index("k_idx"),
     "LanceDataset.merge": lambda ds, _: ds.merge(pa.table({"k": [1, 2], "m": [5, 6]}), "k"),
     "LanceDataset.merge_insert": lambda ds, _: _merge(ds).execute(ROWS),
     "LanceDataset.migrate_manifest_paths_v2": lambda ds, _: ds.migrate_manifest_paths_v2(),
