@@ -329,7 +329,7 @@ def test_here(tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.sample(10)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(NUMBER))
 def test_on_spark(spark: object, tmp_path: Path, seed: int) -> None:
     with lk.options(engine="spark"):

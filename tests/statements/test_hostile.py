@@ -63,11 +63,12 @@ def test_names_and_values_on_spark(spark: object, rows: pa.Table) -> None:
         _check(rows)
 
 
-def test_changes(tmp_path: Path) -> None:
+@pytest.mark.torture
+def test_changes(tmp_path: Path, whole: bool) -> None:
     names = [name for name in NASTY if "`" not in name and "." not in name]
     ds = lk.write_dataset({name: ["old", "other"] for name in names}, tmp_path / "d")
-    for name in names:
-        for value in NASTY:
+    for number, name in enumerate(names):
+        for value in NASTY if whole else NASTY[number % 4 :: 4]:
             sql = f"UPDATE ds SET {_quoted(name)} = $v WHERE {_quoted(name)} <> 'other'"
             assert lk.sql(sql, ds=ds, params={"v": value}).num_rows_updated == 1
             assert sorted(ds.to_table()[name].to_pylist()) == sorted([value, "other"])
