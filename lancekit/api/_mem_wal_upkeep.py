@@ -14,11 +14,8 @@ from lancekit.legible import shown
 from lancekit.operations.common.results import MemWalMergeResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
 from lancekit.operations.mem_wal.cleanup import GRACE, MemWalCleanupStats, clean_shards
-from lancekit.operations.mem_wal.merge import (
-    ROWS_PER_COMMIT,
-    mem_wal_details,
-    merge_generations,
-)
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.merge import ROWS_PER_COMMIT, merge_generations
 from lancekit.operations.mem_wal.shards import chosen_shards
 
 __all__ = ["MemWalUpkeep"]
@@ -121,5 +118,5 @@ class MemWalUpkeep(Handle):
             )
         if grace < timedelta(0):
             raise InvalidArgumentError(f"grace is {grace}.", hint="Pass a timedelta of 0 or more.")
-        mem_wal_details(self._snapshot)
+        initialized(self._snapshot)
         return clean_shards(chosen_shards(self._snapshot, shards), grace)

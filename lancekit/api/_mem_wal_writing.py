@@ -14,7 +14,8 @@ from lancekit.api.shard_writer import ShardWriter
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
 from lancekit.legible import shown
-from lancekit.operations.mem_wal.open_writer import initialized, open_writer
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.router import Acknowledged, Router
 from lancekit.operations.mem_wal.settings import writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT

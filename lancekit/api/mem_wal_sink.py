@@ -5,20 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import asdict
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
+from lancekit.api.closing import Closing
 from lancekit.api.pylance.arguments import check_place
 from lancekit.checked import checked, checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidArgumentError, LancekitError
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.mem_wal.details import ShardingSpec
-from lancekit.operations.mem_wal.open_writer import initialized
+from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.router import Acknowledged, Router, sharding_of
 from lancekit.operations.mem_wal.settings import WriterSettings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
@@ -95,7 +94,7 @@ def mem_wal_sink(
 
 
 @checked_methods
-class MemWalSink(Displayed):
+class MemWalSink(Closing, Displayed):
     """Puts batches of rows into the shards of a table; `mem_wal_sink` makes it.
 
     Its writers are opened when the first row comes for their shard, and are of the process that
@@ -242,21 +241,6 @@ class MemWalSink(Displayed):
 
     def _newest(self) -> Snapshot:
         return resolve(self._line.on(None), Reference(branch=self._line.branch))
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        with suppress(LancekitError):  # what went wrong first is what counts
-            self.close()
 
 
 def _settings(snapshot: Snapshot) -> WriterSettings:

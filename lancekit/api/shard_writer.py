@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 from uuid import UUID
 
 import pyarrow as pa
 
+from lancekit.api.closing import Closing
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.pylance.arguments import check_items
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import InvalidTypeError, LancekitError
+from lancekit.errors import InvalidTypeError
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.stats import Memory
@@ -26,7 +25,7 @@ __all__ = ["ShardWriter"]
 
 
 @checked_methods
-class ShardWriter(Displayed):
+class ShardWriter(Closing, Displayed):
     """Writes to one shard; `mem_wal_writer` of a dataset opens it.
 
     Many threads may share a writer: what they put while an entry of the log is written goes into
@@ -192,21 +191,6 @@ class ShardWriter(Displayed):
         return LsmScanner(
             self._snapshot, lambda: newest_read_set(line, {shard: writer.memtables()})
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if error is None:
-            self.close()
-            return
-        with suppress(LancekitError):  # what went wrong first is what counts
-            self.close()
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(

@@ -24,6 +24,7 @@ from lancekit.format.mem_wal.details import (
     MemWalDetails,
     ShardingField,
     ShardingSpec,
+    details_of,
     encode_details,
     mem_wal_entry,
 )
@@ -39,7 +40,7 @@ from lancekit.operations.mem_wal.settings import settings_as_text, writer_settin
 from lancekit.shards.schema import primary_key, wal_schema
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["FIELD", "Sharding", "initialize"]
+__all__ = ["FIELD", "Sharding", "initialize", "initialized"]
 
 #: what the reference calls the one field of its specs, whatever that is made of
 FIELD = "bucket"
@@ -136,6 +137,25 @@ def initialize(
         return _put_entry(current, details)
 
     return retried(snapshot, attempt, policy or RetryPolicy())[0]
+
+
+def initialized(snapshot: Snapshot) -> MemWalDetails:
+    """Return what a version says of its shards.
+
+    Raises
+    ------
+    InvalidArgumentError
+        It has none.
+    """
+    details = details_of(snapshot.indices)
+    if details is None:
+        raise InvalidArgumentError(
+            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL: "
+            "it takes no rows into shards yet.",
+            hint="Say how rows are given to shards first: ds.initialize_mem_wal().",
+            uri=snapshot.line.uri,
+        )
+    return details
 
 
 def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:

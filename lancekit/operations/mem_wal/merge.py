@@ -20,12 +20,10 @@ from lancekit.commit.protocol import check_writable
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import (
     CommitUnknownError,
-    InvalidArgumentError,
     LancekitError,
     RetryableConflictError,
     ShardError,
 )
-from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
 from lancekit.format.operations import CompactedSsTable, Update
 from lancekit.operations.cleanup.auto import commit
@@ -35,6 +33,7 @@ from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed, write_task
 from lancekit.operations.delete import apply_deletions
 from lancekit.operations.mem_wal.generation import open_generation
+from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.newest_rows import NewestRows, newest_rows
 from lancekit.operations.unmerged.waiting import Marks
 from lancekit.options import options
@@ -63,7 +62,6 @@ __all__ = [
     "WaitingGeneration",
     "drain",
     "engine_of",
-    "mem_wal_details",
     "merge_generations",
     "planned_merge",
 ]
@@ -75,18 +73,6 @@ _BYTES = 1 << 30
 
 #: is told how many generations are merged, and how many there are to be
 Progress = Callable[[int, int], object]
-
-
-def mem_wal_details(snapshot: Snapshot) -> MemWalDetails:
-    """Return what a version says of its shards; ``InvalidArgumentError`` if it has none."""
-    details = details_of(snapshot.indices)
-    if details is None:
-        raise InvalidArgumentError(
-            f"{snapshot.called} of {snapshot.line.uri} has no MemWAL.",
-            hint="ds.initialize_mem_wal() gives it one.",
-            uri=snapshot.line.uri,
-        )
-    return details
 
 
 class WaitingGeneration(NamedTuple):
@@ -197,7 +183,7 @@ def planned_merge(snapshot: Snapshot, shards: Iterable[Shard], rows: int) -> Pla
     # manifests first: whatever is drained since then, the newest version has
     manifests = {s: m for s in shards if (m := latest(s)) is not None}
     current = latest_snapshot(snapshot.line)
-    merged, marks = mem_wal_details(current).merged, Marks(current)
+    merged, marks = initialized(current).merged, Marks(current)
     for shard, manifest in manifests.items():
         done = merged.get(shard.id, 0)
         if manifest.current_generation <= done:  # a newer manifest may be of what was merged since
@@ -297,7 +283,7 @@ class _Step:
             ) from error
 
     def _left(self, current: Snapshot) -> tuple[WaitingGeneration, ...]:
-        merged = mem_wal_details(current).merged
+        merged = initialized(current).merged
         return tuple(w for w in self.waiting if w.table.generation > merged.get(w.shard.id, 0))
 
 
@@ -403,7 +389,7 @@ def drain(shard: Shard, merged: int) -> None:
 
 
 def _drain_all(shards: Iterable[Shard], current: Snapshot) -> None:
-    merged = mem_wal_details(current).merged
+    merged = initialized(current).merged
     for shard in shards:
         if shard.id in merged:
             drain(shard, merged[shard.id])

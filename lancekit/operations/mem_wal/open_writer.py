@@ -5,11 +5,10 @@ from __future__ import annotations
 from uuid import UUID
 
 from lancekit.commit.protocol import check_writable
-from lancekit.errors import InvalidArgumentError
-from lancekit.format.mem_wal.details import MemWalDetails, details_of
 from lancekit.operations.constraints.of_rows import RowConstraints
 from lancekit.operations.mem_wal.claim import claim
 from lancekit.operations.mem_wal.flush import Flushes
+from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows
@@ -19,25 +18,7 @@ from lancekit.shards.manifests import latest
 from lancekit.shards.shard import shard_of
 from lancekit.versions.snapshot import Snapshot
 
-__all__ = ["initialized", "open_writer"]
-
-
-def initialized(snapshot: Snapshot) -> MemWalDetails:
-    """Return what a version says of its shards.
-
-    Raises
-    ------
-    InvalidArgumentError
-        It has none.
-    """
-    details = details_of(snapshot.indices)
-    if details is None:
-        raise InvalidArgumentError(
-            f"{snapshot.line.uri} takes no rows into shards yet.",
-            hint="Say how rows are given to them first: ds.initialize_mem_wal().",
-            uri=snapshot.line.uri,
-        )
-    return details
+__all__ = ["open_writer"]
 
 
 def open_writer(

@@ -17,7 +17,8 @@ from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, Sh
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.constraints.of_rows import RowConstraints
-from lancekit.operations.mem_wal.open_writer import initialized, open_writer
+from lancekit.operations.mem_wal.initialize import initialized
+from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
 from lancekit.operations.mem_wal.shard_rows import ShardRows, opened_rows
 from lancekit.operations.mem_wal.shares import Share, shares, spec_of

@@ -147,9 +147,7 @@ class Part:
     @property
     def keys(self) -> KeyRows:
         """The keys of all its rows, hidden ones included."""
-        key = (
-            None if self.identity is None else (self.identity, "keys", self.key_ids, self.key_types)
-        )
+        key = _known_by(self.identity, "keys", self.key_ids, self.key_types)
         return remembered(_KIND, key, self._read_keys, lambda keys: keys.bytes_held)
 
     def _read_keys(self) -> KeyRows:
@@ -180,11 +178,7 @@ class Part:
 
     def range_of_keys(self) -> tuple[Any, Any]:
         """Return the least and the greatest key, of a key of one column."""
-        key = (
-            None
-            if self.identity is None
-            else (self.identity, "range", self.key_ids, self.key_types)
-        )
+        key = _known_by(self.identity, "range", self.key_ids, self.key_types)
         return remembered(_KIND, key, self._read_range, lambda _: 256)
 
     def _read_range(self) -> tuple[Any, Any]:
@@ -213,6 +207,11 @@ class Part:
             schema=self.schema,
             first_row=first_row,
         )
+
+
+def _known_by(identity: Hashable | None, *more: Hashable) -> Hashable | None:
+    """Return what something read is remembered by, if anything tells its files from others."""
+    return None if identity is None else (identity, *more)
 
 
 def _whole(values: pa.ChunkedArray) -> pa.Array:
@@ -244,11 +243,8 @@ class ReadSet:
         if not self.keys or not self.parts:
             return None
         identities = tuple(part.identity for part in self.parts)
-        key = (
-            None
-            if None in identities
-            else (identities, "newest", self.parts[0].key_ids, self.parts[0].key_types)
-        )
+        first, known = self.parts[0], None if None in identities else identities
+        key = _known_by(known, "newest", first.key_ids, first.key_types)
         return remembered(_KIND, key, self._newest, lambda found: found.bytes_held)
 
     def _newest(self) -> Newest:
@@ -383,8 +379,7 @@ def _parts(base: Snapshot, state: ShardState, marks: Marks) -> Iterator[Part]:
     written = {table.generation for table in state.sstables}
     for number, fragment in _held_fragments(base, state):
         if number not in written and not marks.has(shard, number):
-            known = state.identity
-            held = None if known is None else (known, number, base.line.uri, base.version)
+            held = _known_by(state.identity, number, base.line.uri, base.version)
             yield _part(base, state.shard, number, fragment, held)
     for table in sorted(state.sstables, key=lambda table: table.generation, reverse=True):
         if not marks.has(shard, table.generation):
@@ -407,10 +402,9 @@ def _held_fragments(base: Snapshot, state: ShardState) -> list[tuple[int, Fragme
         where = f"the log of shard {state.shard.id}"
         return [(number, held_fragment(batches, base, where)) for number, batches in held]
 
-    known = state.identity
     return remembered(
         _KIND,
-        None if known is None else (known, "rows", base.line.uri, base.version),
+        _known_by(state.identity, "rows", base.line.uri, base.version),
         make,
         lambda made: sum(one.fragment.files[0].size_bytes or 0 for _, one in made),
     )
