@@ -56,6 +56,7 @@ from lancekit.notebook._shard_writer import shard_writer_card
 from lancekit.notebook._sql import sql_card
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
+from lancekit.notebook.controls import Interactive
 from lancekit.notebook.models import Card
 from lancekit.operations.cleanup.plan import CleanupStats
 from lancekit.operations.cleanup.run import CleanupExplanation
@@ -117,6 +118,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     ShardWriter: shard_writer_card,
     MemWalSink: mem_wal_sink_card,
     CommitConflictError: conflict_card,
+    Interactive: lambda value, now: value._card(now),
 }
 
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import cut
 
-__all__ = ["MAX_BYTES", "render_html"]
+__all__ = ["MAX_BYTES", "render_code", "render_html", "render_note"]
 
 #: no output is larger, whatever the names in it are
 MAX_BYTES = 50_000
@@ -53,6 +53,20 @@ def render_html(card: Card) -> str:
         if len(html.encode()) <= MAX_BYTES:
             break
     return html
+
+
+def render_note(text: str, role: str = "") -> str:
+    """Render a line; ``role`` is ``"status"`` or ``"alert"`` where it is to be read aloud."""
+    return _bare(_element("p", text, class_="note", role=role))
+
+
+def render_code(text: str) -> str:
+    """Render code to be copied: one click marks all of it."""
+    return _bare(_element("pre", _element("code", text)))
+
+
+def _bare(*children: str) -> _Markup:
+    return _element("div", _style(), *children, class_="lancekit bare")
 
 
 def _card(card: Card, most: int, hover: bool) -> _Markup:

@@ -11,7 +11,7 @@ from typing import Any
 from lancekit.notebook.words import count
 from lancekit.progress import Progress, Show
 
-__all__ = ["make_bar"]
+__all__ = ["in_kernel", "make_bar"]
 
 MARK = {"lancekit": "progress"}
 """The metadata of a bar's output, by which a saved notebook can be rid of it."""
@@ -36,14 +36,21 @@ def make_bar(wanted: bool) -> Show | None:
     return _LogLines() if wanted and sys.stderr is not None else None
 
 
-def _notebook_display() -> Callable[..., Any] | None:
+def in_kernel() -> bool:
+    """Return whether this process is a notebook's kernel."""
     if "IPython" not in sys.modules:
-        return None
+        return False
     from IPython import get_ipython
+
+    return hasattr(get_ipython(), "kernel")
+
+
+def _notebook_display() -> Callable[..., Any] | None:
+    if not in_kernel():
+        return None
     from IPython.display import display
 
-    shell = get_ipython()
-    return display if hasattr(shell, "kernel") else None
+    return display
 
 
 def _text(progress: Progress) -> str:

@@ -12,13 +12,13 @@ import pytest
 import lancekit as lk
 from lancekit.notebook import show_html, show_text
 from lancekit.notebook.cards import card
-from lancekit.notebook.html import MAX_BYTES, render_html
+from lancekit.notebook.html import MAX_BYTES, render_code, render_html, render_note
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.text import render_text
 from lancekit.notebook.words import cut
 from tests.notebook.conftest import NOW
 
-TAGS = {"div", "style", "p", "span", "b", "dl", "dt", "dd", "code", "details", "summary"}
+TAGS = {"div", "style", "p", "span", "b", "dl", "dt", "dd", "pre", "code", "details", "summary"}
 TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
 ATTRIBUTES = {"class", "role", "aria-label", "scope", "title"}
 CSS = (files("lancekit.notebook") / "style.css").read_text(encoding="utf-8")
@@ -216,3 +216,9 @@ def test_an_index_is_named(ds):
     assert ds.index_columns == {"by_name": ("name",)}
     assert "by_name (name)" in show_text(ds, NOW)
     assert "(create index)" in show_text(ds.versions(), NOW)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_notes_and_code_are_safe(text):
+    for markup in (render_note(text, role="alert"), render_code(text)):
+        assert text in "".join(Reader(markup).texts)
