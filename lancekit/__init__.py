@@ -79,6 +79,7 @@ if _TYPE_CHECKING:
     from lancekit.operations.explain.explanation import Explanation
     from lancekit.operations.lineage.branch_merge import BranchMergePlan
     from lancekit.operations.lineage.conflicts import ConflictedRow, Conflicts
+    from lancekit.operations.lineage.sides import Sides
     from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
     from lancekit.operations.merge.preview import CellChange, MergePlan
     from lancekit.progress import FragmentWriteProgress, IndexProgress
@@ -139,6 +140,7 @@ __all__ = [
     "ShardWriter",
     "ShardingField",
     "ShardingSpec",
+    "Sides",
     "SqlResult",
     "SqliteManifestStore",
     "Tags",
@@ -216,6 +218,7 @@ _HOMES = {
     "operations.explain.explanation": "Explanation",
     "operations.lineage.branch_merge": "BranchMergePlan",
     "operations.lineage.conflicts": "ConflictedRow Conflicts",
+    "operations.lineage.sides": "Sides",
     "operations.maintenance.inventory": "DataStatistics FieldStatistics",
     "operations.merge.preview": "CellChange MergePlan",
     "progress": "FragmentWriteProgress IndexProgress",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar, overload
 
 from lancekit.api._handle import Handle
 from lancekit.api.branch_comparison import BranchComparison
@@ -28,6 +28,8 @@ from lancekit.versions.references import parse_reference, resolve
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Branches"]
+
+T = TypeVar("T")
 
 
 def _branch_dict(branch: Branch) -> dict[str, Any]:
@@ -325,18 +327,15 @@ class Branches(Displayed):
     def _merged(
         self, source: Line, target: Line, how: How, *, dry_run: bool = False
     ) -> ApplyResult | BranchMergePlan:
+        def land(change: Callable[[Snapshot], tuple[Snapshot, T]]) -> T:
+            if target == self._line():
+                return self._handle._move(lambda _: change(latest_snapshot(target)))
+            self._handle._check_movable()
+            return change(latest_snapshot(target))[1]
+
         if dry_run:
-            return plan_merge(
-                source, latest_snapshot(target), how, lambda: self._merged(source, target, how)
-            )
-
-        def merge(_: Snapshot) -> tuple[Snapshot, ApplyResult]:
-            return merge_branch(source, latest_snapshot(target), how, RetryPolicy())
-
-        if target == self._line():
-            return self._handle._move(merge)
-        self._handle._check_movable()
-        return merge(self._handle._snapshot)[1]
+            return plan_merge(source, target, how, land)
+        return land(lambda newest: merge_branch(source, newest, how, RetryPolicy()))
 
     def _other(self, branch: str) -> Line:
         """Return the line of a branch that is there."""

@@ -62,7 +62,7 @@ def _sampled(**arguments: Any) -> Any:
 WAYS = {"on": Value(["x"]), "by": Value("row"), "conflicts": Value("theirs")}
 
 BRANCHES = {
-    "Conflicts.sample": Method(_sampled, {"n": Value(0)}),
+    "Conflicts.sample": Method(_sampled, {"n": Value(0), "offset": Value(1)}),
     "LanceDataset.revert": Method(
         _seen(lambda ds, **kw: ds.revert(**kw)),
         {"version": Value(4), **WAYS},

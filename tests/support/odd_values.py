@@ -250,6 +250,7 @@ NOT_CALLED = {
     "MergePlan",
     "MergeResult",
     "ScanStatistics",
+    "Sides",
     "SqlResult",
     "Tags",
     "UpdateResult",

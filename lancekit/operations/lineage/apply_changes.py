@@ -19,9 +19,10 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy, retried
 from lancekit.operations.common.staged_files import removed_unless_landed
 from lancekit.operations.lineage.added_columns import add_their_columns
-from lancekit.operations.lineage.conflicts import Conflicts, Resolve
+from lancekit.operations.lineage.conflicts import Conflicts, Named, Resolve
 from lancekit.operations.lineage.given_rows import settled_by
-from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, settle, three_way
+from lancekit.operations.lineage.sides import Chosen, Sides, choose_sides, settle
+from lancekit.operations.lineage.three_way import By, Settled, ThreeWay, three_way
 from lancekit.operations.lineage.three_way_schema import columns_error
 from lancekit.operations.lineage.write_rows import Given, write_rows
 from lancekit.versions.listing import latest_snapshot
@@ -32,6 +33,7 @@ __all__ = [
     "How",
     "apply_changes",
     "check_how",
+    "chosen_sides",
     "nothing_done",
     "planned",
     "result_of",
@@ -86,8 +88,8 @@ def check_how(doing: str, on: Any, by: Any, conflicts: Any, files: Any = "link")
         There is no such way.
     """
     check_choice("by", by, ("cell", "row"))
-    if not callable(conflicts):
-        function = ", or pass a function of the conflicts that returns rows"
+    if not callable(conflicts) and not isinstance(conflicts, Sides):
+        function = ", or pass lk.Sides, or a function of the conflicts that returns rows"
         check_choice("conflicts", conflicts, ("fail", "ours", "theirs"), or_else=function)
     check_choice("files", files, ("link", "reference"))
     names = (on,) if isinstance(on, str) else None if on is None else tuple(on)
@@ -149,8 +151,8 @@ def apply_changes(
         plan, read = planned(change, current, how), current.version
         _check_fit(plan, how)
         if plan.added:
-            if len(plan.clashes) and how.conflicts == "fail":
-                raise Conflicts(plan).error()
+            if not callable(how.conflicts):
+                settled_rows(plan, how.conflicts)  # before anything is committed
             said = {**said_in(change, how), f"{PROPERTY}.part": "columns"}
             current = add_their_columns(plan, said, how.doing)
             added.extend(plan.added)
@@ -207,7 +209,8 @@ def planned(change: Changed, ours: Snapshot, how: How) -> ThreeWay:
 
 def _check_fit(plan: ThreeWay, how: How) -> None:
     """Raise if columns do not fit that cannot be left as ours has them, or should not be."""
-    left = how.conflicts == "ours" and all(one.is_left_by_ours for one in plan.unfit)
+    is_ours = not callable(how.conflicts) and sides_of(how.conflicts).default == "ours"
+    left = is_ours and all(one.is_left_by_ours for one in plan.unfit)
     if plan.unfit and not left:
         raise columns_error(plan.base, plan.theirs, plan.ours, plan.unfit)
 
@@ -224,9 +227,21 @@ def settled_rows(plan: ThreeWay, conflicts: Resolve) -> tuple[Settled, Given | N
         return plan.agreed, None
     if callable(conflicts):
         return settled_by(plan, conflicts(Conflicts(plan)))
-    if conflicts == "fail":
-        raise Conflicts(plan).error()
-    return settle(plan, conflicts), None
+    chosen = chosen_sides(plan, conflicts)
+    if len(chosen.left):
+        raise Conflicts(plan).error(chosen.left)
+    return settle(plan, chosen), None
+
+
+def chosen_sides(plan: ThreeWay, conflicts: Named) -> Chosen:
+    """Return which side counts where both clash."""
+    found = Conflicts(plan)
+    return choose_sides(plan, sides_of(conflicts), found.key, found.keys)
+
+
+def sides_of(conflicts: Named) -> Sides:
+    """Return whose values count, as `Sides` say it."""
+    return conflicts if isinstance(conflicts, Sides) else Sides(conflicts)
 
 
 def nothing_done(change: Changed, ours: Snapshot, how: How) -> ApplyResult:

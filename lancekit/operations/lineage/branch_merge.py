@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias, cast
 
 from lancekit.operations.common.results import ApplyResult, Counts
 from lancekit.operations.common.retry import RetryPolicy
@@ -12,19 +12,21 @@ from lancekit.operations.lineage.apply_changes import (
     Changed,
     How,
     apply_changes,
+    check_how,
+    chosen_sides,
     planned,
     result_of,
     said_of,
     settled_rows,
 )
-from lancekit.operations.lineage.conflicts import Conflicts
+from lancekit.operations.lineage.conflicts import Conflicts, Resolve
 from lancekit.operations.lineage.fast_forward import (
     fast_forward,
     result_of_taken,
     what_is_taken,
 )
 from lancekit.operations.lineage.merge_base import implied_marks, mark_of, merge_base
-from lancekit.operations.lineage.three_way import ThreeWay
+from lancekit.operations.lineage.sides import settle
 from lancekit.operations.unmerged.waiting import check_merged
 from lancekit.versions.ancestor import unique_name
 from lancekit.versions.line import Line
@@ -32,6 +34,9 @@ from lancekit.versions.listing import latest_snapshot
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["BranchMergePlan", "changes_of", "merge_branch", "plan_merge"]
+
+#: runs a change on the newest version of the line that gets it, and moves a handle on that
+Land: TypeAlias = Callable[[Callable[[Snapshot], tuple[Snapshot, Any]]], Any]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -52,6 +57,8 @@ class BranchMergePlan(Counts):
         The (branch, version) of both sides.
     conflicts
         The rows of which both sides made something else.
+    num_unsettled
+        Those of them for which it is not said whose values count.
     """
 
     _keys: ClassVar[tuple[str, ...]] = (
@@ -71,11 +78,46 @@ class BranchMergePlan(Counts):
     theirs: tuple[str, int]
     ours: tuple[str, int]
     conflicts: Conflicts
-    _apply: Callable[[], ApplyResult] = field(repr=False)
+    num_unsettled: int
+    _source: Line = field(repr=False)
+    _target: Line = field(repr=False)
+    _how: How = field(repr=False)
+    _land: Land = field(repr=False)
 
     def apply(self) -> ApplyResult:
         """Do the merge, worked out anew on what both branches are now; see `Branches.merge`."""
-        return self._apply()
+        return cast(
+            ApplyResult,
+            self._land(lambda ours: merge_branch(self._source, ours, self._how, RetryPolicy())),
+        )
+
+    def resolved(self, conflicts: Resolve) -> BranchMergePlan:
+        """Plan the same merge with conflicts settled in another way, on what both branches are now.
+
+        Parameters
+        ----------
+        conflicts
+            As of `Branches.merge`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            Conflicts cannot be settled so.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> rows = {"id": [1, 2], "price": [5, 6]}
+        >>> ds = lk.write_dataset(rows, "memory://resolved-example", primary_key="id")
+        >>> for line, price in ((ds.create_branch("trial"), 7), (ds, 8)):
+        ...     _ = line.update({"price": str(price)})
+        >>> plan = ds.branches.merge("trial", dry_run=True)
+        >>> plan.num_unsettled, plan.resolved(lk.Sides(rows={1: "theirs"})).num_unsettled
+        (2, 1)
+        """
+        how = self._how
+        how = check_how(how.doing, how.on, how.by, conflicts, how.files)
+        return plan_merge(self._source, self._target, how, self._land)
 
 
 def changes_of(source: Line, target: Snapshot) -> Changed:
@@ -119,30 +161,30 @@ def merge_branch(
     )
 
 
-def plan_merge(
-    source: Line, target: Snapshot, how: How, apply: Callable[[], ApplyResult]
-) -> BranchMergePlan:
-    """Return what `merge_branch` would do; nothing is written."""
+def plan_merge(source: Line, line: Line, how: How, land: Land) -> BranchMergePlan:
+    """Return what `merge_branch` would do to the newest version of a line; nothing is written.
+
+    ``land`` runs a change on that version, and moves the handles that have to.
+    """
+    target = latest_snapshot(line)
     change = changes_of(source, target)
     taken = what_is_taken(change, target)
+    left = 0
     if taken is not None:
         # with nothing that it could clash with
         none = planned(replace(change, base=target, theirs=target, twin=None), target, how)
-        none = replace(none, theirs=change.theirs)
-        return _plan(result_of_taken(taken, change, target, how), none, target, apply)
-    plan = planned(change, target, how)
-    if len(plan.clashes) and how.conflicts == "fail":
-        settled, given = plan.agreed, None
+        plan = replace(none, theirs=change.theirs)
+        found = result_of_taken(taken, change, target, how)
     else:
-        settled, given = settled_rows(plan, how.conflicts)
-    found = result_of(plan, settled, given, change, how)
-    done = "nothing to do" if plan.is_empty else "three-way"
-    return _plan(replace(found, how=done, columns_added=plan.added), plan, target, apply)
-
-
-def _plan(
-    found: ApplyResult, plan: ThreeWay, target: Snapshot, apply: Callable[[], ApplyResult]
-) -> BranchMergePlan:
+        plan, given = planned(change, target, how), None
+        if callable(how.conflicts):
+            settled, given = settled_rows(plan, how.conflicts)
+        else:
+            chosen = chosen_sides(plan, how.conflicts)
+            settled, left = settle(plan, chosen), len(chosen.left)
+        done = "nothing to do" if plan.is_empty else "three-way"
+        found = result_of(plan, settled, given, change, how)
+        found = replace(found, how=done, columns_added=plan.added)
     return BranchMergePlan(
         doing=found.doing,
         how=found.how,
@@ -155,5 +197,9 @@ def _plan(
         theirs=found.theirs,
         ours=target.reference,
         conflicts=Conflicts(plan),
-        _apply=apply,
+        num_unsettled=left,
+        _source=source,
+        _target=line,
+        _how=how,
+        _land=land,
     )

@@ -16,6 +16,7 @@ from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
 from lancekit.legible import clean, literal, literals
 from lancekit.operations.lineage.rows import read_rows
+from lancekit.operations.lineage.sides import Sides
 from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
 from lancekit.operations.lineage.three_way_schema import ColumnConflict
 from lancekit.pipeline.diff.fragments import ColumnPair
@@ -26,8 +27,10 @@ from lancekit.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ConflictedRow", "Conflicts", "Resolve"]
+__all__ = ["ConflictedRow", "Conflicts", "Named", "Resolve"]
 
+#: which of the conflicts: a stretch, or places
+Part: TypeAlias = slice | npt.NDArray[np.int64]
 #: what became of a row, ours first, by whether theirs, ours and both sides' common version have it
 KINDS = ("update/update", "update/delete", "delete/update", "insert/insert")
 
@@ -91,9 +94,13 @@ class Conflicts(Displayed):
         found = np.bincount(self._kinds(), minlength=len(KINDS)).tolist()
         return {kind: count for kind, count in zip(KINDS, found, strict=True) if count}
 
-    def sample(self, n: int = 10) -> list[ConflictedRow]:
-        """Return some of them."""
-        rows = self._table(slice(0, max(n, 0))).to_pylist()
+    def sample(self, n: int = 10, offset: int = 0) -> list[ConflictedRow]:
+        """Return some of them, and others with another ``offset``: they have an order."""
+        start = max(offset, 0)
+        return self._rows(slice(start, start + max(n, 0)))
+
+    def _rows(self, part: Part) -> list[ConflictedRow]:
+        rows = self._table(part).to_pylist()
         names = self.key
         return [
             ConflictedRow(
@@ -111,25 +118,34 @@ class Conflicts(Displayed):
         """Return all of them: kind, key, columns, and the row of each side as a struct."""
         return resolved(self._table(slice(None)))
 
+    def keys(self) -> pa.Table:
+        """Return what tells each of them, in the same order: its key, or its row id."""
+        return resolved(pa.table(dict(self._told(slice(None)))))
+
     def to_pandas(self) -> pd.DataFrame:
         """Return all of them as a pandas DataFrame; see `to_table`."""
         return self.to_table().to_pandas()
 
-    def error(self) -> MergeConflictError:
-        """Return the error for who wants none."""
-        plan, number = self._plan, len(self)
+    def error(self, left: npt.NDArray[np.int64] | None = None) -> MergeConflictError:
+        """Return the error for who wants none, or those ``left`` by who settled the others."""
+        plan, total = self._plan, len(self)
+        number = total if left is None else len(left)
+        of_all = "" if number == total else f"; of {total} conflicts these are not settled"
+        part = slice(0, 5) if left is None else left[:5]
         return MergeConflictError(
             f"{plan.theirs.called} and {plan.ours.called} changed {number} "
-            f"row{'s' if number != 1 else ''} each in another way since {plan.base.called}:",
-            details=[*map(_line, self.sample(5)), *(["..."] if number > 5 else [])],
+            f"row{'s' if number != 1 else ''} each in another way since {plan.base.called}"
+            f"{of_all}:",
+            details=[*map(_line, self._rows(part)), *(["..."] if number > 5 else [])],
             hint='error.context["conflicts"] has them all; conflicts="ours" keeps the values of '
-            f'{plan.ours.line.name}, "theirs" takes the others, a function of them makes rows.',
+            f'{plan.ours.line.name}, "theirs" takes the others, lk.Sides chooses by row and '
+            "column, a function of them makes rows.",
             conflicts=self,
         )
 
     # ---- how rows are made
 
-    def _kinds(self, part: slice = slice(None)) -> npt.NDArray[np.int64]:
+    def _kinds(self, part: Part = slice(None)) -> npt.NDArray[np.int64]:
         base, theirs, ours = (rows[part] != NOWHERE for rows in self._addresses)
         conditions = [base & theirs & ours, base & ~theirs, base & ~ours]
         return np.select(conditions, [0, 1, 2], 3).astype(np.int64)
@@ -139,7 +155,7 @@ class Conflicts(Displayed):
         found = self._plan.clashes
         return found.base, found.theirs, found.ours
 
-    def _table(self, part: slice) -> pa.Table:
+    def _table(self, part: Part) -> pa.Table:
         plan, (base, theirs, ours) = self._plan, (rows[part] for rows in self._addresses)
         names = np.array([pair.name for pair in plan.columns], object)
         listed = [names[cells].tolist() for cells in plan.clashes.cells[part]]
@@ -152,38 +168,48 @@ class Conflicts(Displayed):
         return pa.table(
             {
                 "_conflict": kinds,
-                **dict(self._told({"base": base, "ours": ours}, sides)),
+                **dict(self._told(part, sides)),
                 "_columns": pa.array(listed, pa.list_(pa.string())),
                 **sides,
             }
         )
 
     def _told(
-        self, rows: Mapping[str, Addresses], sides: Mapping[str, Any]
+        self, part: Part, sides: Mapping[str, Any] | None = None
     ) -> Iterator[tuple[str, pa.Array | pa.ChunkedArray]]:
-        """Yield what tells the rows: their keys on the side that has them, or their ids."""
-        if not self._plan.key:
-            ids = np.zeros(len(rows["base"]), np.uint64)
-            new = rows["base"] == NOWHERE
-            for name, side, mask in (
-                ("base", self._plan.base, ~new),
-                ("ours", self._plan.ours, new),
-            ):
+        """Yield what tells the rows: their keys on the side that has them, or their ids.
+
+        ``sides`` are the rows of both, if they were read already.
+        """
+        plan, (base, theirs, ours) = self._plan, (rows[part] for rows in self._addresses)
+        if not plan.key:
+            ids = np.zeros(len(base), np.uint64)
+            new = base == NOWHERE
+            for side, rows, mask in ((plan.base, base, ~new), (plan.ours, ours, new)):
                 if mask.any():
-                    some = rows[name][mask]
+                    some = rows[mask]
                     ids[mask] = read_rows(side, some).read(["_rowid"], some)["_rowid"].to_numpy()
             yield "_rowid", pa.array(ids)
-        for name in self._plan.key:
-            ours, theirs = (sides[side].field(name) for side in ("ours", "theirs"))
-            yield name, pc.if_else(sides["ours"].is_valid(), ours, theirs)
+            return
+        if sides is None:
+            columns = tuple(pair for pair in plan.columns if pair.name in plan.key)
+            sides = {
+                "ours": _structs(plan.ours, columns, ours, new=True),
+                "theirs": _structs(plan.theirs, columns, theirs, new=False),
+            }
+        for name in plan.key:
+            left, right = (sides[side].field(name) for side in ("ours", "theirs"))
+            yield name, pc.if_else(sides["ours"].is_valid(), left, right)
 
     def _plain(self) -> str:
         columns = f", {len(self.by_column)} columns" if self.by_column else ""
         return f"Conflicts({len(self)} rows{columns})"
 
 
+#: whose values count
+Named: TypeAlias = Literal["fail", "ours", "theirs"] | Sides
 #: what becomes of conflicts, or who says it
-Resolve: TypeAlias = Literal["fail", "ours", "theirs"] | Callable[[Conflicts], Any]
+Resolve: TypeAlias = Named | Callable[[Conflicts], Any]
 
 
 def _structs(side: Snapshot, columns: tuple[ColumnPair, ...], rows: Addresses, *, new: bool) -> Any:

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancekit.errors import InvalidArgumentError, SchemaMismatchError
-from lancekit.legible import literals
+from lancekit.errors import SchemaMismatchError
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.lineage.three_way import NOWHERE, Settled, ThreeWay
+from lancekit.operations.lineage.told_rows import pair_with_conflicts
 from lancekit.operations.lineage.write_rows import Given
 from lancekit.pipeline.casts.plan import plan_cast
-from lancekit.pipeline.diff.match import match_keys
-from lancekit.pipeline.diff.values import Seeds, digests
 from lancekit.pipeline.engine.inputs import as_reader
 
 __all__ = ["settled_by"]
@@ -51,24 +49,11 @@ def settled_by(plan: ThreeWay, rows: Any) -> tuple[Settled, Given | None]:
                 hint=f"Return rows with all columns and {', '.join(names)}.",
                 missing=[name],
             )
-    cast = plan_cast(given.schema, wanted, whose="ours")
+    cast = plan_cast(given.schema, wanted)
     batches = [cast.apply(batch) for batch in given.to_batches()]
     table = pa.Table.from_batches(batches, wanted)
-    found = conflicts.to_table()
-    seeds = Seeds.drawn()
-    keys, others = (
-        digests([_array(part[name], wanted.field(name).type) for name in names], seeds)
-        for part in (found, table)
-    )
-    match = match_keys(keys, others)
-    if len(match.alone.new) or len(match.repeated.new):
-        at = int([*match.alone.new, *match.repeated.new][0])
-        told = {name: table[name][at].as_py() for name in names}
-        raise InvalidArgumentError(
-            f"The row with {literals(told)} settles no conflict, or one that another row settles.",
-            hint="Return at most one row for each conflict, with its key.",
-            row=told,
-        )
+    hint = "Return at most one row for each conflict, with its key."
+    match = pair_with_conflicts(conflicts.keys(), table, names, hint=hint)
     ours = plan.clashes.ours
     left = np.ones(len(ours), bool)
     left[match.old] = False
@@ -91,8 +76,3 @@ def _read(rows: Any, wanted: pa.Schema) -> pa.Table:
     others = {name: values for name, values in rows.items() if name != _ID}
     table = as_reader(others, None, wanted).read_all()
     return table.append_column(_ID, pa.array(rows[_ID], pa.uint64()))
-
-
-def _array(values: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    joined = values.combine_chunks()
-    return joined if joined.type == kind else joined.cast(kind)

@@ -33,7 +33,7 @@ from lancekit.pipeline.diff.values import Seeds, differing
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["NOWHERE", "By", "Cells", "Clashes", "Rewritten", "Settled", "ThreeWay"]
-__all__ += ["settle", "three_way"]
+__all__ += ["three_way"]
 
 #: whether changes of different columns of a row exclude each other
 By = Literal["cell", "row"]
@@ -393,24 +393,4 @@ def _joined(parts: Sequence[Clashes]) -> Clashes:
             name: np.concatenate([getattr(part, name) for part in parts])
             for name in Clashes.__slots__
         }
-    )
-
-
-def settle(plan: ThreeWay, whose: Literal["ours", "theirs"]) -> Settled:
-    """Return what is to be done if the values of one side count where both clash."""
-    agreed, clashes = plan.agreed, plan.clashes
-    here, there = clashes.ours != NOWHERE, clashes.theirs != NOWHERE
-    known = (clashes.base != NOWHERE) & here & there
-    taken = clashes.taken | clashes.cells if whose == "theirs" else clashes.taken
-    some = known & taken.any(axis=1)
-    part = Rewritten(clashes.theirs[some], clashes.ours[some], taken[some])
-    rewritten = [*agreed.rewritten, part]
-    if whose == "ours":
-        return replace(agreed, rewritten=tuple(rewritten))
-    both_new = here & there & ~known
-    rewritten.append(Rewritten(clashes.theirs[both_new], clashes.ours[both_new]))
-    return Settled(
-        deleted=np.union1d(agreed.deleted, clashes.ours[here & ~there]),
-        rewritten=tuple(rewritten),
-        inserted=np.concatenate([agreed.inserted, clashes.theirs[there & ~here]]),
     )

@@ -321,6 +321,8 @@ def test_rows_of_a_function_belong_to_conflicts(ds: lk.LanceDataset) -> None:
             diff.apply(ds, conflicts=lambda _, rows=wrong: rows)
     with pytest.raises(SchemaMismatchError, match="lack 'id'"):
         diff.apply(ds, conflicts=lambda _: [{"name": "b", "age": 2}])
+    with pytest.raises(SchemaMismatchError, match="age: string in the rows"):
+        diff.apply(ds, conflicts=lambda _: [row(2, "b", "old")])
     with pytest.raises(InvalidArgumentError, match="conflicts is 'mine'"):
         diff.apply(ds, conflicts="mine")  # type: ignore[arg-type]
     with pytest.raises(InvalidArgumentError, match="by is 'table'"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,26 +19,33 @@ class Merged:
     clashes: set[Hashable]
 
 
-def merged(base: Rows, theirs: Rows, ours: Rows, by: str, whose: str) -> Merged:
+#: which side counts for a row and a column; for a row that one side lacks, without a column
+Choice = Callable[[Hashable, str | None], str]
+
+
+def merged(base: Rows, theirs: Rows, ours: Rows, by: str, whose: str | Choice) -> Merged:
     """Merge row by row, cell by cell."""
+    side: Choice = whose if callable(whose) else lambda key, name: whose
     rows, clashes = {}, set()
     for key in {*base, *theirs, *ours}:
         was, left, right = base.get(key), theirs.get(key), ours.get(key)
-        winner = left if whose == "theirs" else right
         if left in (was, right):
             found = right
         elif right == was:
             found = left
-        elif was is None or left is None or right is None or by == "row":
+        elif left is None or right is None:
             clashes.add(key)
-            found = winner
+            found = left if side(key, None) == "theirs" else right
+        elif was is None or by == "row":
+            clashes.add(key)
+            found = {n: left[n] if side(key, n) == "theirs" else right[n] for n in right}
         else:
             found = {}
             for name in right:
                 b, t, o = was[name], left[name], right[name]
                 if t != b and o != b and t != o:
                     clashes.add(key)
-                    found[name] = t if whose == "theirs" else o
+                    found[name] = t if side(key, name) == "theirs" else o
                 else:
                     found[name] = o if t == b else t
         if found is not None:
