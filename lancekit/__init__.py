@@ -244,10 +244,10 @@ del globals()["dataset"]
 
 
 def load_ipython_extension(shell: object) -> None:
-    """Give a notebook ``%%lance`` and ``%lance``: what ``%load_ext lancekit`` calls."""
-    from lancekit.notebook.magics import register_magics
+    """Give a notebook ``%%lance``, ``%lance`` and errors as cards: ``%load_ext lancekit``."""
+    from lancekit.notebook.extension import load
 
-    register_magics(shell)
+    load(shell)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lancekit.api.blob_type import register_blob_type
 from lancekit.compiled.homes import register as register_kernels
-from lancekit.display import register_display
+from lancekit.display import register_display, register_failures
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
 
@@ -85,6 +85,12 @@ def _draw(value: object, *kinds: str) -> dict[str, str]:
     return show(value, *kinds)
 
 
+def _render(error: BaseException) -> list[str]:
+    from lancekit.notebook.failures import render
+
+    return render(error)
+
+
 def _bar(wanted: bool) -> Show | None:
     from lancekit.notebook.progress import make_bar
 
@@ -96,5 +102,6 @@ def connect() -> None:
     register_blob_type()
     register_spark(_Spark())
     register_display(_draw)
+    register_failures(_render)
     register_bars(_bar)
     register_kernels(KERNELS)

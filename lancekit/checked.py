@@ -3,6 +3,8 @@
 A function of the public face is checked by what its annotations say: numbers, text, flags, times,
 dictionaries.  What is too special to be said there (a list of what, which of several texts) the
 function checks itself.
+
+What is checked is also what says, of an interrupt, what it left (`lancekit.interrupts`).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from lancekit import interrupts
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, LancekitError, type_name
 from lancekit.legible import clean, shown
 
@@ -255,6 +258,7 @@ def checked(function: F) -> F:
     tests = {name: found for name, found in tests.items() if found}
     defaults = {name: signature.parameters[name].default for name in tests}
     bind = _binder(signature)
+    mark, explain = interrupts.mark, interrupts.explain  # the wrapper has other globals
 
     def check(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         try:
@@ -268,7 +272,12 @@ def checked(function: F) -> F:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         check(args, kwargs)
-        return function(*args, **kwargs)
+        since = mark()
+        try:
+            return function(*args, **kwargs)
+        except KeyboardInterrupt as stop:
+            explain(stop, since)
+            raise
 
     # with the globals of its module, by which doctest tells whose a function is
     wrapper = FunctionType(

@@ -2,22 +2,28 @@
 
 Objects that a person looks at inherit `Displayed`.  They know nothing of cards: the package's roof
 registers how to draw one.  Without it, and whenever drawing fails, they show one plain line.
+
+So do errors: what a notebook shows of one is a short card, and everywhere else the traceback.
 """
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from lancekit.legible import clean
 
-__all__ = ["HTML", "TEXT", "Displayed", "register_display"]
+__all__ = ["HTML", "TEXT", "Displayed"]
+__all__ += ["register_display", "register_failures", "render_failure"]
 
 TEXT = "text/plain"
 HTML = "text/html"
 
 Draw: TypeAlias = Callable[..., dict[str, str]]
 _draw: list[Draw] = []
+Render: TypeAlias = Callable[[BaseException], list[str]]
+_render: list[Render] = []
 
 
 def register_display(draw: Draw) -> None:
@@ -26,6 +32,19 @@ def register_display(draw: Draw) -> None:
     ``draw(value, *kinds)`` returns the value's card as each of some MIME types, by these.
     """
     _draw[:] = [draw]
+
+
+def register_failures(render: Render) -> None:
+    """Say which lines IPython prints of an error; called once, by the package's roof."""
+    _render[:] = [render]
+
+
+def render_failure(error: BaseException) -> list[str]:
+    """Return what IPython prints of an error, as ``_render_traceback_``; never raises."""
+    try:
+        return _render[0](error)
+    except Exception:  # whatever is wrong with the card, the error has to be seen
+        return "".join(traceback.format_exception(error)).splitlines()
 
 
 class Displayed:

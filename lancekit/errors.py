@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from lancekit.display import TEXT, Displayed
+from lancekit.display import TEXT, Displayed, render_failure
 from lancekit.legible import clean_line
 
 __all__ = [
@@ -66,11 +66,12 @@ _CHARACTERS = 2000
 _LINES = 200
 
 
-class LancekitError(Exception):
+class LancekitError(Displayed, Exception):
     """The common parent: ``str(error)`` is what happened, then what to do next.
 
     The text is safe to print (`lancekit.legible`), whatever names and values are in it; the facts
-    are as they were.
+    are as they were.  IPython and notebooks show a short card in the place of the traceback, which
+    ``%lance tb`` prints as a whole; scripts and tests get it as of any exception.
 
     Parameters
     ----------
@@ -110,6 +111,15 @@ class LancekitError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self._lines, self.hint, self.context))
+
+    # one line in tracebacks, logs and terminals; the card is for notebooks
+    __repr__ = BaseException.__repr__
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {**super()._repr_mimebundle_(include, exclude), TEXT: repr(self)}
+
+    def _render_traceback_(self) -> list[str]:
+        return render_failure(self)
 
 
 def _rebuild(
@@ -297,7 +307,7 @@ class RefConflictError(LancekitError, ValueError, OSError):
 # ---- commits
 
 
-class CommitConflictError(LancekitError, Displayed, OSError):
+class CommitConflictError(LancekitError, OSError):
     """Another writer committed something that this transaction cannot be put on top of.
 
     ``context`` names both operations, the read version, the version that won and its writer, the
@@ -310,12 +320,6 @@ class CommitConflictError(LancekitError, Displayed, OSError):
 
     def __init__(self, message: str = "Another writer was first.", /, **context: Any) -> None:
         super().__init__(message, **context)  # the text that a lock may leave out
-
-    # one line in tracebacks, logs and terminals; the card is for notebooks
-    __repr__ = BaseException.__repr__
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {**super()._repr_mimebundle_(include, exclude), TEXT: repr(self)}
 
 
 class RetryableConflictError(CommitConflictError):

@@ -17,6 +17,7 @@ from lancekit.format.index import encode_index_section
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
+from lancekit.interrupts import attempted
 from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
@@ -72,7 +73,6 @@ def put_version(
     CommitUnknownError
         The storage failed, and it cannot be told whether the version landed.
     """
-    store = line.store
     data = encode_transaction(transaction)
     file = names.transaction_name(transaction.read_version, transaction.uuid)
     manifest = replace(built.manifest, transaction_file=file)
@@ -85,6 +85,24 @@ def put_version(
     # what cannot be opened has to be found out before anybody else meets it
     ready = snapshot_of(line, manifest, naming, encoded)
     staged.put(file, data)
+    attempt = attempted(
+        version,
+        line.uri,
+        transaction.uuid,
+        lambda: _settled(line, version, naming, transaction, None) is not None,
+    )
+    try:
+        landed = _put(ready, encoded, transaction)
+    except Exception:
+        attempt.settle(None)  # the error says more
+        raise
+    attempt.settle(landed is not None)
+    return landed
+
+
+def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot | None:
+    line, version, naming = ready.line, ready.manifest.version, ready.naming
+    store = line.store
     path = f"{names.VERSIONS}/{names.manifest_name(version, naming)}"
     try:
         won = line.committer.put(store, path, version, encoded)

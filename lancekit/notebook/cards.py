@@ -22,7 +22,7 @@ from lancekit.api.shard_writer import ShardWriter
 from lancekit.api.table_indices import TableIndices
 from lancekit.api.tags import Tags
 from lancekit.cache import CacheInfo
-from lancekit.errors import CommitConflictError
+from lancekit.errors import CommitConflictError, LancekitError
 from lancekit.format.transaction import Transaction
 from lancekit.notebook._bisect import bisection_card
 from lancekit.notebook._cache import cache_card
@@ -32,6 +32,7 @@ from lancekit.notebook._constraints import constraint_run_card, constraints_card
 from lancekit.notebook._dataset import dataset_card
 from lancekit.notebook._diff import diff_card, feed_card
 from lancekit.notebook._explanations import explanation_card
+from lancekit.notebook._failure import failure_card
 from lancekit.notebook._indices import indices_card
 from lancekit.notebook._mem_wal import mem_wal_cleanup_card, mem_wal_merge_card, shards_card
 from lancekit.notebook._mem_wal_sink import mem_wal_sink_card
@@ -119,6 +120,7 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     MemWalSink: mem_wal_sink_card,
     CommitConflictError: conflict_card,
     Interactive: lambda value, now: value._card(now),
+    LancekitError: failure_card,
 }
 
 

@@ -48,6 +48,13 @@ def conflict():
     return caught.value
 
 
+def failure(made):
+    """Ask for a column that is not there; return the error."""
+    with pytest.raises(lk.errors.PredicateError) as caught:
+        made.to_table(filter="id > 1 AND '<b>' = nosuch")
+    return caught.value
+
+
 def shard_writer():
     """Write to a shard, and return the writer, which is open."""
     made = lk.write_dataset(rows(1), "shards.lance", primary_key="id")
@@ -148,6 +155,7 @@ def shown(ds):
         "delete": branch.delete("id < 3"),
         **mem_wal(),
         "conflict": conflict(),
+        "failure": failure(ds),
         "merge plan": merge.when_not_matched_by_source_delete().preview(rows(1, 8)),
         "explanation": ds.explain.update({"name": "upper(name)"}, where="id > 1"),
         "explained restore": ds.explain.restore(),

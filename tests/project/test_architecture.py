@@ -85,7 +85,7 @@ FLOORS = """
     cache
     options  machine
     checked  choice
-    errors  lazy  _version
+    errors  interrupts  lazy  _version
     display  user_cache
     legible
 """

@@ -238,8 +238,10 @@ def cancelled(name, work):
     try:
         work()
         outcome = "finished"
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         outcome = "cancelled"
+        said = " ".join(stop.__notes__)
+        assert "Spark jobs were cancelled" in said and "nothing was committed" in said, said
     tracker = None if kind == "connect" else spark.sparkContext.statusTracker()
     assert not (tracker and tracker.getActiveJobsIds())
     print(json.dumps([name, outcome, lk.dataset(place).version]))

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from lancekit.errors import LancekitError
+from lancekit.interrupts import PREFIX
 from lancekit.options import options
 from lancekit.progress import tracking, what_is
 from lancekit.spark.jobs.client import client_of
@@ -176,10 +177,11 @@ def run_action(
                 if not tracker.patient:
                     tracker.set(*state())
                     tracker.draw()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as stop:
             client.cancel(tag)
             while not over.wait(_POLL_SECONDS):
                 client.cancel(tag)  # what had not been submitted yet
+            stop.add_note(f"{PREFIX}its Spark jobs were cancelled.")
             raise
     if failed:
         raise job_failure(failed[0]) from failed[0]

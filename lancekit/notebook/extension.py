@@ -1,0 +1,16 @@
+"""What ``%load_ext lancekit`` gives a shell of IPython."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lancekit.notebook.failures import install
+from lancekit.notebook.magics import register_magics
+
+__all__ = ["load"]
+
+
+def load(shell: Any) -> None:
+    """Give a shell the magics and, if it is a notebook's, errors as HTML cards."""
+    register_magics(shell)
+    install(shell)
