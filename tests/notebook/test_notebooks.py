@@ -21,6 +21,7 @@ NAMES = [
     "05_time_travel",
     "06_search",
     "07_small_writes",
+    "08_every_file",
 ]
 MONTHS = [
     27004,
@@ -89,6 +90,11 @@ def of_search(run):
 @pytest.fixture(scope="module")
 def of_shards(run):
     return run("07_small_writes")
+
+
+@pytest.fixture(scope="module")
+def of_every_file(run):
+    return run("08_every_file")
 
 
 def outputs(notebook):
@@ -520,3 +526,26 @@ def test_every_small_write_is_there_once(of_shards, folder):
         row = table[table["sensor"] == 0][:1].assign(tick=1000)
         writer.put(pa.Table.from_pandas(row, schema=theirs.schema, preserve_index=False))
     assert lk.dataset(uri).count_rows("tick = 1000", include_mem_wal=True) == 1
+
+
+# ---- every file
+
+
+@pytest.mark.notebook
+def test_every_kind_of_file_is_opened_and_none_is_left(of_every_file, folder):
+    said = [" ".join(data["text/plain"].split()) for _, data in outputs(of_every_file)]
+    for start in (
+        "tour.lance · main:6 · 50 233 rows",
+        "{6: '18446744073709551609.manifest', 5: '18446744073709551610.manifest',",
+        "update · worked out on version 4 changed 1 fragment added 1 fragment, 100 rows new",
+        "Data file 2.2, 27,004 rows",
+        "(521, [838, 839, 840, 841, 1777])",
+        "(1, 5, ['_deletions', '_transactions', '_versions', 'data'])",
+        "1 shard · 1 generation to be merged",
+        "([0, 10, 5], 10, 50248)",
+        "(set(), [])",
+        "DiffCounts(inserted=23750, deleted=521, updated=0, unchanged=26483,",
+    ):
+        assert [one for one in said if one.startswith(start)], start
+    uri = str(folder / "tour.lance")
+    assert lk.dataset(uri).to_table() == lance.dataset(uri).to_table()
