@@ -12,6 +12,7 @@ from lancekit.compiled.homes import register as register_kernels
 from lancekit.display import register_display, register_failures
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
+from lancekit.provenance import Provenance, register_finders
 
 __all__ = ["connect"]
 
@@ -97,11 +98,26 @@ def _bar(wanted: bool) -> Show | None:
     return make_bar(wanted)
 
 
+def _cell() -> Provenance | None:
+    from lancekit.notebook.provenance import find
+
+    return find()
+
+
+def _application() -> Provenance | None:
+    from lancekit.spark.session.session import active_session
+
+    session = active_session()
+    name = None if session is None else session.conf.get("spark.app.name", None)
+    return Provenance(application=name) if name else None
+
+
 def connect() -> None:
-    """Register Spark, the cards, the progress bars, the type of blobs and the homes of kernels."""
+    """Register Spark, cards, bars, where code runs, the type of blobs and the homes of kernels."""
     register_blob_type()
     register_spark(_Spark())
     register_display(_draw)
     register_failures(_render)
     register_bars(_bar)
+    register_finders(_cell, _application)
     register_kernels(KERNELS)

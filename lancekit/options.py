@@ -158,6 +158,12 @@ class Options:
         "What is remembered of files at most; None for a tenth of the memory, 1 GiB at most, and "
         "64 MiB in a Spark worker; 0 for nothing.",
     )
+    provenance: str = _option(
+        "off",
+        _one_of("off", "names", "source"),
+        "What versions record of where they come from: nothing, the names of cell, script and "
+        "user, or the cell's text too.",
+    )
     engine: str = _option(
         "auto", _one_of("auto", "local", "spark"), "Where work runs: in this process or on Spark."
     )

@@ -244,8 +244,9 @@ class Lineage(Handle):
             The rows in their order, then ``_changed_in``, the version that made the row or gave it
             the values that it has; ``_changed_branch``, of which branch that version is;
             ``_changed_at``, when that was; ``_changed_by`` and
-            ``_changed_message``, the operation of that commit and what it says of itself.  They
-            are null for rows that the oldest version that can be read has already, unless that is
+            ``_changed_message``, the operation of that commit and what it says of itself;
+            ``_changed_from``, the cell or script, if `options.provenance` recorded it.  They are
+            null for rows that the oldest version that can be read has already, unless that is
             version 1.
 
         Raises

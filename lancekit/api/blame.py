@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
 from lancekit.errors import InvalidArgumentError
+from lancekit.format.transaction import TransactionSummary
 from lancekit.operations.lineage.blame import last_changes
 from lancekit.versions.snapshot import Snapshot
 
@@ -23,7 +24,12 @@ _FIELDS = (
     pa.field("_changed_at", pa.timestamp("us", "UTC")),
     pa.field("_changed_by", pa.string()),
     pa.field("_changed_message", pa.string()),
+    pa.field("_changed_from", pa.string()),
 )
+
+
+def _origin(commit: TransactionSummary) -> str | None:
+    return str(commit.provenance) if commit.provenance else None
 
 
 def blame_of(
@@ -52,6 +58,7 @@ def blame_of(
         {number: at.manifest.timestamp for number, at in found.by_number.items()},
         {number: commit and commit.operation for number, commit in said.items()},
         {number: commit and commit.message for number, commit in said.items()},
+        {number: commit and _origin(commit) for number, commit in said.items()},
     )
     table = rows.select(names)
     for field, values in zip(_FIELDS, facts, strict=True):

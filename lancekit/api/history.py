@@ -20,6 +20,7 @@ from lancekit.format.names import ManifestNaming
 from lancekit.format.refs import MAIN
 from lancekit.lazy import cached_property
 from lancekit.legible import plural
+from lancekit.provenance import Provenance
 from lancekit.versions.at_once import at_once, timed
 from lancekit.versions.line import Line
 from lancekit.versions.listing import VersionListing, list_versions
@@ -40,6 +41,7 @@ class _Facts:
     message: str | None
     writer: str | None
     read_version: int | None
+    provenance: Provenance | None
     num_rows: int
     num_fragments: int
     num_data_files: int
@@ -91,6 +93,26 @@ class Version(Displayed, LazyDict):
     def read_version(self) -> int | None:
         """The version that the change was made from."""
         return self._facts.read_version
+
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where it came from, if `options.provenance` had that recorded: cell, script, user."""
+        return self._facts.provenance
+
+    def source(self) -> str | None:
+        """Return the text of the cell that wrote it, if that was recorded.
+
+        It is without credentials, and cut at 8 KiB: ``provenance.cut`` says how long it was.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://source-example")
+        >>> ds.versions()[-1].source() is None
+        True
+        """
+        found = self.provenance
+        return found.source or None if found else None
 
     @property
     def num_rows(self) -> int:
@@ -181,6 +203,7 @@ def _facts_of(snapshot: Snapshot) -> _Facts:
         message=transaction.message if transaction else None,
         writer=str(manifest.writer) if manifest.writer else None,
         read_version=transaction.read_version if transaction else None,
+        provenance=transaction.provenance if transaction else None,
         num_rows=totals.rows,
         num_fragments=len(manifest.fragments),
         num_data_files=totals.data_files,

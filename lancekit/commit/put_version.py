@@ -18,6 +18,7 @@ from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
 from lancekit.interrupts import attempted
+from lancekit.provenance import recorded
 from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, remember_put, snapshot_of
@@ -73,6 +74,9 @@ def put_version(
     CommitUnknownError
         The storage failed, and it cannot be told whether the version landed.
     """
+    transaction = replace(
+        transaction, transaction_properties=recorded(transaction.transaction_properties)
+    )
     data = encode_transaction(transaction)
     file = names.transaction_name(transaction.read_version, transaction.uuid)
     manifest = replace(built.manifest, transaction_file=file)

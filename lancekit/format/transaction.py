@@ -41,6 +41,7 @@ from lancekit.format.operations import (
 )
 from lancekit.format.pb.transaction_pb2 import Transaction as Message
 from lancekit.format.unknown_fields import parse
+from lancekit.provenance import Provenance
 
 __all__ = [
     "COMMIT_MESSAGE",
@@ -111,6 +112,11 @@ class Transaction(Displayed, Part):
         """What the writer says about the commit."""
         return self.transaction_properties.get(COMMIT_MESSAGE)
 
+    @property
+    def provenance(self) -> Provenance | None:
+        """Where the version came from, if that was recorded."""
+        return Provenance.of(self.transaction_properties)
+
     def _plain(self) -> str:
         kind = type(self.operation).__name__
         return f"Transaction({kind}, read_version={self.read_version}, uuid={self.uuid!r})"
@@ -123,6 +129,7 @@ class TransactionSummary:
     operation: str
     read_version: int
     message: str | None
+    provenance: Provenance | None = None
 
 
 def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSummary:
@@ -139,6 +146,7 @@ def summarize_transaction(data: bytes | memoryview, where: str) -> TransactionSu
         operation=(_BY_ARM[arm] if arm else UnknownOperation).__name__,
         read_version=message.read_version,
         message=message.transaction_properties.get(COMMIT_MESSAGE),
+        provenance=Provenance.of(message.transaction_properties),
     )
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "is_quiet",
     "operation",
     "operation_word",
+    "origin",
     "place_of",
     "ref",
     "table",
@@ -100,6 +101,17 @@ def is_quiet(name: str | None) -> bool:
 def operation(version: Version) -> str:
     word = operation_word(version.operation, first=version.read_version == 0)
     return f"({word})" if is_quiet(version.operation) else word
+
+
+def origin(version: Version) -> str:
+    """Return where a version came from, and how to see the text of the cell."""
+    found = version.provenance
+    if found is None:
+        return ""
+    if not found.source:
+        return str(found)
+    part = f", cut, of {found.cut} bytes" if found.cut else ""
+    return f"{found}; its text: .source(){part}"
 
 
 def commit_cells(commit: Commit) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ def conflict_card(error: CommitConflictError, now: datetime) -> Card:
             *facts(
                 ("what", _sentence(str(context.get("reason") or error.message))),
                 ("who", clean(str(context.get("writer") or ""))),
+                ("from", clean(str(context.get("origin") or ""))),
                 ("message", clean(str(context.get("message") or ""))),
                 ("when", when_and_age(context.get("timestamp"), now)),
                 *((label, show(evidence)) for label, show in _WHERE.items()),

@@ -27,6 +27,7 @@ from lancekit.notebook._common import NAMES, facts, is_quiet, operation_word, ta
 from lancekit.notebook.models import Card, Column, Fact, Row
 from lancekit.notebook.words import clean, count, listing, place, plural
 from lancekit.options import options
+from lancekit.provenance import PREFIX
 
 __all__ = ["delta_card", "transaction_card"]
 
@@ -35,13 +36,18 @@ _COMMITS = (Column("version", numeric=True), Column("operation"), Column("what")
 
 
 def transaction_card(transaction: Transaction, _now: datetime) -> Card:
-    properties = {k: v for k, v in transaction.transaction_properties.items() if k[:2] != "__"}
+    properties = {
+        key: value
+        for key, value in transaction.transaction_properties.items()
+        if not key.startswith(("__", PREFIX))
+    }
     return Card(
         kind="Transaction",
         title=_word(transaction),
         headline=(f"worked out on version {count(transaction.read_version)}",),
         facts=facts(
             ("message", clean(transaction.transaction_properties.get(COMMIT_MESSAGE, ""))),
+            ("from", str(transaction.provenance or "")),
             *_parts(transaction.operation),
             ("properties", _pairs(properties)),
             ("uuid", clean(transaction.uuid)),

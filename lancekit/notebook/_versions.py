@@ -16,6 +16,7 @@ from lancekit.notebook._common import (
     fragments,
     is_quiet,
     operation,
+    origin,
     ref,
     table,
     tags_by_version,
@@ -35,6 +36,7 @@ _COLUMNS = (
     Column("rows", numeric=True),
     Column("change", numeric=True),
     Column("message"),
+    Column("from"),
     Column("tags"),
 )
 
@@ -86,6 +88,7 @@ def _line(
             count(version.num_rows),
             "not known" if change is None else signed(change),
             clean(version.message or ""),
+            str(version.provenance or ""),
             listing(sorted(tags.get(version.version, [])), NAMES),
         ),
         quiet=is_quiet(version.operation),
@@ -107,6 +110,7 @@ def version_card(version: Version, now: datetime) -> Card:
             *facts(
                 ("message", clean(version.message or "")),
                 ("writer", clean(version.writer or "")),
+                ("from", origin(version)),
                 ("made from", f"version {count(parent)}" if parent else ""),
                 ("columns", count(version.num_columns)),
                 ("fragments", fragments(version)),

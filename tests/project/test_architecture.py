@@ -81,7 +81,7 @@ FLOORS = """
     format
     format/pb
     compiled
-    progress
+    progress  provenance
     cache
     options  machine
     checked  choice
@@ -228,7 +228,7 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  options  choice  errors  display  legible  machine
+    progress  provenance  options  choice  errors  display  legible  machine
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """

@@ -27,6 +27,7 @@ def conflict_error(
     transaction = theirs.transaction
     their_name = type(transaction.operation).__name__ if transaction else "change"
     message = transaction.transaction_properties.get(COMMIT_MESSAGE, "") if transaction else ""
+    origin = str(transaction.provenance or "") if transaction else ""
     evidence = verdict.evidence or Evidence(sentence="the two changes exclude each other")
     writer = str(theirs.manifest.writer or "an unnamed writer")
     code = "ds.checkout_latest()" if retryable else _look(theirs)
@@ -49,6 +50,7 @@ def conflict_error(
         branch=read.branch or MAIN,
         uri=theirs.store.uri,
         writer=writer,
+        origin=origin,
         timestamp=theirs.manifest.timestamp,
         message=message,
         reason=evidence.sentence,

@@ -51,7 +51,7 @@ def test_some_rows_and_some_columns(tmp_path: Path) -> None:
     found = ds.blame("v = 9 OR x = 9", ["x", "id"])
     assert found.column_names == [
         *("x", "id", "_changed_in", "_changed_branch", "_changed_at", "_changed_by"),
-        "_changed_message",
+        *("_changed_message", "_changed_from"),
     ]
     assert found.sort_by("id")["_changed_in"].to_pylist() == [1, 3, 3]
     assert ds.blame("id > 99").num_rows == 0

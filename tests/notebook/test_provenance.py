@@ -1,0 +1,51 @@
+"""Which cell of which notebook a version comes from, as a shell of IPython says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import lancekit as lk
+from lancekit.notebook.provenance import find
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Any]:
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
+    shell.user_ns |= {"ds": ds, "lk": lk}
+    with lk.options(provenance="source"):
+        yield shell
+    InteractiveShell.clear_instance()
+
+
+def test_the_cell_that_runs(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "work/cleaning.ipynb")
+    code = ["def add():\n    ds.insert({'x': [2]})", "add()\n# a note", "%time add()"]
+    for cell in code:
+        shell.run_cell(cell, store_history=True)
+    versions = shell.user_ns["ds"].versions()
+    found = [version.provenance for version in versions[1:]]
+    assert [(f.notebook, f.cell) for f in found] == [("cleaning.ipynb", n) for n in ("2", "3")]
+    assert [version.source() for version in versions] == [None, *code[1:]]
+
+
+def test_vs_code_tells_the_file(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JPY_SESSION_NAME", raising=False)
+    shell.run_cell("ds.insert({'x': [2]})", store_history=True)
+    shell.user_ns["__vsc_ipynb_file__"] = "c:\\ana\\late.ipynb"
+    shell.run_cell("ds.insert({'x': [2]})", store_history=True)
+    said = [str(v.provenance) for v in shell.user_ns["ds"].versions()[1:]]
+    assert [one.partition(" by ")[0] for one in said] == [
+        "cell 1 of a notebook",
+        "cell 2 of late.ipynb",
+    ]
+
+
+def test_outside_of_cells_nothing_is_found(shell: Any) -> None:
+    assert find() is None
