@@ -21,6 +21,7 @@ from lancekit.file.kernels.row_selection import Rows, parse_rows
 from lancekit.file.legacy.field_reader import LegacyFieldReader
 from lancekit.file.structure.assemble import aligned, joined
 from lancekit.format.schema import LanceSchema, schema_from_pb
+from lancekit.lazy import cached_property
 from lancekit.storage.base import RandomAccess
 
 __all__ = ["FileReader"]
@@ -140,7 +141,7 @@ class FileReader:
         with located(self._container.source.name):
             return self.lance_schema.to_arrow()
 
-    @property
+    @cached_property
     def columns(self) -> tuple[FileColumn, ...]:
         """Every field of the file's own schema."""
         with located(self._container.source.name):

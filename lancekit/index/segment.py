@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self, TypeVar, cast
 
@@ -75,8 +75,12 @@ class IndexFileReader:
 
     def read(self, name: str, rows: Rows | None = None) -> pa.Array:
         """Read some rows of a column."""
-        found = self._reader.read([self._column(name)], rows).column(0)
-        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+        return self.read_all([name], rows)[0]
+
+    def read_all(self, names: Sequence[str], rows: Rows | None = None) -> list[pa.Array]:
+        """Read some rows of columns."""
+        found = self._reader.read([self._column(name) for name in names], rows)
+        return [c.chunk(0) if c.num_chunks == 1 else c.combine_chunks() for c in found.columns]
 
     def table(self) -> pa.Table:
         """Read all of it."""

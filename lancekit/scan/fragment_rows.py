@@ -210,13 +210,17 @@ def project(
     return computed(outputs, arrays, fresh.num_rows)
 
 
+#: what is computed of where nothing is computed
+_NOTHING = pa.table({})
+
+
 def computed(
     outputs: Sequence[Output], arrays: Mapping[str, pa.ChunkedArray], num_rows: int
 ) -> pa.Table:
     """Return the outputs, given the columns that they are made of."""
     if not outputs:
         return rows_without_columns(num_rows)
-    batch = pa.table(dict(arrays) if any(output.expression for output in outputs) else {})
+    batch = pa.table(dict(arrays)) if any(output.expression for output in outputs) else _NOTHING
     columns = [
         arrays[output.column] if output.expression is None else output.expression.evaluate(batch)
         for output in outputs

@@ -53,6 +53,10 @@ class IndexedRows:
         """Yield what is asked for of the rows that are wanted, in blocks."""
         inputs = set[str]().union(*(output.inputs for output in request.outputs))
         found = self.select(request.predicate, inputs)
+        if len(found.rows) <= request.batch_rows:  # a block has no fewer
+            if len(found.rows):
+                yield projected(request, found)
+            return
         for part in found.parts(block_rows(self.sources[0].schema, request)):
             yield projected(request, part)
 
@@ -150,6 +154,10 @@ def _few_together(
     pairs: Sequence[tuple[FragmentSource, ChosenRows]],
 ) -> Iterator[IndexedRows]:
     """Put fragments together that have few rows each: to begin with one takes longer."""
+    if len(pairs) == 1:
+        ((source, chosen),) = pairs
+        yield IndexedRows((source,), (chosen,))
+        return
     by_id = {source.fragment.id: chosen for source, chosen in pairs}
     seen = np.cumsum([len(chosen.rows) for chosen in by_id.values()]) // _FEW_ROWS
     sources = (source for source, _ in pairs)

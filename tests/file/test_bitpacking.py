@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lancekit.file.encodings.bitpacking import (
     decode_blocks,
+    decode_chunk,
     decode_out_of_line,
     encode,
     encode_out_of_line,
@@ -19,6 +20,8 @@ from lancekit.file.encodings.bitpacking import (
 )
 from lancekit.file.encodings.buffers import ChunkBuffers
 from lancekit.file.kernels.bitpacking import BLOCK, pack, pack_blocks, unpack, unpack_blocks
+from lancekit.file.kernels.faults import Damaged
+from lancekit.file.kernels.values import Fixed
 from lancekit.format.pb import encodings_v21_pb2 as pb
 from tests.support.twins import Counted, agreed
 
@@ -45,6 +48,26 @@ def test_the_kernels_do_every_width(kernels, monkeypatch, dtype: str) -> None:
         apart[:, 1:] = packed
         assert (unpack_blocks(apart[:, 1:], width) == values).all()
     assert counted.good == counted.calls >= 4 * bits
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_one_value_is_what_it_is_among_all(dtype: str) -> None:
+    rng = np.random.default_rng(7)
+    size = np.dtype(dtype).itemsize
+    for width in range(8 * size + 1):
+        values = rng.integers(0, (1 << width) - 1, BLOCK, dtype, endpoint=True)
+        packed = pack_blocks(values[None], width).reshape(-1).view(np.uint8)
+        block = np.concatenate([np.array([width], dtype).view(np.uint8), packed])
+        for place in rng.integers(0, BLOCK, 12).tolist():
+            found = decode_chunk(_encoding(dtype), [block], BLOCK, range(place, place + 1))
+            assert isinstance(found, Fixed)
+            assert found.data.view(dtype).tolist() == [values[place]]
+        for damaged in (block[:-1], block[: size - 1], np.full(size, 255, np.uint8)):
+            with pytest.raises(Damaged) as one:
+                decode_chunk(_encoding(dtype), [damaged], BLOCK, range(1))
+            with pytest.raises(Damaged) as all_of_them:
+                decode_chunk(_encoding(dtype), [damaged], BLOCK, range(BLOCK))
+            assert str(one.value) == str(all_of_them.value)
 
 
 @pytest.mark.parametrize("dtype", TYPES)

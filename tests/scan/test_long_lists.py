@@ -211,6 +211,51 @@ def test_lifted_or_parsed_it_is_the_same(monkeypatch, whole):
     assert found > 200
 
 
+SHAPES = (
+    *("i = ?", "`a b` <> ?", "i >= -?", "i IN (?, ?)", "NOT i NOT IN (?)", "i BETWEEN ? AND ?"),
+    *("i = ? AND (s > ? OR NOT k <= ?)", "coalesce(i, ?) = ?", "i + ? < ?", "(i) = ?", "a[?] = ?"),
+    *("DATE ? = d", "CAST(q AS DECIMAL(?, ?)) = ?", "m < timestamp ?", "INTERVAL ? = d", "? = i"),
+    *("i = ? /* 5 */", "i = ? -- '5'", 's = "?" OR i = ?', "i = ?y", "s LIKE ?", "i = X?", "i ? 5"),
+)
+LITERALS = ["5", "12", "007", "1.5", "9" * 18, "9" * 19, "1e5", "'ab'", "'it''s'", "''", "'-- 5'"]
+
+
+def pieces(tree):
+    """All of a tree that the compiler looks at, and where its errors are."""
+    plain = (str, bool, type(None))
+    return [
+        (
+            type(node),
+            node.arg_key,
+            {name: value for name, value in node.args.items() if isinstance(value, plain)},
+            _sql.start_of(node),
+        )
+        for node in tree.walk()
+    ]
+
+
+def parsed_by(parse, sql):
+    try:
+        return pieces(parse(sql))
+    except PredicateError as error:
+        return str(error)
+
+
+def test_a_text_with_other_literals_has_the_tree_that_is_parsed_of_it():
+    random, shaped = Random(19), 0
+    for _ in range(400):
+        sql = random.choice(SHAPES)
+        while "?" in sql:
+            sql = sql.replace("?", random.choice(LITERALS), 1)
+        assert parsed_by(_sql._tree_by_shape, sql) == parsed_by(_sql._tree, sql), sql
+        shaped += _sql._of_shape(_alike.shape_of(sql)[0]) is not None
+    assert shaped > 100
+    known = _sql._of_shape.cache_info().hits
+    assert _sql.parse("i = 88117").sql() == "i = 88117"
+    assert _sql.parse("i = 99117").sql() == "i = 99117"
+    assert _sql._of_shape.cache_info().hits > known
+
+
 @pytest.mark.parametrize("count", [3, 40])
 def test_lists_select_the_references_rows(count):
     random = Random(count)

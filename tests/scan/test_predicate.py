@@ -19,6 +19,7 @@ from lancekit.errors import InvalidTypeError, PredicateError
 from lancekit.scan.expressions import predicate
 from lancekit.scan.expressions.kernels.operators import modulo
 from lancekit.scan.expressions.predicate import Predicate, compile_expression
+from lancekit.scan.indexed.questions import questions_of
 
 NAN = float("nan")
 
@@ -490,7 +491,7 @@ def test_random_conditions_select_the_references_rows(rows, filters):
 
 
 def test_a_filter_is_compiled_once(monkeypatch):
-    """Binding it to a schema, and computing it with the fields that it reads, take one go."""
+    """Binding it to a schema, asking indices, and computing it take one go."""
     made = []
     compiled = predicate._compile
     monkeypatch.setattr(
@@ -501,6 +502,7 @@ def test_a_filter_is_compiled_once(monkeypatch):
     assert wanted.schema.names == ["x"]
     assert wanted.mask(rows).to_pylist() == [False, True, False]
     assert pickle.loads(pickle.dumps(wanted)).mask(rows).to_pylist() == [False, True, False]
+    assert questions_of(wanted).parts[0].reach.intervals == ((1, None),)  # asking indices too
     twice = compile_expression("x * 7717", rows.schema)
     assert twice.evaluate(rows).to_pylist() == [7717, 15434, None]
     assert len(made) == 2

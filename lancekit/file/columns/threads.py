@@ -29,6 +29,9 @@ _COPIED_BYTES = 8 << 20
 #: Less than this is decoded sooner than threads have begun.
 _THREADED_BYTES = 3 << 20
 
+#: What no thread is asked for, however much there is of it.
+_LEAST_BYTES = 1 << 12
+
 #: What a row costs besides its bytes, such as one of a dictionary, of which it needs few.
 _ROW_BYTES = 2
 
@@ -47,9 +50,12 @@ class Piece:
 
 def divide(stored: StoredPage, page: int, rows: Rows) -> Iterator[Piece]:
     """Yield what to decode of one page, in order: large ranges in several pieces."""
-    is_threaded = is_costly(stored)
     size = sum(stored.page.sizes) + _ROW_BYTES * stored.page.length
     cost = size * len(rows) // stored.page.length
+    if cost < _LEAST_BYTES:
+        yield Piece(page, rows, 0)
+        return
+    is_threaded = is_costly(stored)
     count = cost // (_PIECE_BYTES if is_threaded else _COPIED_BYTES)
     if not is_threaded:
         cost = 0

@@ -33,6 +33,7 @@ from lancekit.file.kernels.bitpacking import (
     place_of,
     unpack,
     unpack_blocks,
+    value_at,
 )
 from lancekit.file.kernels.faults import require
 from lancekit.file.kernels.memory import Bytes, Ints, gather, scratch, starts_of, view
@@ -154,25 +155,36 @@ def decode_chunks(
 
 def decode_block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> Fixed:
     """Return the values of one block, inline."""
+    width, words = _block(encoding, data, count)
+    size = words.itemsize
+    if width == 0:
+        return Fixed(size, np.zeros(count * size, np.uint8), count)
+    values = unpack_blocks(words.reshape(1, -1), width)
+    return Fixed(size, values.reshape(-1).view(np.uint8)[: count * size], count)
+
+
+def _block(encoding: pb.CompressiveEncoding, data: Bytes, count: int) -> tuple[int, NDArray[Any]]:
+    """Return the width of the values of one block, and the words that hold them."""
     dtype = word_type(int(encoding.inline_bitpacking.uncompressed_bits_per_value))
     size = dtype.itemsize
     require(count <= BLOCK, _TOO_MANY)
     require(data.size >= size, TOO_SHORT)
     width = int.from_bytes(data[:size].tobytes(), "little")
     require(width <= 8 * size, _IMPOSSIBLE)
-    if width == 0:
-        return Fixed(size, np.zeros(count * size, np.uint8), count)
     stop = size + width * BLOCK // 8
     require(stop <= data.size, TOO_SHORT)
-    values = unpack_blocks(data[size:stop].view(dtype).reshape(1, -1), width)
-    return Fixed(size, values.reshape(-1).view(np.uint8)[: count * size], count)
+    return width, data[size:stop].view(dtype)
 
 
 def decode_chunk(
     encoding: pb.CompressiveEncoding, buffers: Sequence[Bytes], count: int, rows: range
 ) -> DecodedValues:
-    """Return values of one chunk, inline."""
-    return cut(decode_block(encoding, only(buffers), count), rows)
+    """Return values of one chunk, inline; of a single one no more is looked at than its own."""
+    if len(rows) != 1:
+        return cut(decode_block(encoding, only(buffers), count), rows)
+    width, words = _block(encoding, only(buffers), count)
+    value = value_at(words, rows.start, width) if width else 0
+    return Fixed(words.itemsize, np.array([value], words.dtype).view(np.uint8), 1)
 
 
 def decode_out_of_line(

@@ -276,9 +276,28 @@ def place_of(positions: Ints, width: Any, bits: int) -> tuple[Ints, Ints]:
         The unpacked width.
     """
     lanes = BLOCK // bits
+    word, shift = np.divmod(_rows_of(bits)[positions] * width, bits)
+    return word * lanes + positions % lanes, shift
+
+
+def value_at(words: NDArray[Any], place: int, width: int) -> int:
+    """Return the value at a place of a block, whose words are given; ``width`` is not 0."""
+    bits = words.dtype.itemsize * 8
+    word, shift = divmod(int(_rows_of(bits)[place]) * width, bits)
+    lanes = BLOCK // bits
+    at = word * lanes + place % lanes
+    value = int(words[at]) >> shift
+    if shift + width > bits:
+        value |= int(words[at + lanes]) << (bits - shift)
+    return value & ((1 << width) - 1)
+
+
+@functools.cache
+def _rows_of(bits: int) -> Ints:
+    """Return for each place of a block in which row of its lane the value is."""
+    lanes = BLOCK // bits
     row_of = np.empty(BLOCK, np.int64)
     for row in range(bits):
         first = 16 * _ORDER[row // 8] + 128 * (row % 8)
         row_of[first : first + lanes] = row
-    word, shift = np.divmod(row_of[positions] * width, bits)
-    return word * lanes + positions % lanes, shift
+    return row_of

@@ -56,7 +56,7 @@ class _Pages:
     def bytes_held(self) -> int:
         return held_bytes(self.least, self.greatest, self.begins_null, self.has_values, self.nulls)
 
-    def that_may_hold(self, question: Question, of_null: bool) -> npt.NDArray[np.bool_]:
+    def that_may_hold(self, question: Question) -> npt.NDArray[np.bool_]:
         """Return which pages have a value that is asked for, as far as their ends tell."""
         wanted = self.has_values
         if question.reach is not None and wanted.any():
@@ -66,7 +66,8 @@ class _Pages:
             if self.begins_null.any():
                 below |= self.begins_null
             wanted = wanted & below
-        return wanted | (self.nulls > 0) if of_null else wanted
+        some_null = self.nulls > 0
+        return wanted | some_null if some_null.any() and question.of_null else wanted
 
 
 def search(segment: Segment, question: Question, *, always: bool) -> Rows | None:
@@ -80,7 +81,7 @@ def search(segment: Segment, question: Question, *, always: bool) -> Rows | None
         The files cannot be read.
     """
     pages, num_rows = _known(segment)
-    wanted = np.flatnonzero(pages.that_may_hold(question, question.of_null))
+    wanted = np.flatnonzero(pages.that_may_hold(question))
     narrow = _single_values(question, len(wanted))
     values = pages.page_rows * len(wanted) if narrow is None else _LOOKED_AT * len(narrow.intervals)
     if not always and values > max(_FEW, num_rows * _SHARE):
@@ -229,10 +230,15 @@ def _of_page(
     return segment.remembered(
         DATA,
         rows,
-        lambda data: (owned(data.read("values", rows)), _ids(data, rows).copy()),
+        lambda data: _read_page(data, rows),
         lambda held: held[0].nbytes + held[1].nbytes,
         VALUES,
     )
+
+
+def _read_page(data: IndexFileReader, rows: range) -> tuple[pa.Array, npt.NDArray[np.uint64]]:
+    values, ids = data.read_all(["values", "ids"], rows)
+    return owned(values), _checked_ids(data, ids).copy()
 
 
 def _read_pages(lookup: IndexFileReader) -> _Pages:
@@ -241,9 +247,9 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
     size = lookup.metadata.get("batch_size", str(_PAGE_ROWS))
     if not (size.isdecimal() and int(size)):
         raise CorruptFileError(f"{lookup.where} says {size!r} rows of a page.")
-    least, greatest = lookup.read("min"), lookup.read("max")
+    least, greatest, *counts = lookup.read_all(["min", "max", "page_idx", "null_count"])
     ranks = ranks_of(least), ranks_of(greatest)
-    numbers = _whole(lookup, "page_idx")
+    numbers, nulls = (_whole(lookup, values) for values in counts)
     if ranks[0] is None or ranks[1] is None:
         raise UnsupportedFeatureError(f"{lookup.where} has values of {least.type}.")
     if (numbers != np.arange(len(numbers))).any():
@@ -255,14 +261,13 @@ def _read_pages(lookup: IndexFileReader) -> _Pages:
         greatest=filled(ranks[1], has_values),
         begins_null=flags_of(least.is_null()),
         has_values=has_values,
-        nulls=_whole(lookup, "null_count"),
+        nulls=nulls,
     )
 
 
-def _whole(lookup: IndexFileReader, name: str) -> npt.NDArray[np.int64]:
-    values = lookup.read(name)
+def _whole(lookup: IndexFileReader, values: pa.Array) -> npt.NDArray[np.int64]:
     if not pa.types.is_integer(values.type) or values.null_count:
-        raise CorruptFileError(f"{lookup.where} has a {name} that is no number.")
+        raise CorruptFileError(f"{lookup.where} counts pages and nulls by what is no number.")
     return numbers_of(values).astype(np.int64)
 
 
@@ -276,7 +281,10 @@ def _rows_of(
 
 
 def _ids(data: IndexFileReader, rows: npt.NDArray[np.int64] | range) -> npt.NDArray[np.uint64]:
-    found = data.read("ids", rows)
+    return _checked_ids(data, data.read("ids", rows))
+
+
+def _checked_ids(data: IndexFileReader, found: pa.Array) -> npt.NDArray[np.uint64]:
     if found.type != pa.uint64() or found.null_count:
         raise CorruptFileError(f"{data.where} has rows that are no numbers.")
     return numbers_of(found)

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from lancekit.scan.expressions.literals import number
 
-__all__ = ["Alike", "Slot", "gather"]
+__all__ = ["Alike", "Slot", "gather", "shape_of"]
 
 #: fewer members are parsed as they stand
 _FEW = 16
@@ -98,6 +98,38 @@ class _Level:
             self.begins[closer] = token.end()
         if rank:
             self.betweens = 0
+
+
+_BLANK: Mapping[str, Callable[[str], str]] = {
+    "text": lambda text: f"'{'x' * (len(text) - 2)}'",
+    "whole": lambda text: "0" * len(text),
+    "fraction": lambda text: "0." + "0" * (len(text) - 2),
+}
+
+
+def shape_of(sql: str) -> tuple[str, Mapping[int, str]]:
+    """Return what a text has in common with those that differ in nothing but literals.
+
+    Returns
+    -------
+    tuple
+        A text of the same length, and the literals that it has others for, by their places:
+        numbers as they are written, texts as they are meant.
+
+    Examples
+    --------
+    >>> shape_of("id = 1234 AND name <> 'Ann'")
+    ("id = 0000 AND name <> 'xxx'", {5: '1234', 22: 'Ann'})
+    """
+    pieces, literals, done = list[str](), dict[int, str](), 0
+    for token in _TOKEN.finditer(sql):
+        kind = token.lastgroup or ""
+        if kind in _BLANK:
+            start, end = token.span()
+            pieces += [sql[done:start], _BLANK[kind](token[0])]
+            literals[start] = _READ[kind](token[0]) if kind == "text" else token[0]
+            done = end
+    return "".join([*pieces, sql[done:]]), literals
 
 
 def gather(sql: str, taken: Collection[int] = ()) -> tuple[str, Mapping[int, Alike]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial, reduce
 from typing import Any
@@ -44,7 +44,7 @@ from lancekit.scan.expressions.membership import Members, among
 from lancekit.scan.expressions.parser import gathered_in, listed_in, parse, slot_of
 from lancekit.scan.expressions.scope import FAILURES, Node, Scope, Unlike, constant
 
-__all__ = ["compile_sql", "scope_of"]
+__all__ = ["Compiled", "compile_sql"]
 
 
 # ---- literals
@@ -416,12 +416,18 @@ _RULES: Mapping[type, Callable[[Any, Scope], Node]] = {
 }
 
 
-def scope_of(sql: str, schema: pa.Schema, now: int) -> Scope:
-    """Return what the parts of a text are compiled with."""
-    fields = {field.name: field.type for field in schema}
-    return Scope(sql, fields, _RULES, plain_conditions(parse(sql)), now)
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """The tree of a text, what it was compiled with, and to what."""
+
+    tree: Any
+    scope: Scope
+    node: Node
 
 
-def compile_sql(sql: str, schema: pa.Schema, now: int) -> Node:
+def compile_sql(sql: str, schema: pa.Schema, now: int) -> Compiled:
     """Compile the text of an expression for a schema, at a time in nanoseconds since 1970."""
-    return scope_of(sql, schema, now).compile(parse(sql))
+    tree = parse(sql)
+    fields = {field.name: field.type for field in schema}
+    scope = Scope(sql, fields, _RULES, plain_conditions(tree), now)
+    return Compiled(tree, scope, scope.compile(tree))

@@ -61,7 +61,7 @@ def is_plain_name(tree: Any) -> bool:
 
 def _within(scope: Scope, tree: Any, *, plain: bool) -> Scope:
     conditions = plain_conditions(tree) if plain else frozenset()
-    return replace(scope, plain=conditions, varied={}, met=set())
+    return replace(scope, plain=conditions, varied={}, met=set(), nodes={})
 
 
 def _check_met(scope: Scope, gathered: Gathered) -> None:

@@ -18,7 +18,7 @@ from sqlglot.parser import Parser as BaseParser
 from sqlglot.tokens import Tokenizer as BaseTokenizer
 
 from lancekit.errors import PredicateError
-from lancekit.scan.expressions.alike import Alike, Slot, gather
+from lancekit.scan.expressions.alike import Alike, Slot, gather, shape_of
 from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.long_lists import Listed, lift
 
@@ -163,7 +163,7 @@ def parse(sql: str) -> Any:
     text, lists = lift(sql)
     text, sorts = gather(text, lists)
     if not lists and not sorts:
-        return _tree(sql)
+        return _tree_by_shape(sql)
     try:
         gathered = {place: _gathered(sql, alike) for place, alike in sorts.items()}
         tree = _tree(text)
@@ -171,6 +171,49 @@ def parse(sql: str) -> Any:
     except (PredicateError, LookupError):  # what the parser sees elsewhere, or not at all
         return _tree(sql)
     return tree
+
+
+#: longer texts are parsed as they are
+_MOST_SHAPED = 1 << 10
+#: what takes any literal there is
+_TAKES_ANY = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.In, exp.Between, exp.Neg)
+
+
+def _tree_by_shape(sql: str) -> Any:
+    """Return the tree of a text, made of another one if they differ in nothing but literals."""
+    shape, literals = shape_of(sql) if len(sql) <= _MOST_SHAPED else ("", {})
+    tree = _of_shape(shape) if literals else None
+    return _tree(sql) if tree is None else _with_literals(tree, literals)
+
+
+def _with_literals(tree: Any, literals: Mapping[int, str]) -> Any:
+    """Return a tree with other literals, given by their places."""
+    start = start_of(tree)
+    if type(tree) is exp.Literal:
+        made = exp.Literal(this=literals[start], is_string=tree.is_string)
+    else:
+        made = type(tree)(**{k: _each_with(value, literals) for k, value in tree.args.items()})
+    made.meta[_START], made.comments = start, tree.comments
+    return made
+
+
+def _each_with(value: Any, literals: Mapping[int, str]) -> Any:
+    if isinstance(value, list):
+        return [_each_with(one, literals) for one in value]
+    return _with_literals(value, literals) if isinstance(value, exp.Expression) else value
+
+
+@lru_cache(maxsize=64)
+def _of_shape(shape: str) -> Any | None:
+    """Return the tree of texts of a shape, ``None`` if it may be another for other literals."""
+    try:
+        tree = _tree(shape)
+    except PredicateError:  # each text has an error of its own
+        return None
+    found = list(tree.find_all(exp.Literal))
+    places = sorted(start_of(literal) for literal in found)
+    known = all(isinstance(literal.parent, _TAKES_ANY) for literal in found)
+    return tree if known and places == list(shape_of(shape)[1]) else None
 
 
 def _gathered(sql: str, alike: Alike) -> Gathered:

@@ -23,7 +23,7 @@ from lancekit.format.paths import parse_path, pick, top_of
 from lancekit.scan.expressions.error_position import TooLargeError, as_class, failure
 from lancekit.scan.expressions.kernels.scalars import scalar_of
 
-__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "with_hidden"]
+__all__ = ["HIDDEN_COLUMNS", "Expr", "Predicate", "compile_expression", "compiled", "with_hidden"]
 
 # Columns that every row has without being in the schema; the scanner supplies them.
 HIDDEN_COLUMNS: dict[str, pa.DataType] = dict.fromkeys(RESERVED_NAMES, pa.uint64())
@@ -80,7 +80,8 @@ def _kept(sql: str, schema: pa.Schema, now: int) -> list[Any]:
     return (_SHORT_TEXTS if len(sql) < _LONG else _LONG_TEXTS)(sql, schema, now)
 
 
-def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
+def compiled(sql: str, schema: pa.Schema, now: int) -> Any:
+    """Return the `Compiled` of a text, which is kept."""
     kept = _kept(sql, schema, now)
     if not kept:
         kept.append(_compile(sql, schema, now))
@@ -89,12 +90,12 @@ def _compiled(sql: str, schema: pa.Schema, now: int) -> Any:
 
 def _bound(sql: str, schema: pa.Schema, now: int) -> tuple[Any, pa.Schema]:
     """Compile a text, and keep it for the fields that it reads, too."""
-    node = _compiled(sql, schema, now)
-    needed = _only(schema, node.columns)
+    found = compiled(sql, schema, now)
+    needed = _only(schema, found.node.columns)
     kept = _kept(sql, needed, now)
     if not kept:
-        kept.append(node)
-    return node, needed
+        kept.append(found)
+    return found.node, needed
 
 
 def _columns_of(expression: pc.Expression, schema: pa.Schema) -> frozenset[str]:
@@ -202,7 +203,7 @@ class Expr:
             A value that cannot be computed: a number out of range, a division by zero, a text
             that is no number.
         """
-        run = _compiled(self.sql, self.schema, self.now).run
+        run = compiled(self.sql, self.schema, self.now).node.run
         parts = [_evaluate(run, batch) for batch in _batches(data)]
         return parts[0] if len(parts) == 1 else _joined(parts or [pa.nulls(0, self.type)])
 
@@ -326,7 +327,7 @@ class Predicate:
             A value that cannot be computed, such as a division by zero.
         """
         if isinstance(self.source, str):
-            run = _compiled(self.source, self.schema, self.now).run
+            run = compiled(self.source, self.schema, self.now).node.run
             parts = [_evaluate(run, batch) for batch in _batches(data)]
             found = pa.concat_arrays(parts or [pa.nulls(0, pa.bool_())])
         else:

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from pyroaring import BitMap
 
 from lancekit.format import row_address
-from lancekit.format.deletions import to_offsets
 from lancekit.format.fragment import Fragment
 from lancekit.format.manifest import BasePath
 from lancekit.format.schema import LanceSchema
@@ -95,8 +94,8 @@ class FragmentSources(Sequence[FragmentSource]):
 
     def without(self, fragment_ids: BitMap) -> list[FragmentSource]:
         """Return all fragments but some."""
-        left = ~np.isin(self._fragments.ids, to_offsets(fragment_ids))
-        return list(map(self._at, np.flatnonzero(left).tolist()))
+        ids = enumerate(self._fragments.ids.tolist())
+        return [self._at(place) for place, id_ in ids if id_ not in fragment_ids]
 
     def _at(self, place: int) -> FragmentSource:
         snapshot, fragment = self._snapshot, self._fragments[place]

@@ -77,7 +77,7 @@ def _holds(node: Node, negated: bool) -> Holds:
 def _true_for(run: Callable[[pa.Array], Value], negated: bool, values: pa.Array) -> Flags:
     """Tell for which values a condition is true; if it is negated, for which it is false."""
     found = as_array(run(values), len(values))
-    flags: Flags = flags_of(found.fill_null(scalar_of(negated)))
+    flags: Flags = flags_of(found.fill_null(scalar_of(negated)) if found.null_count else found)
     return ~flags if negated else flags
 
 

@@ -22,9 +22,7 @@ from sqlglot import exp
 from lancekit.errors import LancekitError
 from lancekit.index.search.question import Joint, Question, Questions
 from lancekit.index.search.reach import common, either
-from lancekit.scan.expressions.compiler import scope_of
-from lancekit.scan.expressions.parser import parse
-from lancekit.scan.expressions.predicate import Predicate, with_hidden
+from lancekit.scan.expressions.predicate import Predicate, compiled
 from lancekit.scan.expressions.scope import Scope
 from lancekit.scan.indexed.conditions import condition
 
@@ -33,9 +31,9 @@ __all__ = ["questions_of"]
 
 @lru_cache(maxsize=64)
 def _questions(sql: str, schema: pa.Schema, now: int) -> Questions | None:
-    scope = scope_of(sql, with_hidden(schema), now)
+    found = compiled(sql, schema, now)
     try:
-        return _asked(parse(sql), scope, negated=False)
+        return _asked(found.tree, found.scope, negated=False)
     except LancekitError:
         return None
 
