@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lancekit.notebook import completion
 from lancekit.notebook.failures import install
 from lancekit.notebook.magics import register_magics
 
@@ -11,6 +12,7 @@ __all__ = ["load"]
 
 
 def load(shell: Any) -> None:
-    """Give a shell the magics and, if it is a notebook's, errors as HTML cards."""
+    """Give a shell the magics, completions and, if it is a notebook's, errors as HTML cards."""
     register_magics(shell)
+    completion.register(shell)
     install(shell)

@@ -20,7 +20,7 @@ from lancekit.statements.run import run_statements
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.tables import Names
 
-__all__ = ["lance", "register_magics"]
+__all__ = ["WORDS", "lance", "register_magics"]
 
 #: ``name << SELECT ...``
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
@@ -155,3 +155,6 @@ _WORDS: Mapping[str, Callable[[LanceDataset, Sequence[str]], Any]] = {
     "blame": _blame,
     "explain": _explain,
 }
+
+#: what may follow ``%lance``
+WORDS = (*_WORDS, "tb", "help")

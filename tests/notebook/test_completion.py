@@ -1,0 +1,187 @@
+"""What Tab offers, where, and that it asks for next to nothing."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import InteractiveShell
+
+import lancekit as lk
+from lancekit.notebook import completion
+from lancekit.notebook.completion import complete
+from tests.support.faults import Call, Faults, injected
+
+ROWS = {
+    "dep_delay": [1],
+    "day": [2],
+    "odd name": [3],
+    "s": [{"y": 1}],
+    'ev"il': [1],
+    "x\u202e": [1],
+}
+IN_SQL = ("dep_delay", "day", "`odd name`", "s", "s.y")
+NAMES = ("dep_delay", "day", "odd name", "s", "s.y")
+
+#: a text, and what is offered at its end
+PLACES: dict[str, tuple[str, ...] | None] = {
+    'ds.checkout_version("': ("jan",),
+    "ds.checkout_version('j": ("jan",),
+    "ds.checkout_version(": ("2", "1", '"jan"'),
+    "ds.checkout_version(1": ("1",),
+    'ds.checkout_version(("t': ("try/out",),
+    'ds.create_branch("new", branch="': ("try/out",),
+    'ds.to_table(filter="': IN_SQL,
+    'ds.to_table(filter="day > 1 and `o': ("`odd name`",),
+    'ds.to_table(["day"], filter="s.': ("s.y",),
+    'ds.to_table(columns=["day", "': NAMES,
+    'ds.to_table(\n    limit=3,  # "("\n    columns=["d': ("dep_delay", "day"),
+    'ds.to_table(columns={"new": "d': ("dep_delay", "day"),
+    'ds.checkout_version(1).to_table(filter=r"da': ("day",),
+    'ds.merge_insert("': NAMES,
+    'ds.merge_insert("day").when_matched_update_all("de': ("dep_delay",),
+    'ds.update({"d': ("dep_delay", "day"),
+    'ds.update({"day": "1"}, where="de': ("dep_delay",),
+    "f(ds.to_table(columns=['da": ("day",),
+    'ds["': NAMES,
+    "ds['": (*NAMES[:4], 'ev"il', "s.y"),
+    'ds.tags.delete("': ("jan",),
+    'ds.branches.delete("': ("try/out",),
+    'ds.drop_index("': ("day_idx",),
+    'ds.optimize.optimize_indices(index_names=["': ("day_idx",),
+    "%lance hi": ("history",),
+    "%lance history ": ("ds",),
+    "%lance branches ds@t": ("try/out",),
+    "%lance diff ds ": ("jan",),
+    "%lance blame ds da": ("day",),
+    "%%lance --": ("--preview",),
+    "%%lance\nSELECT * FROM ": ("ds",),
+    "%%lance\nSELECT ds.d": ("dep_delay", "day", "ds"),
+    "%%lance\nSELECT d\n": None,
+    'print("': None,
+    'ds.insert("': None,
+    'ds.nosuch("': None,
+    "# ds['": None,
+    '"""ds[': None,
+    'other.to_table(filter="': None,
+    "ds.to_table(": None,
+    "ds[": None,
+    "": None,
+}
+
+
+@pytest.fixture
+def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setattr(completion, "_known", {})
+    made = lk.write_dataset(ROWS, tmp_path / "d.lance")
+    made.tags.create("jan", 1)
+    made.create_branch("try/out")
+    made.create_scalar_index("day", "BTREE")
+    return made
+
+
+def test_every_place(ds: Any) -> None:
+    for text, names in PLACES.items():
+        found = complete(text, {"ds": ds, "other": 1})
+        if text == "%%lance\nSELECT d\n":
+            assert found is None or "ds" in found.names
+        else:
+            assert (found.names if found else None) == names, text
+
+
+def test_ipython_offers_it(ds: Any) -> None:
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance()
+    try:
+        shell.user_ns["ds"] = ds
+        for _ in range(2):
+            shell.run_line_magic("load_ext", "lancekit")
+        assert len(shell.Completer.custom_matchers) == 1
+        for text, names in PLACES.items():
+            if names and not text.startswith("%"):
+                with provisionalcompleter():
+                    found = list(shell.Completer.completions(text, len(text)))
+                made = [text[: one.start] + one.text for one in found]
+                fragment = complete(text, {"ds": ds}).fragment  # type: ignore[union-attr]
+                base = text[: len(text) - len(fragment)]
+                assert made == [base + name for name in names], text
+        shell.user_ns["ds"] = object()
+        with provisionalcompleter():
+            list(shell.Completer.completions('ds.to_table(filter="', 20))
+    finally:
+        InteractiveShell.clear_instance()
+
+
+def test_no_data_and_few_listings(tmp_path: Path, ds: Any) -> None:
+    with injected(Faults()) as faults:
+        opened = lk.dataset(ds.uri)
+        faults.calls.clear()
+        for _ in range(3):
+            for text in PLACES:
+                complete(text, {"ds": opened})
+        kinds = {call.kind for call in faults.calls}
+        assert kinds <= {"list_names", "list_tree"}
+        assert len(faults.calls) <= 6  # tags, branches and versions, once
+
+
+def test_a_slow_store_is_not_waited_for(ds: Any) -> None:
+    answers = threading.Event()
+
+    def slow(call: Call) -> None:
+        answers.wait()
+
+    with injected(Faults()) as faults:
+        opened = lk.dataset(ds.uri)
+        faults.before = slow
+        assert complete('ds.tags.delete("', {"ds": opened}) is None
+        assert complete('ds.tags.delete("', {"ds": opened}) is None
+        answers.set()
+        for asked in completion._asked.values():
+            asked.join()
+        assert complete('ds.tags.delete("', {"ds": opened}).names == ("jan",)  # type: ignore[union-attr]
+
+
+def test_a_store_that_fails_offers_nothing(ds: Any) -> None:
+    with injected(Faults()) as faults:
+        opened = lk.dataset(ds.uri)
+        faults.fail_at = len(faults.calls) + 1
+        assert complete('ds.tags.delete("', {"ds": opened}) is None
+
+
+def _texts() -> Iterator[str]:
+    chance = random.Random(7)
+    pieces = [
+        *PLACES,
+        "(",
+        ")",
+        "[",
+        '"',
+        "'",
+        '"""',
+        "\\",
+        "\n",
+        ",",
+        "=",
+        "{",
+        "}",
+        "#",
+        "`",
+        "é\u202e",
+    ]
+    for _ in range(400):
+        text = "".join(chance.choices(pieces, k=chance.randrange(1, 6)))
+        yield text[: chance.randrange(len(text) + 1)]
+
+
+def test_no_text_is_an_error(ds: Any) -> None:
+    for text in _texts():
+        found = complete(text, {"ds": ds})
+        assert found is None or text.endswith(found.fragment)
+    assert complete("(" * 100_000 + "ds['da", {"ds": ds}) is not None
+    assert complete("(" * 100_000, {"ds": ds}) is None
+    assert complete("ds.a(1)" + ".b(2)" * 20_000 + "('", {"ds": ds}) is None
