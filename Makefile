@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test tests lab bench performance docs lint fix matrix torture releases setup proto
+.PHONY: help demo browser check test tests lab bench performance docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -14,7 +14,7 @@ RUN := $(VENV)/bin
 EVERYTHING := -e '.[dev,lab,java]'
 DOCS_EXTRA := import tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
 	print(*project['optional-dependencies']['docs'])
-QUICK := 'not spark and not over_connect and not notebook and not torture'
+QUICK := 'not spark and not over_connect and not notebook and not browser and not torture'
 # The oldest release of the reference implementation that datasets are exchanged with.
 PYLANCE4 := .venv-pylance4
 DOCS := .venv-docs
@@ -56,6 +56,11 @@ performance: $(VENV)/.bench ## Measure what users feel, and write docs/performan
 docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into site/
 	@PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
 	@echo "Look at site/index.html; \`python3 -m http.server -d site\` makes it searchable, too."
+
+browser: $(VENV)/.ready ## Look at cards, pictures and widgets in Chromium
+	@$(RUN)/python -c "from tests.support.chromium import program; exit(not program())" || \
+		$(RUN)/playwright install chromium
+	@$(RUN)/python -m pytest -q --whole -m browser tests/browser
 
 lint: $(VENV)/.ready ## Check style and types
 	@$(RUN)/ruff check

@@ -120,7 +120,9 @@ def _table(table: Table, most: int, hover: bool) -> _Markup:
         _element("thead", _element("tr", *head)),
         _element("tbody", *body),
     )
-    return _element("div", grid, class_="scroll")
+    # whoever has no mouse scrolls it by keys, and so has to reach it
+    named = {"role": "group", "aria-label": cut(table.caption, 80)}
+    return _element("div", grid, class_="scroll", tabindex="0", **named)
 
 
 def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Markup:

@@ -20,7 +20,7 @@ from tests.notebook.conftest import NOW
 
 TAGS = {"div", "style", "p", "span", "b", "dl", "dt", "dd", "pre", "code", "details", "summary"}
 TAGS |= {"table", "caption", "thead", "tbody", "tr", "th", "td"}
-ATTRIBUTES = {"class", "role", "aria-label", "scope", "title"}
+ATTRIBUTES = {"class", "role", "aria-label", "scope", "tabindex", "title"}
 CSS = (files("lancekit.notebook") / "style.css").read_text(encoding="utf-8")
 HOSTILE = [
     "<script>alert(1)</script>",

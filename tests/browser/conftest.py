@@ -1,0 +1,86 @@
+"""What a browser makes of cards: Chromium, and pages as notebooks make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.notebook.conftest import ds, shown  # noqa: F401  # fixtures
+from tests.support.chromium import program
+
+_ARGUMENTS = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+
+#: what JupyterLab sets around an output, in its own themes
+JUPYTER = {
+    "light": {
+        "--jp-layout-color0": "#ffffff",
+        "--jp-content-font-color1": "rgba(0, 0, 0, 0.87)",
+        "--jp-content-font-color2": "rgba(0, 0, 0, 0.54)",
+        "--jp-content-link-color": "#1976d2",
+        "--jp-border-color2": "#e0e0e0",
+    },
+    "dark": {
+        "--jp-layout-color0": "#111111",
+        "--jp-content-font-color1": "rgba(255, 255, 255, 1)",
+        "--jp-content-font-color2": "rgba(255, 255, 255, 0.7)",
+        "--jp-content-link-color": "#64b5f6",
+        "--jp-border-color2": "#616161",
+    },
+}
+#: a page that sets nothing: nbconvert, a mail, GitHub
+BARE: dict[str, dict[str, str]] = {"light": {}, "dark": {}}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser without a window; tests are skipped where none is installed."""
+    api = pytest.importorskip("playwright.sync_api")
+    found = program()
+    if found is None:
+        pytest.skip("there is no Chromium: run `make browser`")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium: Any, tmp_path: Path) -> Callable[..., Any]:
+    """Open some HTML as a page of a theme and a width; close it afterwards."""
+
+    @contextmanager
+    def open_page(
+        body: str, theme: str = "light", width: int = 1400, around: dict[str, Any] = JUPYTER
+    ) -> Iterator[Any]:
+        variables = "".join(f"{name}: {value}; " for name, value in around[theme].items())
+        ground = {"light": "#ffffff", "dark": "#111111"}[theme]
+        file = tmp_path / "page.html"
+        file.write_text(
+            f'<!DOCTYPE html><html lang="en"><head><title>cells</title><meta charset="utf-8">'
+            f"<style>:root {{{variables} color-scheme: {theme};}} body {{background: {ground};}}"
+            f"</style></head><body><main>{body}</main></body></html>",
+            encoding="utf-8",
+        )
+        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)
+        try:
+            page.goto(file.as_uri())
+            yield page
+        finally:
+            page.close()
+
+    return open_page
+
+
+def violations(page: Any, *, inside: str = ".lancekit") -> list[str]:
+    """Return what axe finds wrong in an element, a line each."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    found = axe.run(page, context=inside).response["violations"]
+    return [
+        f"{one['id']}: {node['html'][:160]}: {node['failureSummary']}"
+        for one in found
+        for node in one["nodes"]
+    ]

@@ -1,0 +1,74 @@
+"""Cards in Chromium: in both themes, narrow and wide, by eye, by keys and for screen readers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from lancekit.notebook import show_html
+from tests.browser.conftest import BARE, JUPYTER, violations
+from tests.notebook.conftest import NOW
+
+pytestmark = pytest.mark.browser
+
+#: boxes whose text is cut off, or that stand out of the page; what scrolls is asked to
+_STANDS_OUT = """() => [...document.querySelectorAll('.lancekit, .lancekit *')]
+    .filter(one => !one.closest('.scroll') && one.getBoundingClientRect().right > innerWidth + 1)
+    .map(one => one.outerHTML.slice(0, 120))"""
+
+
+@pytest.fixture
+def cards(shown):
+    """All cards as HTML, one below the other."""
+    made = [show_html(value, NOW) for value in shown.values()]
+    assert len(made) > 40
+    return "\n<hr>\n".join(made)
+
+
+@pytest.mark.parametrize("around", [JUPYTER, BARE], ids=["jupyter", "bare"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_no_fault_in_any_card(cards, opened, theme, around):
+    with opened(cards, theme, 400, around) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert violations(page) == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_card_is_wider_than_the_page(cards, opened, width):
+    with opened(cards, "light", width) as page:
+        page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+        assert page.evaluate(_STANDS_OUT) == []
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_folded_is_opened_by_keys(cards, opened):
+    with opened(cards) as page:
+        details = page.locator(".lancekit details").first
+        was_open = details.evaluate("one => one.open")
+        details.locator("summary").focus()
+        page.keyboard.press("Enter")
+        assert details.evaluate("one => one.open") is not was_open
+        outline = "one => getComputedStyle(one).outlineStyle"
+        assert details.locator("summary").evaluate(outline) != "none"
+
+
+def test_cards_are_readable_where_styles_are_taken_away(cards, opened):
+    """As on GitHub, and where only some elements and attributes are let through."""
+    stripped = re.sub(r"<style>.*?</style>", "", cards, flags=re.DOTALL)
+    stripped = re.sub(r' (class|style)="[^"]*"', "", stripped)
+    with opened(stripped, "light", 400, BARE) as page:
+        text = page.inner_text("main")
+        for said in ("people.lance", "main:4", "Schema", "committed", "reproduce", "key"):
+            assert said in text
+        assert page.evaluate("document.querySelectorAll('table th').length") > 50
+
+
+def test_a_card_asks_nobody(cards, opened):
+    asked = []
+    with opened("") as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.set_content(cards)
+        page.wait_for_load_state("networkidle")
+    assert asked == []
+    assert "<script" not in cards
