@@ -172,9 +172,8 @@ class ShardWrites(Handle):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None
-            newer = router is not None and now.version > router.version
-            if router is not None and newer and now.manifest.schema != router.schema:
-                router.close()
+            if router is not None and now.version > router.version and not router.fits(now):
+                router.retire()
                 router = None
             if router is None:
                 newest = latest_snapshot(self._line)

@@ -114,7 +114,7 @@ class MemWalSink(Closing, Displayed):
         self._state = (uri, query, branch, storage_options, timeout, values)
         self._timeout, self._values = timeout, values
         self._line: Line = open_line(uri, storage_options).on(branch)
-        self._lock = threading.Lock()
+        self._process, self._lock = os.getpid(), threading.Lock()
         self._router: Router | None = None
         self._snapshot = self._newest()
         self._spec = sharding_of(self._snapshot)
@@ -198,10 +198,13 @@ class MemWalSink(Closing, Displayed):
             router, most = self._opened()
             table = router.cast(_in_this_process(rows))
             done: dict[str, Acknowledged] = {}
-            for piece in _pieces(table, most):
-                _add(done, router.put(piece, self._timeout))
-        with self._lock:
-            _add(self._shards, done)
+            try:
+                for piece in _pieces(table, most):
+                    _add(done, router.put(piece, self._timeout))
+            finally:
+                with self._own_lock():
+                    _add(self._shards, done)
+        with self._own_lock():
             self._batches += 1
             self._last = batch
         return done
@@ -218,26 +221,30 @@ class MemWalSink(Closing, Displayed):
         LancekitError
             A generation could not be written; its rows are in the log.
         """
-        with self._lock:
-            if self._router is not None and self._router.is_of_this_process:
-                self._router.close()
-            self._router = None
+        with self._own_lock():
+            router, self._router = self._router, None
+            if router is not None:
+                router.close()
 
     def _opened(self) -> tuple[Router, int]:
         """Return writers for the newest version, and how many rows each takes at once."""
         newest = self._newest()
         settings = _settings(newest)
-        with self._lock:
+        with self._own_lock():
             router = self._router
-            if router is not None and not router.is_of_this_process:
-                router = None
             if router is not None and not router.fits(newest):
-                router.close()
+                router.retire()
                 router = None
             if router is None:
                 router = self._router = Router(newest, settings)
             self._snapshot, self._spec = newest, sharding_of(newest)
             return router, settings.max_memtable_rows
+
+    def _own_lock(self) -> threading.Lock:
+        """Return the lock; after a fork, in which another thread may have held it, a new one."""
+        if os.getpid() != self._process:
+            self._process, self._lock, self._router = os.getpid(), threading.Lock(), None
+        return self._lock
 
     def _newest(self) -> Snapshot:
         return resolve(self._line.on(None), Reference(branch=self._line.branch))

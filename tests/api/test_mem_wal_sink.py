@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import signal
 from pathlib import Path
+from shutil import rmtree
+from typing import Any
 
 import lance
 import pyarrow as pa
@@ -12,12 +16,14 @@ import pytest
 import lancekit as lk
 from lancekit.errors import (
     BranchNotFoundError,
+    ConstraintViolationError,
     DatasetNotFoundError,
     InvalidArgumentError,
     SchemaMismatchError,
     ShardError,
     StorageError,
 )
+from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.writer import Writer
 
 
@@ -119,6 +125,93 @@ def test_columns_that_come_meanwhile(tmp_path: Path) -> None:
     sink(rows(2).append_column("w", pa.array([5], pa.int32())))
     found = ds.to_table(["w"], include_mem_wal=True, filter="id > 0").sort_by("w")
     assert found["w"].to_pylist() == [5, None]
+
+
+def test_constraints_that_come_meanwhile(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    sink(rows(1, 2, 3))
+    ds.constraints.add("low", "id < 100")
+    with pytest.raises(ConstraintViolationError, match="low"):
+        sink(rows(4, 5, 100))  # which no merge could take
+    sink(rows(4, 5))
+    sink.close()
+    ds.merge_mem_wal()
+    assert ids(ds) == [-1, 1, 2, 3, 4, 5]
+
+
+def test_a_table_that_took_the_place_of_another(tmp_path: Path) -> None:
+    first = made(tmp_path / "t")
+    first.insert(rows(5))
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    sink(rows(*range(9)))
+    rmtree(tmp_path / "t")
+    again = made(tmp_path / "t")
+    sink(rows(*range(9, 18)))
+    assert ids(again) == [-1, *range(9, 18)]
+
+
+def test_writers_have_the_options_of_the_sink(tmp_path: Path) -> None:
+    made(tmp_path / "t")
+    with lk.options(fsync=False):
+        sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    sink(rows(*range(9)))
+    writers = [writer for writer, _ in sink._opened()[0]._writers.values()]
+    assert [writer._context.run(lambda: lk.options.fsync) for writer in writers] == [False] * 3
+
+
+def test_after_an_interrupt_the_batch_can_be_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = made(tmp_path / "t", bucket_column=None, num_buckets=None, unsharded=True)
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    sink(rows(1))
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LogWriter, "put", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sink(rows(2), 1)
+    sink(rows(2), 1)
+    assert ids(ds) == [-1, 1, 2]
+
+
+def test_what_was_acknowledged_of_a_batch_that_failed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made(tmp_path / "t", bucket_column=None, num_buckets=None, unsharded=True, max_memtable_rows=2)
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    put, left = Writer.put, [1]
+
+    def fails(self: Writer, *given: Any) -> None:
+        if not left:
+            raise StorageError("no answer")
+        left.pop()
+        put(self, *given)
+
+    monkeypatch.setattr(Writer, "put", fails)
+    with pytest.raises(ShardError):
+        sink(rows(*range(4)), 1)
+    assert [shard.rows for shard in sink.shards.values()] == [2]
+    assert (sink.batches, sink.last_batch) == (0, None)
+
+
+def test_a_lock_that_was_held_at_a_fork_is_not_waited_for(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
+    with sink._own_lock():
+        pid = os.fork()
+        if not pid:
+            signal.alarm(60)
+            try:
+                sink(rows(1, 2, 3))
+                os._exit(0)
+            finally:
+                os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert ids(ds) == [-1, 1, 2, 3]
 
 
 def test_on_a_branch(tmp_path: Path) -> None:

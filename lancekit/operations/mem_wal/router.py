@@ -6,6 +6,8 @@ import os
 import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -17,6 +19,7 @@ from lancekit.errors import FencedError, InvalidArgumentError, LancekitError, Sh
 from lancekit.format.mem_wal.details import ShardingSpec
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.constraints.of_rows import RowConstraints
+from lancekit.operations.constraints.stored import stored_constraints
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.settings import WriterSettings
@@ -98,9 +101,20 @@ class Router:
         return os.getpid() == self._process
 
     def fits(self, newest: Snapshot) -> bool:
-        """Tell whether a newer version has the same columns, and gives rows to the same shards."""
-        same = newest.version == self.version or newest.manifest.schema == self.schema
-        return same and sharding_of(newest) == self._spec
+        """Tell whether a newer version takes the same rows into the same shards.
+
+        One whose number is lower is of a table that took the place of this one.
+        """
+        mine, theirs = self._snapshot.manifest, newest.manifest
+        if mine.version == theirs.version:
+            return sharding_of(newest) == self._spec
+        return (
+            mine.version < theirs.version
+            and mine.schema == theirs.schema
+            and stored_constraints(mine.config) == stored_constraints(theirs.config)
+            and initialized(newest).defaults == initialized(self._snapshot).defaults
+            and sharding_of(newest) == self._spec
+        )
 
     def cast(self, data: Any, schema: pa.Schema | None = None) -> pa.Table:
         """Return rows of any kind as the table has them.
@@ -143,7 +157,10 @@ class Router:
             put_one(parts[0])
         elif parts:
             with ThreadPoolExecutor(min(len(parts), _THREADS)) as pool:
-                list(pool.map(put_one, parts))
+                # writers that are opened there have the options of who calls
+                put = [pool.submit(copy_context().run, put_one, part) for part in parts]
+                for one in put:
+                    one.result()
         if failed:
             raise _not_all(done, failed)
         return done
@@ -167,6 +184,14 @@ class Router:
         if errors:
             raise errors[0]
 
+    def retire(self) -> None:
+        """Close the writers for others that take their place.
+
+        What cannot become a generation is in the log, from where the next writer has it.
+        """
+        with suppress(LancekitError):
+            self.close()
+
     def _put(self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta) -> Acknowledged:
         for left in reversed(range(_ATTEMPTS)):
             writer = None
@@ -187,7 +212,7 @@ class Router:
     def _writer(self, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
         with self._lock:
             found = self._writers.get(shard)
-            if found is None:
+            if found is None or found[0].state != "open":  # it was stopped at an earlier put
                 found = open_writer(self._snapshot, shard, self._settings, share)
                 self._writers[shard] = found
             return found
