@@ -45,6 +45,7 @@ from lancekit.pipeline.engine.engine import (
     choose_engine,
     spark_engine,
 )
+from lancekit.pipeline.engine.inputs import ScannedRows
 from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.delete import DeletedRows
 from lancekit.pipeline.source import LocalSource, Source
@@ -330,7 +331,7 @@ def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeW
     plan = plan_cast(schema.to_arrow(), schema.to_arrow())
     task, on = write_task(current), tuple(field.name for field in schema.primary_key)
     if not on:
-        with _source(rows.reader(), engine) as source:
+        with _source(current, rows, engine) as source:
             new = source.write(plan, task)
         return MergeWork(new_fragments=tuple(new), inserted=rows.num_rows)
     upsert = MergeClauses(on=on, matched="update", insert=True, once=True, guard=key_paths(schema))
@@ -341,7 +342,7 @@ def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeW
         task=task,
         snapshot=current,
     )
-    with _source(rows.reader(), engine) as source:
+    with _source(current, rows, engine) as source:
         work = source.merge(job)
     if not rows.deleted.num_rows:
         return work
@@ -349,17 +350,24 @@ def _work_out(current: Snapshot, rows: NewestRows, engine: EngineName) -> MergeW
     deleting = replace(job, casts=keys, clauses=MergeClauses(on=on, matched="delete"))
     with (
         removed_unless_landed(current.store, work.new_fragments),
-        _source(rows.deleted.to_reader(), engine) as source,
+        _keys(rows.deleted, engine) as source,
     ):
         gone = source.merge(deleting)
     return replace(work, marked=_together(work.marked, gone.marked), deleted=gone.deleted)
 
 
-def _source(reader: pa.RecordBatchReader, engine: EngineName) -> Source:
-    if engine == "spark":
-        source: Source = spark_engine().source(reader, None)
+def _source(current: Snapshot, rows: NewestRows, engine: EngineName) -> Source:
+    if engine == "spark":  # the tasks read the generations
+        source: Source = spark_engine().source(ScannedRows(rows.scan(current), rows.reader), None)
         return source
-    return LocalSource(reader, options.source_memory_bytes)
+    return LocalSource(rows.reader(), options.source_memory_bytes)
+
+
+def _keys(keys: pa.Table, engine: EngineName) -> Source:
+    if engine == "spark":
+        source: Source = spark_engine().source(keys, None)
+        return source
+    return LocalSource(keys.to_reader(), options.source_memory_bytes)
 
 
 def _together(*parts: Sequence[DeletedRows]) -> tuple[DeletedRows, ...]:

@@ -32,6 +32,7 @@ from lancekit.pipeline.engine.polars import polars_reader
 from lancekit.scan.scan import Scan
 
 __all__ = [
+    "ScannedRows",
     "as_reader",
     "checked_schema",
     "is_known",
@@ -262,6 +263,14 @@ def _not_rows(data: object) -> InvalidTypeError:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ScannedRows:
+    """Rows in stored form that tasks read by a scan, if they can, and this process by a reader."""
+
+    scan: Scan
+    reader: Callable[[], pa.RecordBatchReader]
+
+
 def as_reader(
     data: Any, schema: pa.Schema | None = None, like: pa.Schema | None = None
 ) -> pa.RecordBatchReader:
@@ -297,6 +306,8 @@ def as_reader(
     >>> as_reader([{"x": 1}, {"x": 2, "y": "b"}]).read_all().to_pydict()
     {'x': [1, 2], 'y': [None, 'b']}
     """
+    if isinstance(data, ScannedRows):
+        return data.reader()
     schema = checked_schema(schema)
     reader = _reader(data, _Asked(schema, like))
     if not reader.schema.names and getattr(data, "num_rows", None):
@@ -376,10 +387,14 @@ def _reader(data: Any, asked: _Asked) -> pa.RecordBatchReader:
 
 
 def scan_of(data: Any) -> Scan | None:
-    """Return the scan of a dataset, a fragment or a scanner of ours; of all else, ``None``.
+    """Return the scan of a dataset, a fragment or a scanner of ours, or of `ScannedRows`.
+
+    Of all else it is ``None``.
 
     That of a scanner which sorts its rows does not say so, and is ``None`` too.
     """
+    if isinstance(data, ScannedRows):
+        return data.scan
     datasets: Any = loaded_type("lancekit.api.lance_dataset", "LanceDataset")
     fragments: Any = loaded_type("lancekit.api.fragment", "LanceFragment")
     scanners: Any = loaded_type("lancekit.api.scanner", "LanceScanner")
