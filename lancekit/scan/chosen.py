@@ -6,6 +6,7 @@ from collections.abc import Generator
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.file.kernels.bits import flags_of
@@ -16,10 +17,20 @@ from lancekit.scan.outputs import Output
 from lancekit.scan.scan import Scan
 from lancekit.scan.take import rows_at
 
-__all__ = ["POSITION", "chosen_rows"]
+__all__ = ["POSITION", "chosen_rows", "fulfilling"]
 
 #: the column of the rows' positions in the dataset
 POSITION = "position"
+
+
+def fulfilling(
+    scan: Scan, positions: npt.NDArray[np.int64], predicate: Predicate
+) -> npt.NDArray[np.bool_]:
+    """Tell which rows of a scan's fragments fulfil a filter, whose columns are read of them."""
+    sources = sorted(scan.sources, key=lambda source: source.first_row)
+    names = sorted(predicate.columns)
+    columns = [Output(column_field(sources[0].schema, name), path=name) for name in names]
+    return flags_of(predicate.mask(rows_at(sources, columns, positions)))
 
 
 def chosen_rows(scan: Scan, wanted: pa.Table, late: Predicate | None) -> Generator[pa.Table]:

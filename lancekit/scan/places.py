@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
-from lancekit.index.search.reuse import Reuse
 from lancekit.lazy import cached_property
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource
 
-__all__ = ["Places"]
+__all__ = ["Moves", "Places"]
 
 Numbers = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -23,15 +23,23 @@ Positions = npt.NDArray[np.int64]
 _ABSENT = -1
 
 
+class Moves(Protocol):
+    """What tells where the rows that an index names are."""
+
+    def moved(self, rows: Numbers) -> tuple[Numbers, npt.NDArray[np.bool_]]:
+        """Return what rows are called now, and which of them are still there."""
+
+
 @dataclass(frozen=True)
 class Places:
     """Finds rows by their ids in some fragments; `sources` are those that an index covers.
 
-    `reuse` tells where rows went since the index was made, if that is still to be followed.
+    `reuse` tells where rows went since the index was made, if that is still to be followed, or
+    what those of a guest are called.
     """
 
     sources: Sequence[FragmentSource]
-    reuse: Reuse | None = None
+    reuse: Moves | None = None
 
     def positions(self, row_ids: Numbers) -> Positions:
         """Return the positions of rows in the dataset, -1 for what is deleted or elsewhere."""

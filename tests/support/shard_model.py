@@ -26,11 +26,15 @@ SCHEMA = keyed(
             pa.field("name", pa.string()),
             pa.field("v", pa.float64()),
             pa.field("vec", pa.list_(pa.float32(), 2)),
+            pa.field("text", pa.string()),
         ]
     ),
     "id",
 )
 PAIRS = keyed(SCHEMA.set(1, pa.field("name", pa.string(), False)), "name", "id")
+
+#: of which texts are made, some of them rare
+WORDS = ["snow", "snow", "snow", "rain", "rain", "storm", "frost"]
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
@@ -50,6 +54,7 @@ class ShardedTable:
         pairs: bool = False,
         shards: int = 2,
         stable_row_ids: bool = False,
+        indexed: bool = False,
     ) -> None:
         self.path, self.random = path, random
         self.schema = PAIRS if pairs else SCHEMA
@@ -65,12 +70,18 @@ class ShardedTable:
         self.base.update((self.key(row), row) for row in first)
         rows = pa.Table.from_pylist(first, self.schema)
         self.ds = lance.write_dataset(rows, str(path), enable_stable_row_ids=stable_row_ids)
+        if indexed:
+            for column, kind in (("v", "BTREE"), ("id", "BTREE"), ("text", "INVERTED")):
+                self.ds.create_scalar_index(column, kind)
+            self.ds.create_index("vec", "IVF_FLAT", num_partitions=2)
         self.ds.initialize_mem_wal(unsharded=True)
 
     def row(self, number: int) -> Row:
         value = None if self.random.random() < 0.2 else self.random.randrange(100) / 4
         vector = [float(number), float(self.random.randrange(50))]
-        return {"id": number, "name": f"n{number % 3}", "v": value, "vec": vector}
+        words = self.random.choices(WORDS, k=self.random.randrange(6))
+        text = " ".join(words) if words else None
+        return {"id": number, "name": f"n{number % 3}", "v": value, "vec": vector, "text": text}
 
     def key(self, row: Row) -> Key:
         return tuple(row[name] for name in self.keys)

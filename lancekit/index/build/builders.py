@@ -12,10 +12,11 @@ from lancekit.format.index import zone_map_details
 from lancekit.index.build.bitmap import Labels, ValueRows
 from lancekit.index.build.btree import SortedRows
 from lancekit.index.build.column import Content, IndexedColumn
-from lancekit.index.build.full_text import TextRows, checked_said, read_text
+from lancekit.index.build.full_text import TextRows, bare_text, checked_said, read_text
 from lancekit.index.build.ngram import TokenRows
 from lancekit.index.build.read import (
     OpenSegment,
+    bare_btree,
     read_bitmap,
     read_bloom,
     read_btree,
@@ -23,7 +24,7 @@ from lancekit.index.build.read import (
     read_ngrams,
     read_zone_map,
 )
-from lancekit.index.build.vectors import VectorRows, read_vectors
+from lancekit.index.build.vectors import VectorRows, bare_vectors, read_vectors
 from lancekit.index.build.zones import BloomZones, ZoneMap
 from lancekit.index.kinds import (
     BITMAP,
@@ -86,6 +87,9 @@ class Builder:
         What the manifest says of an index beyond its kind.
     beside
         Returns what a segment is to hold so that it goes with others of its index.
+    bare
+        Returns what an index of no rows holds that has the settings of another one, to be extended;
+        of the kinds that generations of shards have.
     """
 
     build: Callable[..., Content]
@@ -96,6 +100,7 @@ class Builder:
     more: Callable[[Any, IndexedColumn], Content] | None = None
     details: Callable[[Any], bytes] = _nothing
     beside: Callable[[Any, Sequence[OpenSegment]], Content] | None = None
+    bare: Callable[[OpenSegment], Content] | None = None
 
     def made(self, column: IndexedColumn, parameters: Mapping[str, Any]) -> Content:
         """Build what a segment holds, with checked parameters."""
@@ -116,6 +121,7 @@ _BUILDERS: Mapping[str, Builder] = {
         read=read_btree,
         merged=SortedRows.merged,
         parameters={"zone_size": ("page_rows", _count)},
+        bare=bare_btree,
     ),
     BITMAP.name: Builder(build=ValueRows.build, read=read_bitmap, merged=ValueRows.merged),
     LABEL_LIST.name: Builder(build=Labels.build, read=read_labels, merged=Labels.merged),
@@ -144,6 +150,7 @@ _BUILDERS: Mapping[str, Builder] = {
         alike=TextRows.is_like,
         beside=TextRows.beside,
         details=attrgetter("details"),
+        bare=bare_text,
     ),
     VECTORS.name: Builder(
         build=VectorRows.build,
@@ -155,6 +162,7 @@ _BUILDERS: Mapping[str, Builder] = {
         alike=VectorRows.is_like,
         more=VectorRows.more,
         details=attrgetter("details"),
+        bare=bare_vectors,
     ),
 }
 

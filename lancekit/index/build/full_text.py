@@ -38,6 +38,7 @@ from lancekit.index.segment import Segment
 __all__ = [
     "STAGING",
     "TextRows",
+    "bare_text",
     "checked_said",
     "has_other_blocks",
     "read_staged",
@@ -233,6 +234,17 @@ def read_staged(segment: Segment, names: Sequence[str]) -> TextRows:
     return TextRows.merged(parts)
 
 
+def bare_text(found: OpenSegment) -> TextRows:
+    """Return a full-text index of no rows, with the settings of another one."""
+    (metadata,) = found.files.values()
+    return TextRows(
+        said=_in_our_blocks(params_of(metadata)[0]),
+        details=with_block_size(found.details, PACKED),
+        partitions=(),
+        tokens=tokens_form(metadata),
+    )
+
+
 def read_text(found: OpenSegment) -> TextRows:
     """Read a full-text index."""
     (metadata,) = found.files.values()
@@ -245,12 +257,7 @@ def read_text(found: OpenSegment) -> TextRows:
     positions = _has_positions(said)
     if any(not one.has_positions for one in opened if positions):
         raise CorruptFileError(f"{metadata.where} lacks the positions of tokens.")
-    return TextRows(
-        said=_in_our_blocks(said),
-        details=with_block_size(found.details, PACKED),
-        partitions=partitions,
-        tokens=tokens_form(metadata),
-    )
+    return replace(bare_text(found), partitions=partitions)
 
 
 def has_other_blocks(index: IndexMetadata) -> bool:

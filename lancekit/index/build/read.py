@@ -6,7 +6,7 @@ See docs/format/indices.md, 7 to 12.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,9 @@ from lancekit.index.row_sets import SetForm, decoded_set, decoded_sets
 from lancekit.index.segment import IndexFileReader, Segment
 from lancekit.storage import Store
 
-__all__ = ["OpenSegment", "missing_files"]
+__all__ = ["OpenSegment", "bare_btree", "missing_files"]
+
+BTREE_DATA, BTREE_LOOKUP = BTREE.files
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +128,19 @@ def _number(found: OpenSegment, name: str, key: str, default: Any) -> Any:
         raise CorruptFileError(f"An index has {key} {text!r}.") from error
 
 
+def bare_btree(found: OpenSegment) -> SortedRows:
+    """Return a B-tree of no rows, with the settings of another one."""
+    page_rows = _number(found, BTREE_LOOKUP, "batch_size", PAGE_ROWS)
+    return SortedRows(found.column, pa.array([], found.column), np.empty(0, np.uint64), page_rows)
+
+
 def read_btree(found: OpenSegment) -> SortedRows:
     """Read a B-tree."""
-    data, lookup = BTREE.files
-    if found.metadata(lookup).get("range_partitioned") == "true":
+    if found.metadata(BTREE_LOOKUP).get("range_partitioned") == "true":
         raise UnsupportedFeatureError("A B-tree in several parts is not put together.")
-    table = found.table(data)
+    table = found.table(BTREE_DATA)
     rows = np.asarray(table["ids"]).astype(np.uint64)
-    page_rows = _number(found, lookup, "batch_size", PAGE_ROWS)
-    return SortedRows(found.column, whole(table["values"]), rows, page_rows)
+    return replace(bare_btree(found), values=whole(table["values"]), rows=rows)
 
 
 def read_bitmap(found: OpenSegment) -> ValueRows:

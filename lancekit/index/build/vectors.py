@@ -26,7 +26,7 @@ from lancekit.index.ivf.codes import Codes, unit, whole_vectors
 from lancekit.index.ivf.segment import VectorSegment
 from lancekit.index.ivf.training import trained_centroids, trained_codes
 
-__all__ = ["PARTITION_ROWS", "VectorRows", "comparable", "read_vectors"]
+__all__ = ["PARTITION_ROWS", "VectorRows", "bare_vectors", "comparable", "read_vectors"]
 
 Vectors = npt.NDArray[Any]
 
@@ -226,29 +226,51 @@ def read_vectors(found: OpenSegment) -> VectorRows:
         raise UnsupportedFeatureError(f"An index of vectors in {found.column} is not kept up.")
     if not found.files:
         return _planned(found)
-    index, auxiliary = (found.files[name] for name in ("index.idx", "auxiliary.idx"))
-    segment = VectorSegment.open(index, auxiliary)
+    segment = _opened(found)
     if segment.label not in PARTITION_ROWS:
         raise UnsupportedFeatureError(
             f"An index of type {segment.label} by {segment.metric} is not kept up."
         )
     rows, stored = segment.all_rows()
-    lengths, codes = segment.rows.lengths, segment.codes.settings
-    return VectorRows(
-        settings=VectorSettings(
-            label=segment.label,
-            metric=segment.metric,
-            parts=codes.get("num_sub_vectors", 0),
-            bits=codes.get("nbits", 8),
-        ),
-        codes=segment.codes,
-        centroids=segment.centroids,
+    lengths = segment.rows.lengths
+    return replace(
+        bare_vectors(found),
         loss=segment.loss,
         rows=rows,
         owners=np.repeat(np.arange(len(lengths)), lengths),
         stored=_by_rows(stored, lengths) if segment.codes.by_parts else stored,
-        details=found.details,
     )
+
+
+def bare_vectors(found: OpenSegment) -> VectorRows:
+    """Return an index of no vectors, with the partitions and codes of another one.
+
+    Where that has graphs over its vectors, these are stored as they are.
+    """
+    if not found.files:
+        return _planned(found)
+    segment = _opened(found)
+    metric, codes, dimensions = segment.metric, segment.codes, segment.centroids.shape[1]
+    settings, details = VectorSettings(metric=metric), found.details
+    if segment.label in PARTITION_ROWS:
+        parts, bits = codes.settings.get("num_sub_vectors", 0), codes.settings.get("nbits", 8)
+        settings = replace(settings, label=segment.label, parts=parts, bits=bits)
+    else:
+        codes, details = whole_vectors(metric, dimensions), vector_details(settings)
+    return VectorRows(
+        settings=settings,
+        codes=codes,
+        centroids=segment.centroids,
+        loss=0.0,
+        rows=np.empty(0, np.uint64),
+        owners=np.empty(0, np.int64),
+        stored=segment.centroids[:0],
+        details=details,
+    )
+
+
+def _opened(found: OpenSegment) -> VectorSegment:
+    return VectorSegment.open(*(found.files[name] for name in ("index.idx", "auxiliary.idx")))
 
 
 def _planned(found: OpenSegment) -> VectorRows:

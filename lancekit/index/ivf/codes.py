@@ -234,7 +234,8 @@ class _Products:
 
     def encoded(self, vectors: Vectors, centroids: Vectors) -> Vectors:
         coded = vectors if self.metric == "dot" else vectors - centroids
-        parts = coded.reshape(len(coded), len(self.words), -1).astype(self.words.dtype, copy=False)
+        shape = len(coded), len(self.words), self.words.shape[2]
+        parts = coded.reshape(shape).astype(self.words.dtype, copy=False)
         codes = np.empty((len(coded), len(self.words)), np.uint8)
         for part, words in enumerate(self.words):
             codes[:, part] = nearest_of(parts[:, part], words, "l2")[0]

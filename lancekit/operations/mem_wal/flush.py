@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from lancekit.format.mem_wal.shard_manifest import ShardManifest
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.generation import write_generation
+from lancekit.operations.mem_wal.maintained import MaintainedIndices
 from lancekit.operations.mem_wal.memtable import Memtable
 from lancekit.shards.manifests import change
 from lancekit.shards.shard import Shard
+from lancekit.versions.line import Line
 
 __all__ = ["Flushes"]
 
@@ -29,12 +31,15 @@ class Flushes:
         The table's.
     storage_version
         The format of the generations' files.
+    table
+        The table's branch, whose newest version says which indices generations have.
     """
 
     shard: Shard
     epoch: int
     schema: LanceSchema
     storage_version: str
+    table: Line
 
     def flush(self, memtable: Memtable) -> None:
         """Write a memtable as the next generation of its shard, and list it.
@@ -48,7 +53,12 @@ class Flushes:
         """
         number, last = memtable.generation, memtable.last_position
         table = write_generation(
-            self.shard, self.schema, memtable.batches, number, self.storage_version
+            self.shard,
+            self.schema,
+            memtable.batches,
+            number,
+            self.storage_version,
+            MaintainedIndices(self.table),
         )
 
         def listed(newest: ShardManifest) -> ShardManifest | None:

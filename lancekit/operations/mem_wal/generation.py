@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +18,12 @@ from lancekit.commit.manifest.build import build_manifest, first_manifest
 from lancekit.commit.rules.pending import Pending
 from lancekit.errors import CorruptFileError, InvalidArgumentError, VersionNotFoundError
 from lancekit.format.deletions import to_bitmap
+from lancekit.format.index import IndexMetadata
+from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.mem_wal.key_bytes import one_key
 from lancekit.format.mem_wal.names import generation_folder
 from lancekit.format.mem_wal.shard_manifest import SsTable
+from lancekit.format.names import ManifestNaming
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Delete, Overwrite
 from lancekit.index.build.btree import SortedRows
@@ -32,9 +36,9 @@ from lancekit.shards.schema import generation_schema, primary_key
 from lancekit.shards.shard import Shard
 from lancekit.storage import Store
 from lancekit.versions.line import Line
-from lancekit.versions.snapshot import Snapshot, load_snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 
-__all__ = ["KEYS", "open_generation", "write_generation"]
+__all__ = ["KEYS", "Indexed", "open_generation", "write_generation"]
 
 #: the folder of what tells the keys of a generation
 KEYS = "_pk_index"
@@ -47,6 +51,13 @@ _FILTER, _FILTER_BYTES = "bloom_filter.bin", 1 << 15
 
 _VERSION = 1
 
+#: makes indices of a generation that has all but its manifest
+Indexed: TypeAlias = Callable[[Snapshot], tuple[IndexMetadata, ...]]
+
+
+def _not_indexed(_generation: Snapshot) -> tuple[IndexMetadata, ...]:
+    return ()
+
 
 def write_generation(
     shard: Shard,
@@ -54,6 +65,7 @@ def write_generation(
     batches: Sequence[pa.RecordBatch],
     number: int,
     storage_version: str,
+    indexed: Indexed = _not_indexed,
 ) -> SsTable:
     """Write rows of a log as a generation, which no manifest of the shard lists yet.
 
@@ -69,6 +81,8 @@ def write_generation(
         The generation's.
     storage_version
         The format of the table's data files.
+    indexed
+        Makes the indices of the generation, whose manifest is put with them.
 
     Returns
     -------
@@ -90,14 +104,16 @@ def write_generation(
     folder = generation_folder(number)
     store = shard.store.child(folder)
     try:
-        key_bytes = _write(store, generation_schema(schema), rows, storage_version)
+        key_bytes = _write(store, generation_schema(schema), rows, storage_version, indexed)
     except BaseException:
         _remove(shard.store, folder)
         raise
     return SsTable(number, folder, rows.nbytes, rows.num_rows, key_bytes)
 
 
-def _write(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str) -> int | None:
+def _write(
+    store: Store, schema: LanceSchema, rows: pa.Table, storage_version: str, indexed: Indexed
+) -> int | None:
     """Write all files; return the bytes of the keys, ``None`` if there are none."""
     arrow = schema.to_arrow()
     stored = pa.Table.from_arrays(rows.columns, schema=arrow).to_batches()
@@ -113,7 +129,7 @@ def _write(store: Store, schema: LanceSchema, rows: pa.Table, storage_version: s
     key = [whole(rows.column(one.name)) for one in primary_key(schema)]
     hidden = _write_keys(store, one_key(key)) if key else BitMap()
     store.put(_FILTER, b"\xff" * _FILTER_BYTES)
-    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version)
+    _put_version(store, Overwrite(schema, (fragment,)), hidden, storage_version, indexed)
     return sum(column.nbytes for column in key) if key else None
 
 
@@ -127,8 +143,11 @@ def _write_keys(store: Store, keys: pa.Array) -> BitMap:
     return to_bitmap(found.rows[:-1][~differs(found.values)[1:]])
 
 
-def _put_version(store: Store, operation: Overwrite, hidden: BitMap, storage_version: str) -> None:
+def _put_version(
+    store: Store, operation: Overwrite, hidden: BitMap, storage_version: str, indexed: Indexed
+) -> None:
     """Put the one version, some rows of whose fragment are deleted from the beginning."""
+    line = Line(root=store)
     now = time.time_ns()
     empty = first_manifest(operation, storage_version)
     built = build_manifest(empty, operation, timestamp_ns=now, storage_version=storage_version)
@@ -138,8 +157,10 @@ def _put_version(store: Store, operation: Overwrite, hidden: BitMap, storage_ver
         shown = Delete((replace(fragment, deletion_file=deleted),))
         built = build_manifest(built.manifest, shown, timestamp_ns=now)
         built = built._replace(manifest=replace(built.manifest, version=_VERSION))
+    named, data = ManifestNaming.V2, encode_manifest_file(built.manifest)
+    indices = indexed(snapshot_of(line, built.manifest, named, data))
     pending = Pending(operation=operation, uuid=str(uuid.uuid4()))
-    put_first_manifest(Line(root=store), built, pending.transaction(0))
+    put_first_manifest(line, built._replace(indices=indices), pending.transaction(0), named)
 
 
 def _remove(store: Store, folder: str) -> None:

@@ -125,7 +125,7 @@ def initialize(
         check_written(current.manifest.storage_version)
         wal_schema(schema)
         primary_key(schema)
-        _check_maintained(maintained or (), current.indices)
+        _check_maintained(maintained or (), current)
         specs = _specs(sharding, schema)
         details = MemWalDetails(
             num_shards=sharding.num_buckets or int(sharding.unsharded),
@@ -173,9 +173,10 @@ def _put_entry(snapshot: Snapshot, details: MemWalDetails) -> Snapshot:
     return commit(snapshot, pending)
 
 
-def _check_maintained(maintained: Iterable[str], indices: Sequence[IndexMetadata]) -> None:
+def _check_maintained(maintained: Iterable[str], table: Snapshot) -> None:
+    top = {(field.id,) for field in table.manifest.schema.fields}
     for name in maintained:
-        found = [index for index in indices if index.name == name and not index.is_system]
+        found = [one for one in table.indices if one.name == name and not one.is_system]
         if not found:
             raise IndexNotFoundError(
                 f"maintained_indexes has {name!r}, and there is no such index.",
@@ -187,6 +188,12 @@ def _check_maintained(maintained: Iterable[str], indices: Sequence[IndexMetadata
             raise InvalidArgumentError(
                 f"maintained_indexes has {name!r}, an index of kind {found[0].kind}.",
                 hint=f"Generations have indices of the kinds {', '.join(_MAINTAINED)}.",
+                index=name,
+            )
+        if found[0].fields not in top:
+            raise InvalidArgumentError(
+                f"maintained_indexes has {name!r}, an index of a nested column.",
+                hint="Generations have indices of top-level columns. Leave its name out.",
                 index=name,
             )
 

@@ -72,5 +72,6 @@ def open_writer(
         schema=manifest.schema,
         # files of 2.0 have no null structs, which are what deleted rows have
         storage_version="2.1" if version == "2.0" else version,
+        table=snapshot.line,
     )
     return Writer(log, flushes, claimed, settings), rows

@@ -38,7 +38,8 @@ from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.fulltext.scored import Scored, added, best_places
+from lancekit.scan.fulltext.scored import Scored, added, best_places, nothing
+from lancekit.scan.guest import Guest
 from lancekit.scan.outputs import Output
 from lancekit.scan.places import Places
 from lancekit.scan.scan import Scan
@@ -92,6 +93,9 @@ class TextColumn:
         How text becomes tokens if no index says it.
     reads_all
         Whether indices are passed over, but for how they make tokens.
+    guests
+        Tables that are read as fragments.  Their rows are scored as those that no index covers,
+        but where they have an index that makes tokens alike, that has them.
     """
 
     snapshot: Snapshot
@@ -102,6 +106,7 @@ class TextColumn:
     indexed_only: bool = False
     default: AnalyzerSettings | None = None
     reads_all: bool = False
+    guests: tuple[Guest, ...] = ()
 
     def match(
         self,
@@ -126,8 +131,7 @@ class TextColumn:
             return self._search(words, all_tokens if all_of else any_token, most)
         words = _asked(analyzer(_AS_WRITTEN).tokens(text))
         partitions: list[Partition] = [partition for partition, _ in self._stored]
-        if self._uncovered:
-            partitions.append(self._fresh)
+        partitions += self._later
         groups = alternatives(words, [partition.words() for partition in partitions], spelling)
         search = partial(one_of_each, groups=groups) if all_of else any_token
         return self._search([word for group in groups for word in group], search, most)
@@ -161,23 +165,25 @@ class TextColumn:
         return self._search([token.text for token in tokens], search, most)
 
     def _search(self, words: Sequence[str], search: _PartitionSearch, most: int | None) -> Scored:
-        stored = self._stored
-        known = Statistics.of([partition for partition, _ in stored], words)
+        if not words:
+            return nothing()
+        known = Statistics.of([partition for partition, _ in self._stored], words)
+        of_all = known + Statistics.of(self._later, words)
         parts = []
-        for partition, places in stored if words else ():
-            found = search(partition, words, known)
-            parts.append(_located(found, partition.row_ids, places, most))
-        if words and self._uncovered:
-            fresh = self._fresh
-            found = search(fresh, words, known + Statistics.of([fresh], words))
-            parts.append(Scored.of(fresh.rows[found.docs], found.scores))
+        for stored, statistics in ((self._stored, known), (self._of_guests, of_all)):
+            for partition, places in stored:
+                found = search(partition, words, statistics)
+                parts.append(_located(found, partition.row_ids, places, most))
+        if self._uncovered:
+            found = search(self._fresh, words, of_all)
+            parts.append(Scored.of(self._fresh.rows[found.docs], found.scores))
         return added(parts)
 
     def documents(self) -> list[Documents]:
         """Return all texts, those that are indexed and others."""
         found = [
             Documents(partition, places.positions(partition.row_ids))
-            for partition, places in self._stored
+            for partition, places in (*self._stored, *self._of_guests)
         ]
         return [*found, Documents(self._fresh, self._fresh.rows)] if self._uncovered else found
 
@@ -203,13 +209,8 @@ class TextColumn:
         found: list[tuple[BitMap, OpenSegment]] = []
         settings: AnalyzerSettings | None = None
         for index in text_indices(self.snapshot, self.column):
-            try:
-                opened = self._open(index)
-            except (LancekitError, OSError) as error:
-                warn(
-                    f"Segment {index.uuid} of the index {index.name!r} is not used, all rows are "
-                    f"looked at: {error}"
-                )
+            opened = _opened(self.snapshot, index)
+            if opened is None:
                 continue
             settings = settings or opened.settings
             covered = covered_now(index, self._reuse)
@@ -221,16 +222,6 @@ class TextColumn:
     def _reuse(self) -> Reuse | None:
         return found_reuse(self.snapshot)
 
-    def _open(self, index: IndexMetadata) -> OpenSegment:
-        if (index.index_version or 0) > INVERTED.newest:
-            raise UnsupportedFeatureError(
-                f"It is of version {index.index_version}; up to {INVERTED.newest} is known."
-            )
-        store, kept = self.snapshot.base_store(index.base_id), self.snapshot.line.open_files
-        opened = open_segment(Segment(index, INVERTED, store, kept))
-        analyzer(opened.settings)
-        return opened
-
     @cached_property
     def _stored(self) -> list[tuple[StoredPartition, Places]]:
         """The documents that are indexed, and where their rows are."""
@@ -241,13 +232,43 @@ class TextColumn:
             found += [(partition, here) for partition in segment.partitions]
         return found
 
+    @cached_property
+    def _of_guests(self) -> list[tuple[StoredPartition, Places]]:
+        """The documents that indices of guests have."""
+        return [
+            (partition, Places([guest.source], guest))
+            for guest, segment in self._guest_segments
+            for partition in segment.partitions
+        ]
+
+    @cached_property
+    def _guest_segments(self) -> list[tuple[Guest, OpenSegment]]:
+        field_id = find_field(self.snapshot.manifest.schema, self.column)[-1].id
+        positions = all(segment.has_positions for _, segment in self._segments)
+        found = []
+        for guest in () if self.reads_all else self.guests:
+            for index in guest.indices(INVERTED, field_id):
+                opened = _opened(guest.snapshot, index)
+                if opened is None or opened.has_positions < positions:
+                    continue
+                if opened.settings == (self.said or self.default or AnalyzerSettings()):
+                    found.append((guest, opened))
+        return found
+
     # ---- what no index knows
+
+    @property
+    def _later(self) -> list[Partition]:
+        """What the statistics of the table's own index lack."""
+        found: list[Partition] = [partition for partition, _ in self._of_guests]
+        return [*found, self._fresh] if self._uncovered else found
 
     @cached_property
     def _uncovered(self) -> tuple[FragmentSource, ...]:
         if self.indexed_only and self._segments:
             return ()
         covered = BitMap().union(*(covered for covered, _ in self._segments))
+        covered.update(guest.fragment_id for guest, _ in self._guest_segments)
         return tuple(source for source in self.sources if source.fragment.id not in covered)
 
     @cached_property
@@ -268,6 +289,24 @@ class TextColumn:
         for table in Scan(sources=self._uncovered, request=request).tables():
             texts, positions = table.columns
             yield positions.to_numpy().astype(np.int64), self.analyzer.table(whole(texts))
+
+
+def _opened(snapshot: Snapshot, index: IndexMetadata) -> OpenSegment | None:
+    try:
+        if (index.index_version or 0) > INVERTED.newest:
+            raise UnsupportedFeatureError(
+                f"It is of version {index.index_version}; up to {INVERTED.newest} is known."
+            )
+        store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
+        opened = open_segment(Segment(index, INVERTED, store, kept))
+        analyzer(opened.settings)
+    except (LancekitError, OSError) as error:
+        warn(
+            f"Segment {index.uuid} of the index {index.name!r} is not used, all rows are "
+            f"looked at: {error}"
+        )
+        return None
+    return opened
 
 
 def _asked(tokens: Sequence[Token]) -> list[str]:

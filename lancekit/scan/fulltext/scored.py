@@ -46,6 +46,10 @@ class Scored:
         """Return some of the rows."""
         return Scored(self.positions[wanted], self.scores[wanted])
 
+    def first(self, most: int) -> Scored:
+        """Return the first rows."""
+        return Scored(self.positions[:most], self.scores[:most])
+
     def best(self, most: int | None) -> Scored:
         """Return the rows of the highest scores, the best first, equal ones as they come."""
         positions, scores = self.positions, self.scores

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,8 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.fuzzy import Spelling
 from lancekit.legible import warn
-from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.chosen import POSITION, chosen_rows, fulfilling
+from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fulltext.column import TextColumn
@@ -30,6 +31,7 @@ from lancekit.scan.fulltext.queries import (
     PhraseQuery,
 )
 from lancekit.scan.fulltext.scored import Scored, added, best_of, lessened, required
+from lancekit.scan.guest import Guest
 from lancekit.scan.outputs import Output, column_names
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
@@ -38,6 +40,8 @@ __all__ = ["SCORE", "FullTextSearch", "leaves"]
 
 #: how well a row answers
 SCORE = pa.field("_score", pa.float32())
+#: how many times as many rows are looked for if some may not count, and then again
+_MORE = 2
 
 
 def leaves(query: FullTextQuery) -> list[MatchQuery | PhraseQuery]:
@@ -67,12 +71,22 @@ class FullTextSearch:
         Whether the scan's filter is asked before; if not, it is asked of the rows that are found.
     indexed_only
         Whether rows that no index covers are passed over.
+    guests
+        Tables that are read as fragments, with indices of their own.
+    among
+        What is asked before of all rows in any case, if the scan's filter is not.
     """
 
     query: FullTextQuery
     snapshot: Snapshot
     prefilter: bool = False
     indexed_only: bool = False
+    guests: tuple[Guest, ...] = ()
+    among: Predicate | None = None
+
+    def with_guests(self, guests: tuple[Guest, ...]) -> Self:
+        """Return the same search, of some tables, too, that are read as fragments."""
+        return replace(self, guests=guests)
 
     @property
     def made(self) -> tuple[pa.Field, ...]:
@@ -113,10 +127,23 @@ class FullTextSearch:
             return
         late = None if self.prefilter else scan.request.predicate
         most = None if scan.limit is None else scan.limit + scan.offset
-        found = self._find(scan, most or None)
-        best = found.best(most)
+        best = self._best(scan, most)
         wanted = pa.table({POSITION: best.positions, SCORE.name: best.scores})
         yield from chosen_rows(scan, wanted, late)
+
+    def _best(self, scan: Scan, most: int | None) -> Scored:
+        """Return the best rows that count, the best first."""
+        asked = most if most is None or self.among is None else _MORE * most
+        while True:
+            best = self._find(scan, asked or None).best(asked)
+            if self.among is None:
+                return best
+            kept = best.where(fulfilling(scan, best.positions, self.among))
+            if most is None or asked is None:
+                return kept
+            if len(kept.positions) >= most or len(best.positions) < asked:
+                return kept.first(most)
+            asked *= _MORE
 
     def _find(self, scan: Scan, most: int | None) -> Scored:
         early = scan.request.predicate if self.prefilter else None
@@ -125,7 +152,13 @@ class FullTextSearch:
             asked.setdefault(leaf.column, []).append(leaf)
         columns = {
             name: TextColumn(
-                self.snapshot, name, tuple(scan.sources), _texts(mine), early, self.indexed_only
+                self.snapshot,
+                name,
+                tuple(scan.sources),
+                _texts(mine),
+                early or self.among,
+                self.indexed_only,
+                guests=self.guests,
             )
             for name, mine in asked.items()
         }

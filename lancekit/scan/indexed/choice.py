@@ -15,6 +15,7 @@ from lancekit.errors import CorruptFileError, LancekitError
 from lancekit.format.deletions import to_bitmap, to_offsets
 from lancekit.format.index import fragment_reuse_of
 from lancekit.format.paths import find_field
+from lancekit.format.schema import LanceSchema
 from lancekit.index.kinds import (
     BITMAP,
     BLOOM_FILTER,
@@ -238,6 +239,7 @@ def choice_of(
     *,
     exact: bool = False,
     indexed_only: bool = False,
+    schema: LanceSchema | None = None,
 ) -> RowChoice | None:
     """Return what asks the indices of some columns, ``None`` if there is none to ask.
 
@@ -249,8 +251,10 @@ def choice_of(
         Makes what they are asked.
     exact
         Whether only those are that tell rows, and no ranges of them.
+    schema
+        What the columns are called in; by default the version's.
     """
-    schema = snapshot.manifest.schema
+    schema = schema or snapshot.manifest.schema
     segments: dict[str, tuple[Segment, ...]] = {}
     for column in sorted(columns):
         usable = tuple(

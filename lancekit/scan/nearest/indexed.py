@@ -20,9 +20,10 @@ from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import open_index_file
 from lancekit.lazy import cached_property
 from lancekit.scan.fragments.source import FragmentSource
+from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.unused import tell_unused
 from lancekit.scan.nearest.best import counted
-from lancekit.scan.places import Places
+from lancekit.scan.places import Moves, Places
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["IndexedVectors", "Probes", "Proposed", "Wanted", "metric_of", "vector_indices"]
@@ -149,6 +150,8 @@ class IndexedVectors:
         What rows are to be compared by; segments that compare by another are passed over.
     only
         Whether rows that no index covers are left out.
+    guests
+        Tables that are read as fragments, with indices of their own.
     """
 
     snapshot: Snapshot
@@ -156,24 +159,33 @@ class IndexedVectors:
     metric: str
     probes: Probes
     only: bool = False
+    guests: tuple[Guest, ...] = ()
 
     @cached_property
-    def opened(self) -> tuple[tuple[VectorSegment, BitMap], ...]:
-        """What can be used, each with the fragments that it covers."""
+    def opened(self) -> tuple[tuple[VectorSegment, BitMap, Moves | None], ...]:
+        """What can be used, each with the fragments that it covers, and where its rows are."""
         live = BitMap(self.snapshot.manifest.fragments.ids.tolist())
         found = []
         for index in self.indices:
             covered = live & covered_now(index, self._reuse)
             segment = _opened(self.snapshot, index) if covered else None
             if segment is not None and segment.metric == self.metric:
-                found.append((segment, covered))
+                found.append((segment, covered, self._reuse))
                 live -= covered  # a row is proposed once
-        return tuple(found)
+        return (*found, *self._of_guests())
+
+    def _of_guests(self) -> Iterator[tuple[VectorSegment, BitMap, Moves]]:
+        fields = self.indices[0].fields
+        for guest in self.guests:
+            for index in guest.indices(VECTORS, fields[0]):
+                segment = _opened(guest.snapshot, index)
+                if segment is not None and segment.metric == self.metric:
+                    yield segment, BitMap([guest.fragment_id]), guest
 
     @cached_property
     def covered(self) -> BitMap:
         """The fragments whose rows are proposed."""
-        return BitMap.union(BitMap(), *(covered for _, covered in self.opened))
+        return BitMap.union(BitMap(), *(covered for _, covered, _ in self.opened))
 
     @cached_property
     def _reuse(self) -> Reuse | None:
@@ -182,14 +194,14 @@ class IndexedVectors:
     @property
     def are_exact(self) -> bool:
         """Whether the distances that are proposed are those of the vectors."""
-        return all(segment.codes.are_exact for segment, _ in self.opened)
+        return all(segment.codes.are_exact for segment, *_ in self.opened)
 
     def told(self, count: int) -> str:
         """Say what is looked at if so many rows are wanted."""
         names = sorted({index.name for index in self.indices})
-        parts = sum(len(segment.centroids) for segment, _ in self.opened)
-        first = sum(self.probes.first(len(one.centroids), count) for one, _ in self.opened)
-        last = sum(self.probes.last(len(one.centroids)) for one, _ in self.opened)
+        parts = sum(len(segment.centroids) for segment, *_ in self.opened)
+        first = sum(self.probes.first(len(one.centroids), count) for one, *_ in self.opened)
+        last = sum(self.probes.last(len(one.centroids)) for one, *_ in self.opened)
         more = f", up to {last:,} while too few rows are found" if last > first else ""
         return f"index {', '.join(names)}, the {first:,} nearest of {parts:,} partitions{more}"
 
@@ -202,7 +214,7 @@ class IndexedVectors:
             Shape (dimensions,).
         """
         count = wanted.count
-        for (segment, _), places in zip(self.opened, wanted.places, strict=True):
+        for (segment, *_), places in zip(self.opened, wanted.places, strict=True):
             order = segment.by_distance(query)
             most, stop = self.probes.last(len(order)), self.probes.first(len(order), count)
             looked, best, done = _Looked(), None, 0
@@ -216,8 +228,8 @@ class IndexedVectors:
     def places(self, sources: Sequence[FragmentSource]) -> tuple[Places, ...]:
         """Return where the rows of each segment are, in some fragments."""
         return tuple(
-            Places([one for one in sources if one.fragment.id in covered], self._reuse)
-            for _, covered in self.opened
+            Places([one for one in sources if one.fragment.id in covered], moves)
+            for _, covered, moves in self.opened
         )
 
 

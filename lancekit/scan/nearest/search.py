@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ from lancekit.scan.chosen import POSITION, chosen_rows
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
+from lancekit.scan.guest import Guest
 from lancekit.scan.nearest.best import Best
 from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
@@ -65,6 +66,10 @@ class NearestSearch:
     upper: float | None = None
     index: IndexedVectors | None = None
     among: Predicate | None = None
+
+    def with_guests(self, guests: tuple[Guest, ...]) -> Self:
+        """Return the same search, of some tables, too, that are read as fragments."""
+        return replace(self, index=self.index and replace(self.index, guests=guests))
 
     @property
     def made(self) -> tuple[pa.Field, ...]:

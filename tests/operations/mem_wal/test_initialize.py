@@ -30,6 +30,7 @@ TABLE = pa.table(
         "b": [True] * 300,
         "v": pa.array([[1.0, 2.0]] * 300, pa.list_(pa.float32(), 2)),
         "l": [[1]] * 300,
+        "s": [{"a": 1}] * 300,
     }
 )
 
@@ -91,8 +92,9 @@ def test_indices_that_generations_have(tmp_path: Path) -> None:
     for column, kind in (("id", "BTREE"), ("id", "BITMAP"), ("t", "INVERTED"), ("t", "NGRAM")):
         ds.create_scalar_index(column, kind, name=kind)
     ds.create_index("v", "IVF_FLAT", name="VECTOR", num_partitions=1)
+    ds.create_scalar_index("s.a", "BTREE", name="NESTED")
     ours = lk.dataset(tmp_path)
-    for name in ("BITMAP", "NGRAM"):
+    for name in ("BITMAP", "NGRAM", "NESTED"):
         with pytest.raises(OSError, match=name):
             ds.initialize_mem_wal(maintained_indexes=[name])
         with pytest.raises(InvalidArgumentError, match=name):

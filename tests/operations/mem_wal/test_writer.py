@@ -362,10 +362,10 @@ def test_case_14_a_later_generation_waits(path: Path, monkeypatch: pytest.Monkey
     write, failing = flush.write_generation, threading.Event()
     failing.set()
 
-    def write_some(shard: Any, schema: Any, batches: Any, number: int, version: str) -> Any:
+    def write_some(shard: Any, schema: Any, batches: Any, number: int, *more: Any) -> Any:
         if failing.is_set() and number == 2:
             raise StorageError("the disk is full")
-        return write(shard, schema, batches, number, version)
+        return write(shard, schema, batches, number, *more)
 
     monkeypatch.setattr(flush, "write_generation", write_some)
     writer = writer_of(path, **QUICK)

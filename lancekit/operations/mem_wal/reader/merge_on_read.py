@@ -6,21 +6,26 @@ columns, filters, limits and searches are those of any scan, and so is how it is
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
 from lancekit.format import row_address
+from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
 from lancekit.scan.expressions.predicate import Expr, Predicate
 from lancekit.scan.fragments.reader import META_COLUMNS
-from lancekit.scan.fragments.source import FragmentSource
-from lancekit.scan.indexed.choice import RowChoice
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.scan.fulltext.search import FullTextSearch
+from lancekit.scan.guest import Guest
+from lancekit.scan.indexed.choice import RowChoice, choice_of
 from lancekit.scan.indexed.found import ChosenRows
 from lancekit.scan.nearest.search import NearestSearch
 from lancekit.scan.outputs import Output
@@ -73,12 +78,42 @@ def generation_output(of: ReadSet) -> Output:
     return Output(GENERATION, made)
 
 
+@dataclass(frozen=True, kw_only=True)
 class _SecondLook(RowChoice):
-    """Asks indices; what they find is looked at again: it may not be the newest row of its key."""
+    """Asks indices; what they find is looked at again: it may not be the newest row of its key.
+
+    `guests` ask those of generations, by the numbers of these.
+    """
+
+    guests: Mapping[int, tuple[RowChoice, FragmentSource]]
+
+    @classmethod
+    def of(cls, choice: RowChoice, tables: Iterable[Guest], schema: LanceSchema) -> _SecondLook:
+        """Return what asks the indices of generations, too, for the same columns."""
+        guests = {}
+        for guest in tables:
+            known = choice_of(
+                guest.snapshot,
+                choice.segments,
+                choice.asked,
+                indexed_only=choice.indexed_only,
+                schema=schema,
+            )
+            if known is not None:
+                guests[guest.fragment_id] = known, fragment_sources(guest.snapshot)[0]
+        return cls(
+            snapshot=choice.snapshot,
+            asked=choice.asked,
+            segments=choice.segments,
+            reuse=choice.reuse,
+            indexed_only=choice.indexed_only,
+            guests=guests,
+        )
 
     def rows_of(self, source: FragmentSource) -> ChosenRows | None:
         """Return the rows to look at; ``None`` for all rows of the fragment."""
-        chosen = super().rows_of(source)
+        guest = self.guests.get(source.fragment.id)
+        chosen = super().rows_of(source) if guest is None else guest[0].rows_of(guest[1])
         return None if chosen is None else replace(chosen, exact=False)
 
 
@@ -99,14 +134,10 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
     InvalidArgumentError
         A filter or an expression names a hidden column, which rows of shards do not have.
     UnsupportedFeatureError
-        It searches for words.
+        The table has fragments whose numbers are those of shards.
     """
-    request, search = scan.request, scan.search
-    if search is not None and not isinstance(search, NearestSearch):
-        raise UnsupportedFeatureError(
-            "Rows of shards are not searched for words.",
-            hint="Merge them first: ds.merge_mem_wal(). Or leave include_mem_wal out.",
-        )
+    request = scan.request
+    search = cast("FullTextSearch | NearestSearch | None", scan.search)
     if request.predicate is not None:
         _check_stored("The filter", request.predicate.columns, of)
     outputs = tuple(_output(output, of) for output in request.outputs)
@@ -121,13 +152,22 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
         predicate = NewestOnly.among(of.newest, predicate)
     elif of.newest is not None and search is not None:
         search = replace(search, among=NewestOnly.among(of.newest, None))
+    guests = tuple(_guests(of))
     return replace(
         scan,
         sources=(*of.fragments, *scan.sources),
         request=replace(request, outputs=outputs, predicate=predicate),
-        search=search,
-        choice=scan.choice and _SecondLook(**vars(scan.choice)),
+        search=search and search.with_guests(guests),
+        choice=scan.choice and _SecondLook.of(scan.choice, guests, of.base.manifest.schema),
     )
+
+
+def _guests(of: ReadSet) -> Iterator[Guest]:
+    """Yield the generations that have indices of their own."""
+    for part, source in zip(of.parts, of.fragments, strict=True):
+        with suppress(LancekitError, OSError):  # its rows are read, and tell what is wrong
+            if part.table is not None and part.table.indices:
+                yield Guest(source, part.table)
 
 
 def _check_ids(of: ReadSet) -> None:

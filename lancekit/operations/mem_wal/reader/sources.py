@@ -46,7 +46,7 @@ from lancekit.shards.shard import Shard, shard_of, shards_of
 from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
-from lancekit.versions.snapshot import Snapshot
+from lancekit.versions.snapshot import Snapshot, load_snapshot
 
 __all__ = [
     "FIRST_ID",
@@ -176,6 +176,15 @@ class Part:
             deletes,
         )
 
+    @property
+    def table(self) -> Snapshot | None:
+        """The generation as a table, which may have indices; ``None`` for rows in memory."""
+        if self.folder is None:
+            return None
+        of = self.fragment
+        key = _known_by(self.identity, "table")
+        return remembered(_KIND, key, lambda: load_snapshot(of.line, of.version), _bytes_of)
+
     def range_of_keys(self) -> tuple[Any, Any]:
         """Return the least and the greatest key, of a key of one column."""
         key = _known_by(self.identity, "range", self.key_ids, self.key_types)
@@ -207,6 +216,10 @@ class Part:
             schema=self.schema,
             first_row=first_row,
         )
+
+
+def _bytes_of(table: Snapshot) -> int:
+    return 4 * table.manifest_size
 
 
 def _known_by(identity: Hashable | None, *more: Hashable) -> Hashable | None:

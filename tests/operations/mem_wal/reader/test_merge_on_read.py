@@ -17,7 +17,7 @@ from lance.mem_wal import ShardSnapshot as TheirSnapshot
 import lancekit as lk
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.shard_snapshot import ShardSnapshot
-from lancekit.errors import InvalidArgumentError, UnsupportedFeatureError
+from lancekit.errors import InvalidArgumentError
 from lancekit.operations.mem_wal.reader.merge_on_read import parts_for
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.scan.expressions.predicate import Predicate
@@ -178,8 +178,6 @@ def test_what_rows_of_shards_cannot_answer_is_refused_by_name(table: ShardedTabl
     for given in ({"filter": "_rowid > 3"}, {"columns": {"a": "_rowaddr + 1"}}):
         with pytest.raises(InvalidArgumentError, match="which rows of shards do not have"):
             ds.to_table(include_mem_wal=True, **given)
-    with pytest.raises(UnsupportedFeatureError, match="not searched for words"):
-        ds.to_table(full_text_query={"query": "a", "columns": ["name"]}, include_mem_wal=True)
     with pytest.raises(InvalidArgumentError, match="fragments and include_mem_wal"):
         ds.scanner(fragments=ds.get_fragments(), include_mem_wal=True)
     with pytest.raises(InvalidArgumentError, match="pinned to version 1"):
