@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import duckdb
 import pyarrow as pa
 import pytest
 
@@ -52,6 +51,8 @@ def test_a_fragments_session_takes_its_columns(tmp_path) -> None:
 
 
 def test_a_handle_is_a_stream_of_arrow(tmp_path) -> None:
+    import duckdb
+
     ds = lk.write_dataset({"x": [1, 2, 3]}, tmp_path / "d", max_rows_per_file=2)
     assert pa.table(ds) == ds.to_table()
     assert duckdb.sql("SELECT sum(x) FROM ds WHERE x > 1").fetchall() == [(5,)]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import lancekit as lk
 from lancekit.format.mem_wal.names import entry_name
 from tests.support.difference import REFUSED, Difference, tried
-from tests.support.shards import SHARD, keyed
+from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed
 
 __all__ = ["OF_SHARDS"]
 
@@ -29,7 +29,7 @@ def _made(uri: str, **how: Any) -> None:
 
 
 def _writer(library: ModuleType, uri: str, **settings: Any) -> Any:
-    settings = {"max_wal_flush_interval_ms": 1, **settings}
+    settings = {"max_wal_flush_interval_ms": LEFT_OPEN_MS, **settings}
     return library.dataset(uri).mem_wal_writer(SHARD, **settings)
 
 

@@ -51,7 +51,7 @@ from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore
 from tests.support.faults import Call, Crash, Faults, FaultyStore, Mode
 from tests.support.shard_state import newest_rows
-from tests.support.shards import keyed
+from tests.support.shards import LEFT_OPEN_MS, keyed
 
 __all__ = ["History", "run"]
 
@@ -495,7 +495,7 @@ class History:
         actor = Actor(Faults(), shard)
         with self.theirs_alone(f"pylance opens {shard[:4]}"):
             actor.writer = lance.dataset(str(self.path)).mem_wal_writer(
-                shard, max_wal_flush_interval_ms=1
+                shard, max_wal_flush_interval_ms=LEFT_OPEN_MS
             )
             self.theirs = [*self.theirs[-3:], actor]
 

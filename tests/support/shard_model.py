@@ -17,7 +17,7 @@ from lance.mem_wal import CompactedSsTable
 
 import lancekit as lk
 from lancekit.shards.manifests import change
-from tests.support.shards import keyed, newest, opened
+from tests.support.shards import LEFT_OPEN_MS, keyed, newest, opened
 
 SCHEMA = keyed(
     pa.schema(
@@ -104,7 +104,7 @@ class ShardedTable:
             module: Any = self.random.choice([lance, lk])
             self.ds = lance.dataset(str(self.path))
             ds = module.dataset(str(self.path))
-            self.writers[shard] = ds.mem_wal_writer(shard, max_wal_flush_interval_ms=1)
+            self.writers[shard] = ds.mem_wal_writer(shard, max_wal_flush_interval_ms=LEFT_OPEN_MS)
         return self.writers[shard]
 
     def _numbers(self, shard: str) -> list[int]:

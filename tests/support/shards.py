@@ -16,6 +16,9 @@ from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore
 
 SHARD = str(uuid.UUID(int=7))
+#: how often a writer of pylance that a test leaves open looks for rows to flush: it does so until
+#: the process ends, and ten that did each millisecond took a third of a processor from all tests
+LEFT_OPEN_MS = 50
 
 
 def keyed(schema: pa.Schema, *keys: str) -> pa.Schema:

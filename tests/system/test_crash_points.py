@@ -99,15 +99,19 @@ CHANGES: dict[str, Change] = {
 }
 
 
-MOST_ALIKE = 1
+#: kinds of calls that most changes make; the others are in few
+OFTEN = (
+    *("list_names", "put", "put_if_absent", "put_hint", "tail", "read"),
+    *("sink.write", "sink.close", "create", "open", "reader.read", "reader.size"),
+)
 
 
 def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
-    In short runs one mode per call, each in its turn, and of the calls of one kind one: another
-    for each change; where an operation is made by hand, which commits as the others do, of every
-    third call.
+    In short runs one call of each kind, another for each change; of the kinds that most changes
+    make every second one, in one mode, and of an operation made by hand, which commits as the
+    others do, every fourth.
     """
     record = Faults()
     place.attempt(CHANGES[name], record)
@@ -115,13 +119,16 @@ def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
         yield from (Faults(call.number, mode) for call in record.calls for mode in MODES[call.kind])
         return
     kinds: dict[str, list[int]] = {}
-    for call in record.calls[:: 3 if name in RAW else 1]:
+    for call in record.calls:
         kinds.setdefault(call.kind, []).append(call.number)
-    place_of_change = list(CHANGES).index(name)
+    turn = list(CHANGES).index(name)
+    step = 4 if name in RAW else 2
     for kind, numbers in kinds.items():
-        step = -(-len(numbers) // MOST_ALIKE)
-        for turn, number in enumerate(numbers[place_of_change % step :: step], start=numbers[0]):
-            yield Faults(number, MODES[kind][turn % len(MODES[kind])])
+        number, modes = numbers[turn % len(numbers)], MODES[kind]
+        if kind not in OFTEN:
+            yield from (Faults(number, mode) for mode in modes)
+        elif (OFTEN.index(kind) + turn) % step == 0:
+            yield Faults(number, modes[(turn // 2 + turn // 3) % len(modes)])
 
 
 @pytest.mark.torture

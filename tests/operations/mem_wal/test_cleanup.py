@@ -22,6 +22,7 @@ from lancekit.shards.shard import Shard, shard_of
 from lancekit.storage import LocalStore
 from tests.support.faults import Call, Faults, injected
 from tests.support.mem_wal_model import table_of, write_with_pylance
+from tests.support.shards import LEFT_OPEN_MS
 
 ONE = uuid.UUID(int=1)
 NOW = timedelta(0)
@@ -103,7 +104,7 @@ def test_case_23_earlier_writers_stay_out(ds: Any) -> None:
     """Each of two that were stopped finds the position taken that it writes to next."""
     stopped = []
     for key in (2, 3):
-        writer = ds.mem_wal_writer(str(ONE), max_wal_flush_interval_ms=1)
+        writer = ds.mem_wal_writer(str(ONE), max_wal_flush_interval_ms=LEFT_OPEN_MS)
         writer.put(table_of({key: (float(key), "")}))
         stopped.append(writer)
     for key in range(4, 12):

@@ -35,7 +35,7 @@ from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.shards.log import positions, read_entry
 from tests.support.faults import Crash, Faults, Mode, injected
 from tests.support.shard_state import newest_rows
-from tests.support.shards import SHARD, keyed, newest, opened, with_shards
+from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed, newest, opened, with_shards
 
 SCHEMA = keyed(pa.schema({"id": pa.int64(), "v": pa.string()}), "id")
 FIRST = {1: "a", 2: "b"}
@@ -276,7 +276,7 @@ def test_case_9_the_writer_before_is_fenced(path: Path) -> None:
 
 
 def test_case_9_pylance_fences_ours_and_ours_pylance(path: Path) -> None:
-    theirs = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+    theirs = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=LEFT_OPEN_MS)
     theirs.put(rows({3: "c"}))
     ours = writer_of(path)
     with pytest.raises(OSError, match="fenced"):
@@ -492,7 +492,9 @@ def test_case_27_shards_that_change_hands(path: Path) -> None:
     state: dict[int, str | None] = dict(FIRST)
     for round_ in range(6):
         module: Any = (lance, lk)[round_ % 2]
-        writer = module.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+        writer = module.dataset(str(path)).mem_wal_writer(
+            SHARD, max_wal_flush_interval_ms=LEFT_OPEN_MS
+        )
         for step in ({round_: f"{round_}", 3: f"{round_}"}, {10 + round_: "x"}, {round_ - 1: None}):
             gone = None in step.values()
             given = pa.table({"id": list(step)}, schema=pa.schema([SCHEMA.field("id")]))

@@ -22,7 +22,7 @@ from lancekit.operations.mem_wal.reader.merge_on_read import parts_for
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.scan.expressions.predicate import Predicate
 from tests.support.shard_model import ShardedTable
-from tests.support.shards import SHARD, with_shards
+from tests.support.shards import LEFT_OPEN_MS, SHARD, with_shards
 
 
 def by_key(table: ShardedTable, rows: pa.Table) -> dict[Any, Any]:
@@ -163,7 +163,7 @@ def test_without_a_key_rows_are_put_together(tmp_path: Path) -> None:
     rows = pa.table({"x": [1, 2]})
     ds = with_shards(tmp_path / "d", rows, unsharded=True)
     for number in range(3):
-        writer = ds.mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+        writer = ds.mem_wal_writer(SHARD, max_wal_flush_interval_ms=LEFT_OPEN_MS)
         writer.put(pa.table({"x": [number, number]}))
         if number < 2:
             writer.close()

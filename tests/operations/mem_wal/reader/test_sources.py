@@ -26,7 +26,7 @@ from lancekit.operations.mem_wal.reader import sources
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.shards.manifests import change
 from tests.support.shard_model import ShardedTable
-from tests.support.shards import SHARD, keyed, newest, opened, with_shards
+from tests.support.shards import LEFT_OPEN_MS, SHARD, keyed, newest, opened, with_shards
 
 SCHEMA = keyed(pa.schema([pa.field("id", pa.int64()), pa.field("v", pa.int64())]), "id")
 
@@ -47,7 +47,8 @@ def base(path: Path) -> Path:
 def put(
     path: Path, *pairs: tuple[int, int], gone: tuple[int, ...] = (), flush: bool = True
 ) -> None:
-    writer = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+    often = 1 if flush else LEFT_OPEN_MS
+    writer = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=often)
     if pairs:
         writer.put(rows(*pairs))
     if gone:
@@ -183,7 +184,9 @@ def test_case_22_rotations_under_a_reader_miss_no_acknowledged_row(tmp_path: Pat
     def write() -> None:
         try:
             for number in range(1, 26):
-                writer = lance.dataset(str(path)).mem_wal_writer(SHARD, max_wal_flush_interval_ms=1)
+                writer = lance.dataset(str(path)).mem_wal_writer(
+                    SHARD, max_wal_flush_interval_ms=LEFT_OPEN_MS
+                )
                 writer.put(rows((number + 10, number)))
                 acknowledged[0] = number
                 if number % 4:
