@@ -111,6 +111,10 @@ def _with_field(ds: Any, place: int, **changes: Any) -> LanceSchema:
 INT = pa.int64()
 
 SCHEMAS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "swapped among others": (
+        lambda ds: _arrow(("b", INT), ("a", INT), ("c", INT)),
+        "renamed from 'a' to 'b'",
+    ),
     "swapped": (lambda ds: _arrow(("b", INT), ("a", INT)), "renamed from 'a' to 'b'"),
     "one left": (lambda ds: _arrow(("b", INT)), "renamed from 'a' to 'b'"),
     "id twice": (lambda ds: repeated(schema_of(ds)), "both have id 0"),
@@ -157,6 +161,8 @@ def test_schemas_that_pylance_lands_are_landed(tmp_path: Path, kind: str) -> Non
         _arrow(("z", INT), ("b", INT)),
         _arrow(("a", INT)),
     ]
+    if kind == "Project":
+        schemas.append(_arrow(("c", INT), ("a", INT)))  # the name moves on to another column
     for number, schema in enumerate(schemas):
         found = []
         for side in (lk, lance):

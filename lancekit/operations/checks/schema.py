@@ -6,7 +6,7 @@ was numbered anew shows the values of one column as those of another.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from lancekit.errors import InvalidArgumentError, LancekitError
 from lancekit.format.column_names import check_column_name
@@ -94,13 +94,15 @@ def check_change(
     Raises
     ------
     InvalidArgumentError
-        A field takes the name of another one, is of another type or at another place without
-        being written anew, or has no values where it must have some; nothing is left.
+        A field takes the name of another one, which does not take a new one, is of another type
+        or at another place without being written anew, or has no values where it must have some;
+        nothing is left.
     """
     if has_rows and not new.fields:
         raise InvalidArgumentError("The schema has no columns, and rows need one.")
     before = {field.id: field for field in old.walk()}
     named = {(field.parent_id, field.name): field.id for field in old.walk()}
+    after = {field.id: field for field in new.walk()}
     for field in new.walk():
         if field.id == _NO_ID:
             continue
@@ -115,7 +117,8 @@ def check_change(
                 )
             continue
         owner = named.get((known.parent_id, field.name), field.id)
-        if owner != field.id:
+        moves_on = rewritten is None and _moves_on(owner, field, named, after)
+        if owner != field.id and not moves_on:
             raise InvalidArgumentError(
                 f"Field id {field.id} is renamed from {known.name!r} to {field.name!r}, which is "
                 f"the name of field id {owner}: it would show the values of {known.name!r}.",
@@ -124,6 +127,28 @@ def check_change(
             )
         if has_rows and field.id not in (rewritten or ()):
             _check_same(known, field, may_lose_nulls=rewritten is None)
+
+
+def _moves_on(
+    owner: int,
+    field: LanceField,
+    named: Mapping[tuple[int, str], int],
+    after: Mapping[int, LanceField],
+) -> bool:
+    """Tell whether the owner of a field's new name takes a name that nobody had.
+
+    Or that of another field of which the same is true.  A schema that was numbered anew has fields
+    that are left out instead, or take each other's names.
+    """
+    for _ in named:
+        other = after.get(owner)
+        if other is None or other.name == field.name:
+            return False
+        next_owner = named.get((other.parent_id, other.name))
+        if next_owner is None:
+            return True
+        owner, field = next_owner, other
+    return False
 
 
 def _check_same(known: LanceField, field: LanceField, *, may_lose_nulls: bool) -> None:
