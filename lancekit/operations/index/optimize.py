@@ -167,10 +167,14 @@ def _changes(
     old = _joining(segments, request.merge, [*behind, *waiting, *other])
     if not fresh and not behind and len(old) < 2:
         return
-    contents, again = _kept(snapshot, old, kind, column, anew=behind if kind.zones else [])
+    anew = behind if kind.zones else []
+    contents, again = _kept(snapshot, old, kind, column, anew)
     again += fresh
     if again:
-        contents.append(_more(snapshot, segments, kind, column, contents, again))
+        like = contents[0] if contents else None
+        if like is None and (newest not in old or newest in anew):  # it was not looked into
+            like = stored_content(snapshot, newest, kind, column)
+        contents.append(_more(snapshot, kind, column, like, again))
     content = builder_of(kind).merged(contents) if len(contents) > 1 else contents[0]
     if (beside := builder_of(kind).beside) is not None:
         staying = [index for index in segments if index not in old]
@@ -212,14 +216,12 @@ def _kept(
 
 def _more(
     snapshot: Snapshot,
-    segments: Sequence[IndexMetadata],
     kind: IndexKind,
     column: IndexedField,
-    contents: Sequence[Content],
+    like: Content | None,
     fragments: Sequence[int],
 ) -> Content:
-    """Build what is to be put together with contents; without any, what goes with the newest."""
-    like = contents[0] if contents else stored_content(snapshot, segments[-1], kind, column)
+    """Build what is to be put together with a content, or is to go with it."""
     rows = read_rows(snapshot, column, kind, fragments)
     builder = builder_of(kind)
     return builder.made(rows, {}) if like is None else builder.extended(like, rows)

@@ -121,8 +121,9 @@ def test_an_index_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
     (index,) = ds.list_indices()
     (path / "_indices" / index["uuid"] / "page_data.lance").write_bytes(b"no index")
     ds.insert(rows())
-    with pytest.warns(UserWarning, match="'int32_idx' cannot be read, and is made anew"):
+    with pytest.warns(UserWarning, match="'int32_idx' cannot be read, and is made anew") as told:
         ds.optimize.optimize_indices()
+    assert len(told) == 1
     assert _covered(ds, "int32_idx") == [[0, 1]]
     assert unlike(path, ["int32"]) == []
 
