@@ -9,6 +9,8 @@ from typing import Any, Self, TypeVar
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
+from lancekit.api.fulltext import full_text_search
+from lancekit.api.nearest import nearest_search
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.api.shard_sets import Read, check_has_key, of_snapshots
@@ -26,6 +28,7 @@ from lancekit.operations.mem_wal.reader.merge_on_read import (
 from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.fulltext.queries import FullTextQuery
 from lancekit.scan.outputs import column_names, plan_columns
 from lancekit.scan.scan import Scan
 from lancekit.versions.snapshot import Snapshot
@@ -96,6 +99,52 @@ class LsmScanner:
         """
         Predicate.parse(expr, self._snapshot.manifest.schema.to_arrow())
         self._options = replace(self._options, filter=expr)
+        return self
+
+    def full_text_search(
+        self, query: str | FullTextQuery, columns: list[str] | None = None
+    ) -> Self:
+        """Choose rows with words, the best first; a filter is asked before.
+
+        Parameters
+        ----------
+        query
+            Words, or a query that names its columns itself.
+        columns
+            Those to search; by default all that have a full-text index.
+
+        Raises
+        ------
+        InvalidArgumentError, ColumnNotFoundError
+            There is no such column, or none that has an index.
+        """
+        given = query if isinstance(query, FullTextQuery) else {"query": query, "columns": columns}
+        full_text_search(given, self._snapshot)  # what is wrong is told here
+        self._options = replace(self._options, full_text_query=given, nearest=None, prefilter=True)
+        return self
+
+    def nearest(self, column: str, q: Any, k: int = 10, **more: Any) -> Self:
+        """Choose the rows whose vectors are nearest, the nearest first; a filter is asked before.
+
+        Parameters
+        ----------
+        column
+            The column of vectors.
+        q
+            The vector, or several.
+        k
+            How many rows.
+        more
+            What else ``nearest`` of `LanceDataset.scanner` takes, such as ``nprobes``.
+
+        Raises
+        ------
+        InvalidArgumentError, InvalidTypeError, ColumnNotFoundError
+            The query does not fit the column, or an argument is out of range.
+        """
+        given = {"column": column, "q": q, "k": k, **more}
+        nearest_search(given, self._snapshot)  # what is wrong is told here
+        self._options = replace(self._options, nearest=given, full_text_query=None, prefilter=True)
         return self
 
     def limit(self, n: int | None = None, offset: int | None = None) -> Self:

@@ -124,3 +124,20 @@ def test_spark_reads_generations_and_logs(table: ShardedTable, spark: Any) -> No
     assert rows == {row["id"]: row["v"] for row in wanted.values()}
     chosen = ds.lsm_scanner().filter("v > 5").project(["id"]).to_spark()
     assert chosen.count() == sum((row["v"] or 0) > 5 for row in wanted.values())
+
+
+def test_searches_of_chosen_generations_and_of_all(table: ShardedTable) -> None:
+    ds, wanted = lk.dataset(table.path), table.rows()
+    low = sorted(row["id"] for row in wanted.values())[len(wanted) // 2]
+    found = ds.lsm_scanner().full_text_search("rain", ["text"]).filter(f"id > {low}").to_table()
+    has_rain = [row for row in wanted.values() if "rain" in (row["text"] or "")]
+    assert {*found["id"].to_pylist()} == {row["id"] for row in has_rain if row["id"] > low}
+    near = ds.lsm_scanner().nearest("vec", [9.0, 9.0], k=4).project(["v"]).to_table()
+    assert near.column_names == ["v", "id", "_distance"]
+    far = sorted(sum((x - 9) ** 2 for x in row["vec"]) for row in wanted.values())
+    assert near["_distance"].to_pylist() == far[:4]
+    some = LsmScanner.from_snapshots(ds, []).full_text_search("rain", ["text"]).to_table()
+    base = ds.to_table(full_text_query={"query": "rain", "columns": ["text"]})
+    assert some.equals(base)
+    with pytest.raises(InvalidArgumentError, match="no column has a full-text index"):
+        ds.lsm_scanner().full_text_search("rain")

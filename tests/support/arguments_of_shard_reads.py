@@ -19,7 +19,9 @@ _SHARD = "6f9b1c0e-6f0a-4c5e-9d52-0f4d1c7a9a10"
 @cache
 def _keyed() -> lk.LanceDataset:
     vectors = pa.array([[float(n), 1.0] for n in range(9)], pa.list_(pa.float32(), 2))
-    rows = pa.table({"id": range(9), "x": [n / 2 for n in range(9)], "vec": vectors})
+    numbers = [n / 2 for n in range(9)]
+    columns = {"id": range(9), "x": numbers, "vec": vectors, "text": list(map(str, numbers))}
+    rows = pa.table(columns)
     return lk.write_dataset(rows, place(), primary_key="id")
 
 
@@ -34,6 +36,11 @@ def _scanned(name: str) -> Callable[..., Any]:
         return (getattr(scanner, name)(**arguments) if arguments else scanner).to_table()
 
     return call
+
+
+def _searching(name: str, **given: Any) -> Callable[..., Any]:
+    call = _scanned(name)
+    return lambda **arguments: call(**{**given, **arguments})
 
 
 def _of(**given: Any) -> pa.Table:
@@ -87,6 +94,14 @@ SHARD_READS = {
     ),
     "LsmScanner.project": Method(_scanned("project"), {"columns": Value(["x"])}),
     "LsmScanner.filter": Method(_scanned("filter"), {"expr": Value("x > 2")}),
+    "LsmScanner.full_text_search": Method(
+        _searching("full_text_search", query="4.0", columns=["text"]),
+        {"query": Value("2.0"), "columns": Refused(["none"], "none")},
+    ),
+    "LsmScanner.nearest": Method(
+        _searching("nearest", column="vec", q=[4.0, 1.0]),
+        {"column": Refused("x", "no vectors"), "q": Value([2.0, 0.0]), "k": Value(3)},
+    ),
     "LsmScanner.limit": Method(_scanned("limit"), {"n": Value(3), "offset": Value(4)}),
     "LsmPointLookupPlanner": Method(_planned(_looked_up), _PLANNED),
     "LsmPointLookupPlanner.plan_lookup": Method(

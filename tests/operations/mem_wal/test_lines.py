@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lance
 import pytest
@@ -102,3 +104,44 @@ def test_shards_go_on_when_the_log_was_dropped_and_made_anew(ds: lk.LanceDataset
     write(ds, {1: (-1.0, "")})
     assert merged(ds) == (2,)
     assert values(ds)[:2] == [100.0, -1.0]
+
+
+OLDEST = """
+from datetime import timedelta
+uri = arguments["uri"]
+ds = lance.dataset(uri)
+found = [ds.count_rows(), ds.to_table(filter="v = 100").num_rows]
+lance.write_dataset(ds.to_table(filter="id = 1"), uri, mode="append")
+ds = lance.dataset(uri)
+ds.delete("id = 2")
+ds.update({"v": "7.0"}, where="id = 3")
+ds.add_columns(pa.field("n", pa.int32()))
+ds.drop_columns(["n"])
+ds.create_scalar_index("id", "BTREE")
+ds.cleanup_old_versions(older_than=timedelta(0))
+result = found
+"""
+
+
+def test_the_oldest_release_goes_on_from_merged_and_waiting_generations(
+    ds: lk.LanceDataset, pylance4: Callable[..., Any]
+) -> None:
+    ds.create_scalar_index("v", "BTREE")
+    write(ds, {4: (44.0, "")})  # a generation, with an index, that waits
+    assert pylance4(OLDEST, uri=ds.uri) == [5, 1]
+    ds = lk.dataset(ds.uri)
+    assert mark(ds) == 1
+    assert merged(ds) == (2,)
+    assert values(ds) == [100.0, 1.0, 1.0, 7.0, 44.0]
+    ds.drop_index("__lance_mem_wal")
+    compact = """
+ds = lance.dataset(arguments["uri"])
+ds.optimize.compact_files()
+result = ds.count_rows()
+"""
+    assert pylance4(compact, uri=ds.uri) == 5
+    ds = lk.dataset(ds.uri)
+    ds.initialize_mem_wal(unsharded=True)
+    write(ds, {0: (1.0, "")})
+    assert merged(ds) == (3,)
+    assert values(ds) == [1.0, 1.0, 1.0, 7.0, 44.0]
