@@ -5,11 +5,12 @@ Everything is imported when it is first used, so that `import lancekit` stays li
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from lancekit.api.blob_type import register_blob_type
 from lancekit.compiled.homes import register as register_kernels
-from lancekit.display import register_display, register_failures
+from lancekit.display import register_display, register_failures, register_interactive
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
 from lancekit.provenance import Provenance, register_finders
@@ -31,6 +32,10 @@ KERNELS = (
     "lancekit.pipeline.keys.find_values",
     "lancekit.pipeline.keys.hash",
 )
+
+
+#: what is interactive, and where it is made
+INTERACTIVE = {"explorer": ("lancekit.notebook.explorer", "Explorer")}
 
 
 class _Spark:
@@ -92,6 +97,11 @@ def _render(error: BaseException) -> list[str]:
     return render(error)
 
 
+def _interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
+    module, maker = INTERACTIVE[kind]
+    return getattr(import_module(module), maker)(*args, **kwargs)
+
+
 def _bar(wanted: bool) -> Show | None:
     from lancekit.notebook.progress import make_bar
 
@@ -118,6 +128,7 @@ def connect() -> None:
     register_spark(_Spark())
     register_display(_draw)
     register_failures(_render)
+    register_interactive(_interactive)
     register_bars(_bar)
     register_finders(_cell, _application)
     register_kernels(KERNELS)

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from lancekit.legible import clean
 
-__all__ = ["HTML", "TEXT", "Displayed"]
-__all__ += ["register_display", "register_failures", "render_failure"]
+__all__ = ["HTML", "TEXT", "Displayed", "interactive"]
+__all__ += ["register_display", "register_failures", "register_interactive", "render_failure"]
 
 TEXT = "text/plain"
 HTML = "text/html"
@@ -24,6 +24,7 @@ Draw: TypeAlias = Callable[..., dict[str, str]]
 _draw: list[Draw] = []
 Render: TypeAlias = Callable[[BaseException], list[str]]
 _render: list[Render] = []
+_interactive: list[Callable[..., Any]] = []
 
 
 def register_display(draw: Draw) -> None:
@@ -45,6 +46,19 @@ def render_failure(error: BaseException) -> list[str]:
         return _render[0](error)
     except Exception:  # whatever is wrong with the card, the error has to be seen
         return "".join(traceback.format_exception(error)).splitlines()
+
+
+def register_interactive(make: Callable[..., Any]) -> None:
+    """Say how what is interactive is made; called once, by the package's roof.
+
+    ``make(kind, ...)`` returns it; kinds are names that the roof knows.
+    """
+    _interactive[:] = [make]
+
+
+def interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
+    """Return something interactive, which the room of cards knows how to make."""
+    return _interactive[0](kind, *args, **kwargs)
 
 
 class Displayed:

@@ -18,6 +18,7 @@ from lancekit.api.time_travel import Ref, snapshot_as_of, snapshot_at
 from lancekit.checked import checked_methods
 from lancekit.commit.protocol import Clock
 from lancekit.commit.refs import clone_line, create_branch
+from lancekit.display import interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.transaction import Transaction
 from lancekit.operations.common.results import ApplyResult
@@ -258,6 +259,41 @@ class Versions(Handle):
             )
         begin = check_count("begin_version", begin_version)
         return DatasetDelta(self, begin, check_count("end_version", end_version, least=begin))
+
+    def explore(self, at: Ref | None = None, *, against: Ref | None = None) -> Any:
+        """Return an explorer of the versions, branches and tags: a widget, and a card.
+
+        In a notebook one steps or slides through versions, looks at rows, columns and what changed,
+        and restores, tags, branches and promotes, each after a look at what it would do.  The
+        handle does not move.  Without a notebook or ipywidgets the card is shown.
+
+        Parameters
+        ----------
+        at
+            Where to begin: a version of this branch, a tag, or a pair of branch and version; where
+            the handle is by default.
+        against
+            What stops are compared with; the version before each by default.
+
+        Returns
+        -------
+        lancekit.notebook.explorer.Explorer
+            `handle` is a handle at the stop, `code` what gives what is shown.
+
+        Raises
+        ------
+        VersionNotFoundError, TagNotFoundError, BranchNotFoundError
+            There is no such version.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2]}, "memory://explore-example")
+        >>> _ = ds.delete("x = 1")
+        >>> ds.explore(1).code
+        'ds.checkout_version(1).to_table(limit=10)'
+        """
+        return interactive("explorer", self, at, against)
 
     # ---- tags, branches, clones
 

@@ -24,9 +24,11 @@ from lancekit.operations.common.results import ApplyResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation, explanation, reads
 from lancekit.operations.lineage.apply_changes import Changed, apply_changes, check_how, said_of
+from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.three_way import By
+from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
 from lancekit.scan.fragment_rows import default_batch_rows
@@ -35,7 +37,15 @@ from lancekit.versions.snapshot import Snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges", "diff", "diff_of"]
+__all__ = [
+    "ChangedRow",
+    "DatasetDiff",
+    "DiffCounts",
+    "SchemaChanges",
+    "diff",
+    "diff_of",
+    "schema_changes",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,18 +172,7 @@ class DatasetDiff(Displayed):
     @cached_property
     def schema(self) -> SchemaChanges:
         """The columns that were added, dropped, renamed and cast."""
-        pairs = self._plan.columns
-        both = [(pair, pair.old) for pair in pairs if pair.old is not None]
-        return SchemaChanges(
-            added=tuple(pair.name for pair in pairs if pair.old is None),
-            dropped=tuple(field.name for field in self._rows.gone),
-            renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
-            cast=tuple(
-                (pair.name, kind, pair.kind)
-                for pair, old in both
-                if (kind := old.to_arrow().type) != pair.kind
-            ),
-        )
+        return _schema_changes(self._plan.columns, [field.name for field in self._rows.gone])
 
     # ---- rows
 
@@ -331,6 +330,31 @@ def diff_of(
     key = [on] if isinstance(on, str) else on
     plan = plan_diff(old, new, on=key, condition=condition, columns=columns)
     return DatasetDiff(plan)
+
+
+def schema_changes(old: Handle, new: Handle) -> SchemaChanges:
+    """Return how the columns changed between what two handles are at; manifests alone are read."""
+    before, after = old._snapshot, new._snapshot
+    fields = before.manifest.schema.fields
+    if fields == after.manifest.schema.fields:  # also of a thousand columns: quickly told
+        return SchemaChanges()
+    pairs = column_pairs(before, after)
+    kept = {pair.old.id for pair in pairs if pair.old is not None}
+    return _schema_changes(pairs, [field.name for field in fields if field.id not in kept])
+
+
+def _schema_changes(pairs: Sequence[ColumnPair], dropped: Sequence[str]) -> SchemaChanges:
+    both = [(pair, pair.old) for pair in pairs if pair.old is not None]
+    return SchemaChanges(
+        added=tuple(pair.name for pair in pairs if pair.old is None),
+        dropped=tuple(dropped),
+        renamed=tuple((old.name, pair.name) for pair, old in both if old.name != pair.name),
+        cast=tuple(
+            (pair.name, kind, pair.kind)
+            for pair, old in both
+            if (kind := old.to_arrow().type) != pair.kind
+        ),
+    )
 
 
 def _explained(plan: DiffPlan) -> Explanation:

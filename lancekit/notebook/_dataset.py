@@ -25,7 +25,7 @@ from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import age, clean, count, listing, moment, place, plural
 from lancekit.options import options
 
-__all__ = ["dataset_card"]
+__all__ = ["dataset_card", "type_of"]
 
 
 def dataset_card(ds: LanceDataset, now: datetime) -> Card:
@@ -83,7 +83,7 @@ def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
         Row(
             (
                 clean(field.name),
-                _type(field),
+                type_of(field),
                 "yes" if field.nullable else "no",
                 f"key {key.index(field.id) + 1}" if field.id in key else "",
             )
@@ -102,7 +102,8 @@ def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
     )
 
 
-def _type(field: LanceField) -> str:
+def type_of(field: LanceField) -> str:
+    """Return what a column's type is called in short."""
     return clean(_type_words(field))
 
 

@@ -43,8 +43,8 @@ __all__ = [
 
 #: what a front end draws a widget of
 VIEW = "application/vnd.jupyter.widget-view+json"
-#: characters of a value, values of a list, and characters of an error
-_VALUE, _VALUES, _ERROR = 80, 8, 600
+#: characters of a value, values of a list; lines of an error, and characters of each
+_VALUE, _VALUES, _LINES, _ERROR = 80, 8, 12, 400
 
 T = TypeVar("T")
 
@@ -139,9 +139,10 @@ class Latest(Generic[T]):
 
 
 def told_error(error: Exception) -> str:
-    """Return an exception as one line that is safe to read, and says what to do."""
+    """Return an exception as a few lines that are safe to read, and say what to do."""
     name = "" if isinstance(error, LancekitError) else f"{type(error).__name__}: "
-    return clean_line(f"{name}{error}", _ERROR)
+    lines = f"{name}{error}".splitlines()
+    return "\n".join(clean_line(line, _ERROR) for line in lines[:_LINES])
 
 
 def drawn(value: object) -> str:
@@ -150,7 +151,7 @@ def drawn(value: object) -> str:
         return render_html(value)
     if isinstance(value, Exception):
         return render_note(told_error(value), role="alert")
-    html = value._repr_html_() if isinstance(value, Displayed) else None
+    html: str | None = getattr(value, "_repr_html_", str)()
     return html or render_note(clean(str(value)))
 
 
@@ -217,7 +218,7 @@ def panel(*children: Any) -> Any:
     """Return widgets below each other, in the looks of cards, with a focus that can be seen."""
     import ipywidgets
 
-    made = ipywidgets.VBox(children, layout=ipywidgets.Layout(max_width="100%"))
+    made = ipywidgets.VBox(children, layout=ipywidgets.Layout(max_width="min(100%, 62em)"))
     made.add_class("lancekit-panel")
     return made
 

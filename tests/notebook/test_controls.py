@@ -142,8 +142,9 @@ def test_a_value_is_bounded(value, shown):
     assert row.cells == (shown,)
 
 
-def test_an_error_is_one_line_that_is_safe():
-    assert told_error(ValueError("a\nb")) == "ValueError: a\\nb"
+def test_an_error_is_a_few_lines_that_are_safe():
+    assert told_error(ValueError("a\nb\x1b")) == "ValueError: a\nb\\x1b"
+    assert told_error(ValueError("a\n" * 1000)).count("\n") < 12
     with pytest.raises(lk.errors.LancekitError) as caught:
         lk.dataset("memory://not-there-at-all")
     assert told_error(caught.value).startswith("There is no Lance dataset")

@@ -338,6 +338,9 @@ READS: dict[str, Method] = dict(
         lambda **kw: shared().at(**kw),
         {"when": Value(1), "asof": Refused(dt.timedelta(hours=-9999), "earlier than the first")},
     ),
+    "LanceDataset.explore": Method(
+        lambda **kw: shared().explore(**kw).state, {"at": Value(1), "against": Value(1)}
+    ),
     "LanceDataset.row_history": Method(
         lambda **kw: [(c.kind, c.version, c.key) for c in shared().row_history(**kw)],
         {"rows": Value({"id": 3})},

@@ -105,6 +105,7 @@ CALLS: Mapping[str, Call] = {
     "pickled": lambda ds, _: pickle.loads(pickle.dumps(ds)).count_rows(),
     "files": _files,
     # ---- the dataset: looking
+    "LanceDataset.explore": lambda ds, _: _shown(ds.explore(1)),
     "LanceDataset.at": lambda ds, _: ds.at(1).to_table(),
     "LanceDataset.all_files": lambda ds, _: list(ds.all_files()),
     "LanceDataset.base_paths": lambda ds, _: ds.base_paths(),

@@ -1,0 +1,365 @@
+"""What is shown of a stop: cards made of a state and of what was read, and the code for each."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from lancekit.api.diff import SchemaChanges
+from lancekit.format.paths import show_path
+from lancekit.legible import code
+from lancekit.notebook._common import (
+    NAMES,
+    TOO_MANY_TAGS,
+    data_size,
+    facts,
+    fragments,
+    operation,
+    ref,
+    when_and_age,
+)
+from lancekit.notebook._dataset import type_of
+from lancekit.notebook._explanations import read_facts
+from lancekit.notebook.controls import page_table
+from lancekit.notebook.explorer.pages import Cost, Page
+from lancekit.notebook.explorer.reading import Apart, Stop
+from lancekit.notebook.explorer.state import MOST_SORTED, ExplorerState, Place
+from lancekit.notebook.explorer.summary import Summary
+from lancekit.notebook.models import Card, Column, Row, Table
+from lancekit.notebook.words import cell, clean, count, listing, plural, signed, size
+
+__all__ = [
+    "code_of",
+    "compare_card",
+    "cost_card",
+    "opened",
+    "page_card",
+    "schema_card",
+    "stop_card",
+    "strip",
+    "summary_card",
+    "unread_card",
+    "view_of_page",
+]
+
+#: versions that a strip names on each side of the stop; columns that a schema lists
+_BESIDE, _COLUMNS = 3, 50
+#: the characters of a whole bar
+_BAR = 24
+_TIMES, _MINUS = "\u00d7", "\u2212"
+
+
+# ---- the stop
+
+
+def stop_card(
+    name: str, state: ExplorerState, stop: Stop, told: Apart | None, now: datetime
+) -> Card:
+    """Return what manifests say of a stop, and of what it is compared with."""
+    version = stop.version
+    rows = f" ({signed(told.rows)})" if told else ""
+    columns = f" ({signed(told.columns)})" if told and told.columns else ""
+    return Card(
+        kind="Explorer",
+        title=f"{name} {ref(*stop.place)}",
+        headline=(
+            operation(version),
+            f"{plural(version.num_rows, 'row')}{rows} {_TIMES} "
+            f"{plural(version.num_columns, 'column')}{columns}",
+            data_size(version) + (f" ({_bytes(told.bytes)})" if told else ""),
+        ),
+        facts=facts(
+            ("versions", strip(state)),
+            ("tags", TOO_MANY_TAGS if stop.tags is None else listing(stop.tags, NAMES)),
+            ("committed", when_and_age(version.timestamp, now)),
+            ("message", clean(version.message or "")),
+            ("fragments", fragments(version)),
+            *_against(state, told),
+        ),
+    )
+
+
+def strip(state: ExplorerState) -> str:
+    """Return the versions around a stop, in a line.
+
+    Examples
+    --------
+    >>> strip(ExplorerState(branch="main", versions=tuple(range(1, 101)), version=50))
+    '1 … 47 48 49 [50] 51 52 53 … 100'
+    """
+    versions = state.versions
+    at = bisect_left(versions, state.version)
+    first, last = max(at - _BESIDE, 0), min(at + _BESIDE + 1, len(versions))
+    shown = [f"[{count(v)}]" if v == state.version else count(v) for v in versions[first:last]]
+    before = [count(versions[0]), "…"][: min(first, 2)]
+    after = ["…", count(versions[-1])][max(2 - len(versions) + last, 0) :]
+    return " ".join([*before, *shown, *after])
+
+
+def _against(state: ExplorerState, told: Apart | None) -> Iterator[tuple[str, str]]:
+    if told is None:
+        yield "against", "nothing: the version before is not there"
+        return
+    how = "pinned" if state.pinned else "the version before"
+    parts = [
+        f"{count(number)} {word}"
+        for number, word in (
+            (told.fragments_added, "added"),
+            (told.fragments_removed, "removed"),
+            (told.fragments_changed, "changed"),
+        )
+        if number
+    ]
+    files = f"fragments {', '.join(parts)}" if parts else "same fragments"
+    yield "against", f"{ref(*told.old.place)}, {how}: {files}"
+    yield from _schema_facts(told.schema)
+
+
+def _schema_facts(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
+    yield "columns added", listing(schema.added, NAMES)
+    yield "columns dropped", listing(schema.dropped, NAMES)
+    yield "columns renamed", listing((f"{old} to {new}" for old, new in schema.renamed), NAMES)
+    yield "columns cast", listing((f"{name} to {kind}" for name, _, kind in schema.cast), NAMES)
+
+
+def _bytes(number: int) -> str:
+    return "±0" if not number else ("+" if number > 0 else _MINUS) + size(abs(number))
+
+
+# ---- rows
+
+
+def page_card(state: ExplorerState, page: Page) -> Card:
+    """Return a page of rows, which says of how many."""
+    way = [f"where {clean(state.filter)}"] if state.filter else []
+    if state.order:
+        way.append(f"sorted by {clean(state.order[0])}, {_direction(state.order[1])}")
+    if state.is_plain:
+        way.append("in the order of their files")
+    else:
+        way.append(f"all {plural(page.looked_at, 'row')} looked at in {page.seconds:.2f} s")
+    table = page_table(page.rows, _sentence(way), page.start, page.total)
+    notes = []
+    if page.columns > len(table.columns):
+        notes.append(f"{count(len(table.columns))} of {plural(page.columns, 'column')}")
+    if state.order and state.start + state.page_rows >= MOST_SORTED < page.total:
+        notes.append(f"sorted rows end at {count(MOST_SORTED)}: filter for others")
+    return Card(
+        kind="Rows",
+        title=table.note,
+        headline=(),
+        tables=(replace(table, note="; ".join(notes)),),
+    )
+
+
+def view_of_page(state: ExplorerState, found: Page | Cost | None) -> Card | None:
+    """Return what was found of a page, or what it would take."""
+    if found is None:
+        return None
+    return cost_card(found) if isinstance(found, Cost) else page_card(state, found)
+
+
+def cost_card(cost: Cost) -> Card:
+    """Return what a page would take that nobody asked for yet."""
+    return Card(
+        kind="Rows",
+        title="not read yet",
+        headline=("all rows have to be looked at",),
+        facts=(*read_facts(cost.reads), *facts(("next", "press read"))),
+    )
+
+
+def unread_card(kind: str, what: str) -> Card:
+    """Return what stands in the place of what is read when somebody asks."""
+    return Card(kind=kind, title=what, headline=())
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    line = ", ".join(parts)
+    return line[:1].upper() + line[1:]
+
+
+def _direction(ascending: bool) -> str:
+    return "lowest first" if ascending else "highest first"
+
+
+# ---- columns
+
+
+def schema_card(stop: Stop, told: Apart | None) -> Card:
+    """Return the columns, those first that the other side has in another way or not at all."""
+    fields = stop.handle._snapshot.manifest.schema.fields
+    marks = dict(_marks(told.schema)) if told else {}
+    ordered = sorted(fields, key=lambda field: field.name not in marks)
+    dropped = told.schema.dropped[: NAMES * 2] if told else ()
+    rows = [
+        Row((clean(f.name), type_of(f), "yes" if f.nullable else "no", marks.get(f.name, "")))
+        for f in ordered[: _COLUMNS - len(dropped)]
+    ]
+    gone = [Row((clean(name), "", "", f"{_MINUS} dropped"), quiet=True) for name in dropped]
+    return Card(
+        kind="Schema",
+        title=plural(len(fields), "column"),
+        headline=(plural(len(marks), "change") if told and told.schema else "as before",)
+        if told
+        else (),
+        tables=(
+            Table(
+                caption="Columns",
+                columns=tuple(map(Column, ("column", "type", "nullable", "change"))),
+                rows=(*gone, *rows),
+                note=f"{count(len(rows))} of {plural(len(fields), 'column')}",
+            ),
+        ),
+    )
+
+
+def _marks(schema: SchemaChanges) -> Iterator[tuple[str, str]]:
+    yield from ((name, "+ added") for name in schema.added)
+    yield from ((new, f"~ was {clean(old)}") for old, new in schema.renamed)
+    yield from ((name, f"~ was {clean(str(kind))}") for name, kind, _ in schema.cast)
+
+
+def summary_card(summary: Summary) -> Card:
+    """Return what the values of a column are like."""
+    found = summary.statistics
+    share = f"{found.nulls / found.rows:.1%}" if found.rows else "none"
+    about = "" if found.distinct < 1 << 14 else "about "
+    top = summary.top
+    return Card(
+        kind="Column",
+        title=clean(summary.column),
+        headline=(clean(str(summary.kind)), f"all {plural(found.rows, 'row')} looked at"),
+        facts=facts(
+            ("null", f"{plural(found.nulls, 'row')}, {share}"),
+            ("different", f"{about}{plural(found.distinct, 'value')}"),
+            ("min", "" if found.min is None else cell(found.min)),
+            ("max", "" if found.max is None else cell(found.max)),
+            ("frequent", _NOT_COUNTED if top is None else ""),
+            ("not finite", plural(summary.others, "value") if summary.others else ""),
+        ),
+        tables=(
+            *(
+                _bars(title, ("value",), [((cell(value),), number) for value, number in top])
+                for title in ("Most frequent values",)
+                if top
+            ),
+            *(
+                _bars(
+                    title,
+                    ("from", "up to"),
+                    [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins],
+                )
+                for title in ("Histogram",)
+                if summary.bins
+            ),
+        ),
+    )
+
+
+_NOT_COUNTED = "not told: there are too many different values, or they cannot be counted"
+
+
+def _edge(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else cell(value)
+
+
+def _bars(caption: str, names: Sequence[str], rows: Sequence[tuple[tuple[str, ...], int]]) -> Table:
+    most = max(number for _, number in rows) or 1
+    return Table(
+        caption=caption,
+        columns=(*map(Column, names), Column("rows", numeric=True), Column("")),
+        rows=tuple(
+            Row((*cells, count(number), "█" * round(_BAR * number / most)))
+            for cells, number in rows
+        ),
+    )
+
+
+# ---- two stops
+
+
+def compare_card(new: Stop, told: Apart) -> Card:
+    """Return two stops side by side, as far as manifests tell."""
+    old = told.old
+    a, b = old.version, new.version
+    sides: tuple[tuple[str, str, str, str], ...] = (
+        ("rows", count(a.num_rows), count(b.num_rows), signed(told.rows)),
+        ("columns", count(a.num_columns), count(b.num_columns), signed(told.columns)),
+        ("bytes", data_size(a), data_size(b), _bytes(told.bytes)),
+        *(
+            (name, count(one), count(other), signed(other - one))
+            for name, one, other in (
+                ("fragments", a.num_fragments, b.num_fragments),
+                ("data files", a.num_data_files, b.num_data_files),
+                ("deleted rows", a.num_deleted_rows, b.num_deleted_rows),
+            )
+        ),
+        ("operation", operation(a), operation(b), ""),
+        ("message", clean(a.message or ""), clean(b.message or ""), ""),
+        ("tags", listing(old.tags or (), NAMES), listing(new.tags or (), NAMES), ""),
+    )
+    return Card(
+        kind="Compare",
+        title=f"{ref(*old.place)} beside {ref(*new.place)}",
+        headline=(f"{signed(told.rows)} rows", _bytes(told.bytes)),
+        facts=facts(*_schema_facts(told.schema)),
+        tables=(
+            Table(
+                caption="Side by side",
+                columns=(
+                    Column(""),
+                    Column(ref(*old.place)),
+                    Column(ref(*new.place)),
+                    Column("change"),
+                ),
+                rows=tuple(map(Row, sides)),
+                note="which rows changed is found when you ask: press find changed rows",
+            ),
+        ),
+    )
+
+
+# ---- code
+
+
+def code_of(state: ExplorerState) -> str:
+    """Return the code that gives what a state shows.
+
+    Examples
+    --------
+    >>> code_of(ExplorerState(branch="main", versions=(1, 2), version=2, filter="x > 3"))
+    "ds.checkout_version(2).to_table(filter='x > 3', limit=10)"
+    """
+    at = opened(state.home, state.place)
+    match state.view:
+        case "rows":
+            given = [f"filter={code(state.filter)}"] if state.filter else []
+            if state.order:
+                given.append(f"order_by=[{_ordering(*state.order)}]")
+            given += [f"offset={state.start}"] if state.start else []
+            return f"{at}.to_table({', '.join([*given, f'limit={state.page_rows}'])})"
+        case "schema":
+            return f"{at}.schema"
+        case "column" if state.column:
+            return f"{at}.to_table([{code(show_path([state.column]))}])"
+        case "compare" if state.against:
+            return f"ds.diff({_literal(state.against)}, {_literal(state.place)})"
+    return at
+
+
+def opened(home: str, place: Place) -> str:
+    """Return the code for a handle at a stop, made from one on a branch."""
+    reference = str(place[1]) if place[0] == home else _literal(place)
+    return f"ds.checkout_version({reference})"
+
+
+def _literal(place: Place) -> str:
+    return f"({code(place[0])}, {place[1]})"
+
+
+def _ordering(name: str, ascending: bool) -> str:
+    path = code(show_path([name]))
+    return path if ascending else f"lk.ColumnOrdering({path}, ascending=False)"

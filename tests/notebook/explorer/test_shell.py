@@ -1,0 +1,216 @@
+"""The widgets of an explorer, pressed as a front end presses them."""
+
+import re
+import threading
+
+import pytest
+
+import lancekit as lk
+from lancekit.notebook.explorer import shell as module
+from lancekit.notebook.explorer.shell import Shell
+from lancekit.notebook.explorer.state import Go
+from lancekit.notebook.explorer.visit import Visit
+
+
+@pytest.fixture
+def shell(ds, monkeypatch):
+    monkeypatch.setattr(module, "_REST", 0)
+    made = Shell(Visit(ds, 6))
+    assert made.wait(20)
+    return made
+
+
+def text(widget):
+    return re.sub(r"<[^>]+>", " ", re.sub(r"<style>.*?</style>", "", widget.value))
+
+
+def after(shell, **values):
+    for name, value in values.items():
+        getattr(shell, name).value = value
+        assert shell.wait(20)
+
+
+def press(shell, *buttons):
+    for one in buttons:
+        (getattr(shell, one) if isinstance(one, str) else one).click()
+        assert shell.wait(20)
+
+
+def test_it_begins_with_the_stop_and_a_page(shell):
+    assert "main:6" in text(shell.head)
+    assert "1 to 10 of 98 rows" in text(shell.pane)
+    assert "ds.checkout_version(6)" in text(shell.code)
+    assert "version 6 is shown" in text(shell.status)
+    assert (shell.slider.min, shell.slider.max, shell.slider.value) == (1, 8, 6)
+    assert shell.tag.value == ("main", 6)
+    assert "lancekit-panel" in shell.widget._dom_classes
+
+
+def test_every_control_has_a_name(shell):
+    def below(widget):
+        yield widget
+        for child in getattr(widget, "children", ()):
+            yield from below(child)
+
+    controls = [one for one in below(shell.widget) if hasattr(one, "disabled")]
+    assert len(controls) > 20
+    for one in controls:
+        named = getattr(one, "description", "") or getattr(one, "tooltips", ())
+        assert named, one
+        assert getattr(one, "tooltip", None) or one.tooltips, one
+
+
+def test_stepping_sliding_and_typing(shell):
+    press(shell, shell._steps[1])
+    assert (shell.slider.value, shell.version.value) == (4, 4)
+    after(shell, slider=5)  # which is gone
+    assert (shell.slider.value, shell.version.value) == (6, 6)
+    after(shell, version=1)
+    assert "main:1" in text(shell.head)
+    assert shell._steps[0].disabled
+    press(shell, shell._steps[3])
+    assert "main:8" in text(shell.head)
+    assert shell._steps[3].disabled
+
+
+def test_branches_and_tags(shell):
+    after(shell, branch="trial")
+    assert (shell.slider.min, shell.slider.max, shell.slider.value) == (6, 7, 7)
+    assert "trial:7" in text(shell.head)
+    after(shell, tag=("main", 2))
+    assert (shell.branch.value, shell.slider.value) == ("main", 2)
+    assert "one &amp; more" in text(shell.head)
+
+
+def test_pinned(shell):
+    press(shell, "pin")
+    after(shell, slider=8)
+    assert "main:6, pinned" in text(shell.head)
+    after(shell, views="compare")
+    assert "main:6 beside main:8" in text(shell.pane)
+    press(shell, "compare")
+    assert "1 inserted" in text(shell.pane)
+    press(shell, "unpin")
+    assert "main:7, the version before" in text(shell.head)
+
+
+def test_rows(shell):
+    after(shell, sort="id", way=False)
+    assert re.search(r"\b100\b.*\b99\b.*\b98\b", text(shell.pane))
+    press(shell, "on")
+    assert "11 to 20 of 98 rows" in text(shell.pane)
+    press(shell, "back")
+    after(shell, filter="x > 4")
+    assert "Where x &gt; 4, sorted by id, highest first, all 98 rows looked at" in text(shell.pane)
+    after(shell, filter="nothing > 4")
+    assert "there is no column" in text(shell.pane)
+    assert 'role="alert"' in shell.pane.value
+    assert "main:6" in text(shell.head)
+    after(shell, filter="", sort="nothing")
+    assert "no column" in text(shell.pane)
+    after(shell, sort="")
+    assert "1 to 10 of 98 rows" in text(shell.pane)
+
+
+def test_columns(shell):
+    after(shell, views="schema")
+    assert "was s" in text(shell.pane)
+    after(shell, views="column", column="x")
+    press(shell, "summarize")
+    assert "Histogram" in text(shell.pane)
+    after(shell, slider=7)
+    assert "press summarize" in text(shell.pane)
+
+
+def test_what_takes_long_is_asked_for(shell, monkeypatch):
+    monkeypatch.setattr("lancekit.notebook.explorer.pages.ASKED_ABOVE", 1)
+    after(shell, filter="x > 4")
+    assert "not read yet" in text(shell.pane)
+    press(shell, "read")
+    assert "rows looked at" in text(shell.pane)
+
+
+def test_a_tag_is_confirmed(shell, ds):
+    after(shell, views="change", kind="tag", name="good")
+    assert shell.pane.layout.display == "none"
+    press(shell, shell.change.ask)
+    assert "good to main:6" in text(shell.change.shown)
+    assert "good" not in ds.tags.names()
+    press(shell, shell.change.confirm)
+    assert ds.tags.get_version("good") == 6
+    assert "good" in text(shell.head)
+    press(shell, shell.change.ask)
+    after(shell, slider=7)
+    assert shell.change.shown.value == ""  # the plan was of another stop
+    after(shell, name="not a name!")
+    press(shell, shell.change.ask, shell.change.confirm)
+    assert 'role="alert"' in shell.change.shown.value
+
+
+def test_a_restore_is_refused_if_somebody_commits_meanwhile(shell, ds):
+    after(shell, views="change", kind="restore")
+    assert shell.name.layout.display == "none"
+    press(shell, shell.change.ask)
+    lk.dataset(ds.uri).delete("id = 99")
+    press(shell, shell.change.confirm)
+    assert "came to version 9" in text(shell.change.shown)
+    press(shell, shell.change.ask, shell.change.confirm)
+    assert "main:10" in text(shell.change.shown)
+    assert (shell.slider.max, shell.slider.value) == (10, 6)
+
+
+def test_a_refresh_finds_what_others_did(shell, ds):
+    lk.dataset(ds.uri).delete("id = 99")
+    ds.create_branch("late")
+    press(shell, "refresh")
+    assert shell.slider.max == 9
+    assert "late" in shell.branch.options
+
+
+def test_what_is_gone_is_told_and_nothing_is_raised(shell, ds, tmp_path):
+    for file in tmp_path.rglob("*.manifest"):
+        file.unlink()
+    shell._visit.reader.handle.cache_clear()
+    after(shell, slider=2)
+    assert 'role="alert"' in shell.pane.value
+    press(shell, "refresh")
+    assert 'role="alert"' in shell.pane.value
+    after(shell, branch="trial")
+    press(shell, shell.change.ask)
+    assert 'role="alert"' in shell.change.shown.value
+
+
+def test_dragging_reads_no_rows_and_few_stops(ds, monkeypatch):
+    entered, go, stops, pages = threading.Event(), threading.Event(), [], []
+    find, view = Visit.stops, Visit.view
+
+    def slow(self, state):
+        stops.append(state.version)
+        entered.set()
+        assert go.wait(10)
+        return find(self, state)
+
+    def seen(self, state, found, overtaken):
+        pages.append(state.version)
+        return view(self, state, found, overtaken)
+
+    monkeypatch.setattr(Visit, "stops", slow)
+    monkeypatch.setattr(Visit, "view", seen)
+    shell = Shell(Visit(ds))
+    assert entered.wait(10)
+    for version in [7, 6, 4, 2, 1, 2, 4, 6]:
+        shell.slider.value = version
+    go.set()
+    assert shell.wait(20)
+    assert stops == [8, 6]
+    assert pages == [6]
+
+
+def test_a_thousand_columns_and_versions(tmp_path):
+    made = lk.write_dataset({f"c{i}": [i] for i in range(1000)}, tmp_path / "wide.lance")
+    shell = Shell(Visit(made))
+    assert shell.wait(20)
+    assert len(shell.sort.options) == 1000
+    assert len(shell.pane.value) < 50_000
+    shell.send(Go(10**9))
+    assert shell.wait(20)

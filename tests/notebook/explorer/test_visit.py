@@ -1,0 +1,40 @@
+"""What a visit shows at its stops, and what it reads for that."""
+
+import lancekit as lk
+from lancekit.notebook.controls import drawn
+from lancekit.notebook.explorer.state import Go, Look, Pin, Summarize
+from lancekit.notebook.explorer.visit import Visit
+
+
+def test_what_is_read_of_rows_is_read_when_somebody_asks(ds):
+    visit = Visit(ds, 6)
+    for event, kinds in [
+        (Look("rows"), "Rows"),
+        (Look("schema"), "Schema"),
+        (Look("compare"), "Compare"),
+        (Look("change"), "Change"),
+        (Look("column"), "Column"),
+    ]:
+        visit.send(event)
+        found = visit.stops(visit.state)
+        assert kinds in drawn(visit.view(visit.state, found))
+    visit.send(Summarize("x"))
+    found = visit.stops(visit.state)
+    assert "Histogram" in drawn(visit.view(visit.state, found))
+    assert visit.view(visit.state, found, lambda: True) is None
+
+
+def test_there_may_be_nothing_to_compare_with(ds):
+    visit = Visit(ds, 1)
+    visit.send(Look("compare"))
+    assert "pin another" in drawn(visit.view(visit.state, visit.stops(visit.state)))
+    visit.send(Pin())
+    visit.send(Go(8))
+    assert "main:1 beside main:8" in drawn(visit.view(visit.state, visit.stops(visit.state)))
+
+
+def test_others_commit_and_it_is_looked_at_anew(ds):
+    visit = Visit(ds, 6)
+    lk.dataset(ds.uri).delete("id = 99")
+    visit.refresh()
+    assert (visit.state.version, visit.state.versions[-1]) == (6, 9)
