@@ -8,9 +8,12 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.api._handle import Handle
+from lancekit.api.column import DatasetColumn
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.typed_dicts import AlterColumn
 from lancekit.checked import checked_methods
+from lancekit.errors import InvalidTypeError
+from lancekit.legible import shown
 from lancekit.operations.columns.add import NewColumns, add_columns, merge_rows
 from lancekit.operations.columns.alter import alter_columns, check_alterations, drop_columns
 from lancekit.operations.columns.replace import replace_columns
@@ -22,7 +25,28 @@ __all__ = ["Columns"]
 
 @checked_methods
 class Columns(Handle):
-    """Columns added, replaced, altered and dropped."""
+    """Columns looked at, added, replaced, altered and dropped."""
+
+    #: rows are read by `to_batches`; ``ds[...]`` alone would make a handle a sequence of columns
+    __iter__ = None
+
+    def __getitem__(self, column: str) -> DatasetColumn:
+        """Return a column of this version: its card, and ``.statistics()`` of its values.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no column, or field of a struct, of that name or path.
+        """
+        if not isinstance(column, str):
+            raise InvalidTypeError(
+                f"ds[...] got {shown(column)}.",
+                hint='Pass the name of a column, ds["name"]; rows are read by ds.take([0]).',
+            )
+        return DatasetColumn(self._snapshot, column)
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self._snapshot.manifest.schema.names
 
     def add_columns(
         self,

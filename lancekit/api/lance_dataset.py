@@ -25,6 +25,7 @@ from lancekit.api._versions import Versions
 from lancekit.api.bisect import Bisection, Evaluation, Flip
 from lancekit.api.branches import Branches
 from lancekit.api.changes import ChangeFeed, ChangeStep
+from lancekit.api.column import Bin, ColumnSummary, DatasetColumn
 from lancekit.api.column_history import ColumnChange, ColumnHistory
 from lancekit.api.constraints import Constraint, ConstraintResult, ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
@@ -66,7 +67,8 @@ __all__ = [
     "LanceDataset",
 ]
 # pylance has these here too
-__all__ += ["ColumnChange", "ColumnHistory", "ColumnStatistics"]
+__all__ += ["Bin", "ColumnChange", "ColumnHistory", "ColumnStatistics"]
+__all__ += ["ColumnSummary", "DatasetColumn"]
 __all__ += ["Bisection", "Evaluation", "Flip", "RowChange", "RowHistory"]
 __all__ += ["Branches", "DataStatistics", "DatasetDelta", "Explainer", "FieldStatistics"]
 __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "DeepenResult"]

@@ -10,6 +10,7 @@ from lancekit.api.bisect import Bisection
 from lancekit.api.branch_comparison import BranchComparison
 from lancekit.api.branches import Branches
 from lancekit.api.changes import ChangeFeed
+from lancekit.api.column import ColumnSummary, DatasetColumn
 from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
@@ -26,6 +27,7 @@ from lancekit.errors import CommitConflictError, LancekitError
 from lancekit.format.transaction import Transaction
 from lancekit.notebook._bisect import bisection_card
 from lancekit.notebook._cache import cache_card
+from lancekit.notebook._column import column_card, summary_card
 from lancekit.notebook._column_history import column_history_card
 from lancekit.notebook._conflict import conflict_card
 from lancekit.notebook._constraints import constraint_run_card, constraints_card
@@ -95,6 +97,8 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Tags: tags_card,
     Branches: branches_card,
     TableIndices: indices_card,
+    DatasetColumn: column_card,
+    ColumnSummary: summary_card,
     Constraints: constraints_card,
     ConstraintRun: constraint_run_card,
     MergeResult: merge_card,

@@ -149,6 +149,8 @@ def shown(ds):
         "row history": ds.row_history({"id": 4}),
         "rows history": ds.row_history("id < 3"),
         "column history": ds.column_history("name"),
+        "column": ds["name"],
+        "column values": ds["id"].statistics(rows=3),
         "no tags": lk.write_dataset(rows(1), "other.lance").tags,
         **sides(),
         "merge": merge.execute(rows(1, 7)),

@@ -67,6 +67,7 @@ def _shown(thing: Any) -> list[str]:
 
 def _all_shown(ds: Dataset, _: Path) -> list[str]:
     parts = [ds, ds.versions(), ds.tags, ds.branches, ds.lance_schema, _fragment(ds), ds.scanner()]
+    parts += [ds[name] for name in ds.schema.names[:3]]
     return [text for part in parts for text in _shown(part)]
 
 

@@ -1,0 +1,256 @@
+"""`DatasetColumn`: one column of a version, and what its values are like."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types as pt
+
+from lancekit.api.pylance.arguments import check_count
+from lancekit.api.scan_options import ScanOptions
+from lancekit.api.scanner import scan_of
+from lancekit.checked import checked_methods
+from lancekit.display import Displayed
+from lancekit.errors import InvalidArgumentError
+from lancekit.format.extensions import resolved_schema
+from lancekit.format.field_marks import is_blob
+from lancekit.format.paths import find_field, path_field
+from lancekit.format.schema import LanceField
+from lancekit.operations.constraints.stored import Constraint, stored_constraints
+from lancekit.operations.index.describe import IndexDescription, describe_indices
+from lancekit.operations.maintenance.column_storage import ColumnStorage, column_storage
+from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
+
+#: of longer columns so many rows are looked at, unless more are asked for
+_ROWS = 100_000
+#: in so many places, each a run of rows
+_PLACES = 16
+#: and no more of their values than this
+_BYTES = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """A range of values, the upper end not in it but for the last one, and its rows."""
+
+    low: Any
+    high: Any
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ColumnSummary(Displayed):
+    """What the values of a column are like; `DatasetColumn.statistics` makes it.
+
+    Attributes
+    ----------
+    column
+        Its path.
+    rows, rows_read
+        How many rows the version has, and how many of them all the rest is about.
+    nulls
+        How many of these are null.
+    min, max
+        The lowest and the highest value; ``None`` where there is none, or no order.
+    distinct
+        How many values there are, nulls left out: exact for less than 16,384, else an estimate.
+    top
+        The most frequent values, with their rows; empty where values cannot be counted.
+    histogram
+        Ranges of numbers or times, equally wide; empty for other types.
+    """
+
+    column: str
+    rows: int
+    rows_read: int
+    nulls: int
+    min: Any
+    max: Any
+    distinct: int
+    top: tuple[tuple[Any, int], ...] = ()
+    histogram: tuple[Bin, ...] = ()
+
+    @property
+    def null_share(self) -> float:
+        """The share of the rows read that are null."""
+        return self.nulls / self.rows_read if self.rows_read else 0.0
+
+    def _plain(self) -> str:
+        return f"ColumnSummary({self.column!r}, {self.rows_read} of {self.rows} rows)"
+
+
+@checked_methods
+class DatasetColumn(Displayed):
+    """A column of the version that a handle is at: ``ds["dep_delay"]``, ``ds["address.city"]``.
+
+    Of data files only the ends of a few are read, when it is made.
+
+    Examples
+    --------
+    >>> import lancekit as lk
+    >>> ds = lk.write_dataset({"delay": [5, None, 5]}, "memory://column-example")
+    >>> column = ds["delay"]
+    >>> column.type, column.nullable, column.storage.files
+    (DataType(int64), True, 1)
+    >>> found = column.statistics()
+    >>> found.null_share, found.min, found.top
+    (0.3333333333333333, 5, ((5, 2),))
+    """
+
+    def __init__(self, snapshot: Snapshot, path: str) -> None:
+        schema = snapshot.manifest.schema
+        self._snapshot = snapshot
+        self._fields = find_field(schema, path)
+        self._arrow = resolved_schema(pa.schema([path_field(schema, path)])).field(0)
+        self.path = path
+        self.storage: ColumnStorage = column_storage(snapshot, set(_ids(self._fields[-1])))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of its values, as users have them."""
+        return self._arrow.type
+
+    @property
+    def nullable(self) -> bool:
+        """Whether it may have nulls; a field of a struct that may be null may, too."""
+        return self._arrow.nullable
+
+    @property
+    def field_id(self) -> int:
+        """The id of its field, which renaming leaves as it is."""
+        return self._fields[-1].id
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The field's own key-value metadata."""
+        return dict(self._fields[-1].metadata)
+
+    @property
+    def key_position(self) -> int | None:
+        """Its place in the primary key, from 1; ``None`` if it is not of the key."""
+        ids = [field.id for field in self._snapshot.manifest.schema.primary_key]
+        return ids.index(self.field_id) + 1 if self.field_id in ids else None
+
+    @property
+    def indices(self) -> list[IndexDescription]:
+        """The indices on it, by their names; no file is read."""
+        ids = set(_ids(self._fields[-1]))
+        return [one for one in describe_indices(self._snapshot) if not ids.isdisjoint(one.fields)]
+
+    @property
+    def constraints(self) -> list[Constraint]:
+        """The constraints whose condition has its name."""
+        stored = stored_constraints(self._snapshot.manifest.config).values()
+        name = re.compile(rf"(?<!\w){re.escape(self._fields[0].name)}(?!\w)", re.IGNORECASE)
+        return [one for one in stored if name.search(one.condition)]
+
+    def statistics(self, *, rows: int = _ROWS, top: int = 10, bins: int = 12) -> ColumnSummary:
+        """Read the column, or runs of rows of a long one, and tell what its values are like.
+
+        Parameters
+        ----------
+        rows
+            At most so many rows are read, in 16 runs that lie evenly; and no more than 256 MiB.
+        top, bins
+            How many of the most frequent values, and how many ranges of a histogram.
+        """
+        most, top = check_count("rows", rows), check_count("top", top)
+        bins = check_count("bins", bins)
+        if most == 0:
+            raise InvalidArgumentError("rows is 0.", hint="Pass how many rows may be read.")
+        values = list(self._read(most))
+        found = column_statistics(values)
+        counted = not is_blob(self._fields[-1].metadata)
+        return ColumnSummary(
+            column=self.path,
+            rows=self._snapshot.manifest.num_rows,
+            rows_read=found.rows,
+            nulls=found.nulls,
+            min=found.min,
+            max=found.max,
+            distinct=found.distinct,
+            top=_top(values, top) if counted else (),
+            histogram=_histogram(values, found, bins) if counted else (),
+        )
+
+    def _read(self, most: int) -> Iterator[pa.Array]:
+        total, taken = self._snapshot.manifest.num_rows, 0
+        places = 1 if total <= most else min(_PLACES, most)
+        length = min(total, most) // places
+        for start in np.linspace(0, total - length, places).astype(int).tolist():
+            options = ScanOptions(columns=[self.path], offset=start, limit=length)
+            for batch in scan_of(self._snapshot, options).to_batches():
+                yield batch.column(0)
+                taken += batch.nbytes
+                if taken > _BYTES:
+                    return
+
+    def _plain(self) -> str:
+        return f"DatasetColumn({self.path!r}, {self.type})"
+
+
+def _ids(field: LanceField) -> Iterator[int]:
+    yield field.id
+    for child in field.children:
+        yield from _ids(child)
+
+
+def _storage_of(values: pa.Array) -> pa.Array:
+    values = values.storage if isinstance(values, pa.ExtensionArray) else values
+    return values.cast(values.type.value_type) if pt.is_dictionary(values.type) else values
+
+
+def _top(values: list[pa.Array], most: int) -> tuple[tuple[Any, int], ...]:
+    chunks = [_storage_of(one).drop_null() for one in values]
+    if not chunks or not most:
+        return ()
+    try:
+        counted = pc.value_counts(pa.chunked_array(chunks))
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # lists, structs: they have no order
+        return ()
+    counts = counted.field("counts").to_numpy()
+    # of those that are as frequent the first
+    order = np.argsort(-counts, kind="stable")[:most]
+    names = counted.field("values").take(pa.array(order)).to_pylist()
+    return tuple(zip(names, counts[order].tolist(), strict=True))
+
+
+def _histogram(values: list[pa.Array], found: ColumnStatistics, bins: int) -> tuple[Bin, ...]:
+    chunks = [_storage_of(one).drop_null() for one in values]
+    kind = chunks[0].type if chunks else pa.null()
+    temporal = pt.is_temporal(kind) and not pt.is_interval(kind)
+    numeric = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
+    if not bins or not (temporal or numeric):
+        return ()
+    numbers = np.concatenate([_numbers(one, temporal) for one in chunks])
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return ()
+    counts, edges = np.histogram(numbers, bins)
+    ends = [_as(kind, edge) if temporal else edge for edge in edges.tolist()]
+    ends[0], ends[-1] = (found.min, found.max) if temporal else (ends[0], ends[-1])
+    return tuple(
+        Bin(low, high, rows)
+        for low, high, rows in zip(ends[:-1], ends[1:], counts.tolist(), strict=True)
+    )
+
+
+def _numbers(values: pa.Array, temporal: bool) -> Any:
+    if temporal:
+        width = pa.int32() if values.type.bit_width == 32 else pa.int64()
+        values = values.view(width)
+    return values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+
+
+def _as(kind: pa.DataType, edge: float) -> Any:
+    width = pa.int32() if kind.bit_width == 32 else pa.int64()
+    return pa.array([round(edge)], width).view(kind)[0].as_py()

@@ -1,0 +1,153 @@
+"""``ds["name"]``: what a column is, and what its values are like."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import ColumnNotFoundError, InvalidArgumentError, InvalidTypeError
+from lancekit.notebook import show_html, show_text
+from tests.support.faults import Faults, injected
+
+
+def test_what_a_column_is(tmp_path: Path) -> None:
+    ids, cities = pa.array(range(1000)), ["Ulm", "Linz"] * 500
+    rows = pa.table({"id": ids, "s": [{"city": c} for c in cities]})
+    ds = lk.write_dataset(rows, tmp_path / "d", primary_key="id")
+    ds.create_scalar_index("id", "BTREE")
+    ds.constraints.add("positive", "id >= 0")
+    ds.insert(rows.set_column(0, "id", pa.array(range(1000, 2000))))
+    column = ds["id"]
+    assert (column.type, column.nullable, column.key_position) == (pa.int64(), False, 1)
+    assert [one.name for one in column.indices] == ["id_idx"]
+    assert [one.name for one in column.constraints] == ["positive"]
+    sizes = {s.id: s.bytes_on_disk for s in ds.stats.data_stats().fields}
+    assert column.storage.bytes == sizes[column.field_id]
+    assert (column.storage.files, column.storage.files_read) == (2, 2)
+    text = show_text(column).replace("\u202f", "")
+    assert "id · int64 · never null · key 1 · " in text
+    assert "id_idx (BTree, 1000 of 2000 rows)" in text
+    assert "positive: id >= 0" in text
+    assert "unenforced" not in text  # the key is said in words
+    city = ds["s.city"]
+    assert (city.type, city.key_position, city.indices) == (pa.string(), None, [])
+    assert ds["s"].storage.bytes == city.storage.bytes + sizes[ds["s"].field_id]
+    assert ds["`s`.city"].type == pa.string()
+    assert ds._ipython_key_completions_() == ["id", "s"]
+
+
+def test_what_is_no_column(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
+    with pytest.raises(ColumnNotFoundError):
+        ds["nosuch"]
+    for other in (0, slice(1), ["id"], None):
+        with pytest.raises(InvalidTypeError):
+            ds[other]  # type: ignore[index]
+    # a handle is neither a sequence nor a mapping of its columns
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(ds)
+    with pytest.raises(TypeError):
+        "id" in ds  # noqa: B015
+    assert pa.table(ds) == ds.to_table()
+    with pytest.raises(InvalidArgumentError):
+        ds["id"].statistics(rows=0)
+
+
+def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    day = datetime(2013, 1, 1, tzinfo=UTC)
+    number = chance.integers(-50, 50, 4000)
+    rows = pa.table(
+        {
+            "n": pa.array(number, mask=chance.random(4000) < 0.1),
+            "f": pa.array(np.where(number == 3, np.nan, number / 7)),
+            "t": pa.array(
+                [day + timedelta(hours=int(i)) for i in number], pa.timestamp("us", "UTC")
+            ),
+            "d": pa.array([(day + timedelta(days=int(i))).date() for i in number]),
+            "m": pa.array([Decimal(int(i)) for i in number]),
+            "c": pa.array([f"c{i % 3}" for i in number]).dictionary_encode(),
+            "b": pa.array(number > 0),
+            "l": pa.array([[int(i)] for i in number]),
+            "e": pa.nulls(4000, pa.int32()),
+        }
+    )
+    ds = lk.write_dataset(rows, tmp_path / "d", max_rows_per_file=1500)
+    for name in rows.column_names:
+        found, column = ds[name].statistics(), rows[name]
+        assert (found.rows, found.rows_read, found.nulls) == (4000, 4000, column.null_count)
+        there = column.drop_null().to_pylist()
+        if name not in "le":
+            assert sum(n for _, n in found.top) <= len(there)
+            value, most = found.top[0]
+            if value == value:
+                assert there.count(value) == most
+        if name in "ntdm":
+            assert (found.min, found.max) == (min(there), max(there))
+            assert (found.histogram[0].low, found.histogram[-1].high) == (found.min, found.max)
+            assert sum(one.rows for one in found.histogram) == len(there)
+        assert bool(found.histogram) == (name in "nftdm")
+        assert show_text(found).startswith(f"{name} · all 4\u202f000 rows · ")
+        assert "could not be drawn" not in repr(found) + repr(ds[name])
+
+
+def test_a_long_column_is_sampled(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"n": range(10_000)}, tmp_path / "d")
+    found = ds["n"].statistics(rows=1600, bins=4, top=3)
+    assert (found.rows, found.rows_read, found.distinct) == (10_000, 1600, 1600)
+    assert (found.min, found.max) == (0, 9999)  # the first and the last rows are among them
+    assert [one.rows for one in found.histogram] == [400] * 4
+    text = show_text(found).replace("\u202f", "")
+    assert text.startswith("n · 1600 of 10000 rows · ")
+    assert "statistics(rows=...) reads more" in text
+
+
+def test_few_files_are_looked_at_and_none_for_the_card(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"n": range(200)}, tmp_path / "d", max_rows_per_file=10)
+    with injected(Faults()) as faults:
+        column = lk.dataset(ds.uri)["n"]
+        opened = {call.name for call in faults.calls if call.name.startswith("data/")}
+        assert len(opened) <= 8
+        faults.calls.clear()
+        show_html(column)
+        assert not faults.calls
+    assert " in 8 of 20 files" in show_text(column)
+
+
+def test_a_damaged_file_is_said(tmp_path: Path) -> None:
+    ds = lk.write_dataset({"n": [1]}, tmp_path / "d")
+    (file,) = (tmp_path / "d" / "data").iterdir()
+    file.write_bytes(b"no file" * 100)
+    text = show_text(lk.dataset(ds.uri)["n"])
+    assert "0 B in 0 of 1 file" in text
+    assert "looked at" in text
+
+
+def test_odd_types(tmp_path: Path) -> None:
+    columns: dict[str, Any] = {
+        "blob": lk.blob_array([b"never shown", None]),
+        "uuid": pa.array([b"0" * 16, None], pa.uuid()),
+        "vector": pa.array([[1.0, 2.0], None], pa.list_(pa.float32(), 2)),
+        "bytes": [b"a", None],
+        "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", None])),
+        "time": pa.array([1, None], pa.time32("s")),
+        "span": pa.array([1, None], pa.duration("ns")),
+        "none": pa.nulls(2),
+    }
+    ds = lk.write_dataset(pa.table(columns), tmp_path / "d", data_storage_version="2.2")
+    for name in columns:
+        found = ds[name].statistics()
+        assert found.nulls in {1, 2}, name
+        for shown in (repr(found), repr(ds[name]), show_html(found)):
+            assert "could not be drawn" not in shown
+            assert "never shown" not in shown
+    empty = lk.write_dataset(pa.table({"n": pa.array([], pa.int64())}), tmp_path / "e")
+    assert empty["n"].statistics().null_share == 0
+    assert "no file has it" in repr(empty["n"])
