@@ -8,7 +8,8 @@ from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_items
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.errors import InvalidArgumentError
-from lancekit.operations.mem_wal.reader.sources import ReadSet, ShardState, again_if_gone, read_set
+from lancekit.operations.mem_wal.reader.parts import ShardState
+from lancekit.operations.mem_wal.reader.sources import ReadSet, again_if_gone, read_set
 from lancekit.shards.shard import shard_of
 from lancekit.versions.listing import latest_snapshot
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,7 @@ from lancekit.scan.fragments.reader import (
     column_field,
     rows_without_columns,
 )
+from lancekit.scan.fragments.rebatch import no_rows
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fragments.trimmed import trimmed
 from lancekit.scan.outputs import Output
@@ -142,6 +144,8 @@ def read_block(reader: FragmentReader, request: ScanRequest, start: int, stop: i
         return rows_without_columns(mask.true_count)
     inputs = set[str]().union(*(output.inputs for output in request.outputs))
     rows, known = select_rows(reader, request.predicate, start, stop, inputs)
+    if not len(rows):
+        return no_rows(pa.schema([output.field for output in request.outputs]))
     return project(reader, request.outputs, rows, known)
 
 
@@ -189,8 +193,11 @@ def _masked(
     reader: FragmentReader, predicate: Predicate, among: Offsets | range
 ) -> tuple[Offsets | range, pa.Table, pa.BooleanArray]:
     """Return rows, the columns that a filter looks at, and which of the rows it selects."""
-    rows = trimmed(reader, predicate, among)
-    known = reader.read(sorted(predicate.columns), rows)
+    rows, names = trimmed(reader, predicate, among), sorted(predicate.columns)
+    if not len(rows):
+        nothing = no_rows(pa.schema([column_field(reader.source.schema, name) for name in names]))
+        return rows, nothing, cast("pa.BooleanArray", pa.array([], pa.bool_()))
+    known = reader.read(names, rows)
     return rows, known, predicate.mask(known)
 
 

@@ -10,6 +10,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 
 from lancekit.errors import CorruptFileError, FencedError, RetriesExhaustedError, ShardError
 from lancekit.format.mem_wal.names import MANIFEST_HINT, MANIFESTS, manifest_name, position
@@ -47,7 +48,7 @@ def latest(shard: Shard) -> ShardManifest | None:
         name = manifest_name(version)
         where = f"{shard.store.uri}/{name}"
         try:
-            manifest = parse_shard_manifest(shard.store.read(name), where)
+            manifest = _parsed(bytes(shard.store.read(name)), where)
         except FileNotFoundError:  # old ones are collected
             continue
         if manifest.version != version:
@@ -62,6 +63,10 @@ def latest(shard: Shard) -> ShardManifest | None:
         hint="Try again; whatever collects them has to keep the newest ones.",
         shard=str(shard.id),
     )
+
+
+# the newest one is read whenever something is asked of its shard
+_parsed = lru_cache(maxsize=256)(parse_shard_manifest)
 
 
 def _after_hint(shard: Shard) -> int:

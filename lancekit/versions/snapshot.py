@@ -106,6 +106,11 @@ class Snapshot:
         return self.manifest.branch
 
     @property
+    def identity(self) -> Hashable | None:
+        """What tells its file from all others, if anything does."""
+        return self.store.identity(f"{names.VERSIONS}/{self.manifest_name}", self.mark)
+
+    @property
     def reference(self) -> tuple[str, int]:
         """The branch's name and the version, as users name it."""
         return self.line.name, self.version
@@ -353,7 +358,7 @@ def _find(
 def remember_put(snapshot: Snapshot) -> None:
     """Remember a version that was put in place just now, for who opens it next."""
     name = snapshot.manifest_name
-    known = snapshot.store.identity(f"{names.VERSIONS}/{name}", snapshot.mark)
+    known = snapshot.identity
     if known is not None:
         read = _Read(snapshot.manifest, snapshot.manifest_size, snapshot.sections)
         keep(_KIND, (name, known), read, read.bytes_held())

@@ -135,6 +135,7 @@ is_valid: _Test
 iso_week: _Unary
 iso_year: _Unary
 less: _Comparison
+less_equal: _Comparison
 list_value_length: _Unary
 ln: _Unary
 log10: _Unary

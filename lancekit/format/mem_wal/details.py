@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from uuid import UUID
 
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -124,6 +125,8 @@ def _highest(compacted: Iterable[CompactedSsTable]) -> dict[UUID, int]:
     return found
 
 
+# those of the newest version are asked for with each read
+@lru_cache(maxsize=64)
 def parse_details(details: IndexDetails | None) -> MemWalDetails:
     """Parse the details of the entry; those of no entry say nothing.
 

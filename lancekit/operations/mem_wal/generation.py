@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -23,7 +23,7 @@ from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.mem_wal.key_bytes import one_key
 from lancekit.format.mem_wal.names import generation_folder
 from lancekit.format.mem_wal.shard_manifest import SsTable
-from lancekit.format.names import ManifestNaming
+from lancekit.format.names import VERSIONS, ManifestNaming, manifest_name
 from lancekit.format.schema import LanceSchema
 from lancekit.format.transaction import Delete, Overwrite
 from lancekit.index.build.btree import SortedRows
@@ -38,7 +38,7 @@ from lancekit.storage import Store
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot, snapshot_of
 
-__all__ = ["KEYS", "Indexed", "open_generation", "write_generation"]
+__all__ = ["KEYS", "Indexed", "generation_identity", "open_generation", "write_generation"]
 
 #: the folder of what tells the keys of a generation
 KEYS = "_pk_index"
@@ -169,6 +169,12 @@ def _remove(store: Store, folder: str) -> None:
         store.delete_tree(folder)
     except OSError:  # left over, until a cleanup removes it
         return
+
+
+def generation_identity(shard: Shard, table: SsTable) -> Hashable | None:
+    """Return what tells a generation from all others, if anything does."""
+    name = manifest_name(_VERSION, ManifestNaming.V2)
+    return shard.store.child(table.path).identity(f"{VERSIONS}/{name}")
 
 
 def open_generation(shard: Shard, table: SsTable) -> Snapshot:

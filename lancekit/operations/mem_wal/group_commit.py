@@ -146,11 +146,11 @@ class GroupCommit:
 
     def _settle(self, error: Exception | None) -> None:
         settled, self._group = self._group, []
+        self._hand_over()  # who leads goes on first: the others only return
         for ticket in settled:
             self.pending_bytes -= ticket.bytes
             ticket.error = error
             ticket.gate.release()
-        self._hand_over()
 
     def _hand_over(self) -> None:
         following = next((ticket for ticket in self._waiting if ticket.waits), None)

@@ -57,9 +57,9 @@ class LogWriter:
         self.epoch = epoch
         self.position = position
 
-    def encode(self, batches: Sequence[pa.RecordBatch], generation: int) -> bytes:
-        """Return the entry of rows that are to be in a generation."""
-        if len(batches) > 1 and sum(batch.nbytes for batch in batches) <= _JOINED_BYTES:
+    def encode(self, batches: Sequence[pa.RecordBatch], size: int, generation: int) -> bytes:
+        """Return the entry of rows, of so many bytes, that are to be in a generation."""
+        if len(batches) > 1 and size <= _JOINED_BYTES:
             batches = [pa.concat_batches(batches)]
         return encode_entry(self._schema, batches, self.epoch, generation)
 

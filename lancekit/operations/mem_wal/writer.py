@@ -233,7 +233,8 @@ class Writer:
         if not batches:
             return None
         try:
-            entry = self._log.encode(batches, self._active.generation)
+            size = sum(ticket.bytes for ticket in group)
+            entry = self._log.encode(batches, size, self._active.generation)
             rows = self._log.decode(entry)
             self._context.copy().run(self._log.put, entry)
         except BaseException as error:

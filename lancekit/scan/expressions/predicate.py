@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, cast
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -312,6 +314,18 @@ class Predicate:
         from lancekit.scan.expressions.row_points import row_points  # loads sqlglot
 
         return row_points(self.source, column)
+
+    def may_want(
+        self,
+        column: str,  # noqa: ARG002
+        least: pa.Array,  # noqa: ARG002
+        greatest: pa.Array,  # noqa: ARG002
+    ) -> npt.NDArray[np.bool_] | None:
+        """Tell of blocks of rows whether one may be wanted, by the bounds of a column.
+
+        ``None`` if the text has to tell.
+        """
+        return None
 
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
         """Tell for each row whether it is wanted; where the condition is null, it is not.

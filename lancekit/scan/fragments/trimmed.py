@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.file import BlockBounds
@@ -12,14 +13,16 @@ from lancekit.scan.fragments.reader import FragmentReader, Offsets
 
 __all__ = ["trimmed"]
 
+Flags = npt.NDArray[np.bool_]
+
 
 def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range) -> Offsets | range:
     """Return rows without blocks at both ends in which no row is wanted; nothing is read for it.
 
     What is left follows each other, as it did: rows from here and there take longer to read.
     """
-    schema, text = predicate.schema, predicate.source
-    if not isinstance(text, str):
+    schema = predicate.schema
+    if not isinstance(predicate.source, str):
         return rows
     for name in sorted(predicate.columns):
         # hidden columns and parts of nested ones have no bounds
@@ -27,34 +30,38 @@ def trimmed(reader: FragmentReader, predicate: Predicate, rows: Offsets | range)
             around = range(int(rows[0]), int(rows[-1]) + 1)
             kind, found = reader.bounds(name, around)
             if any(known for _, known in found) and kind == schema.field(name).type:
-                first, last = _wanted(text, schema, name, kind, found)
+                first, last = _wanted(predicate, name, kind, found)
                 rows = _between(rows, first, last)
     return rows
 
 
 def _wanted(
-    sql: str,
-    schema: pa.Schema,
+    predicate: Predicate,
     name: str,
     kind: pa.DataType,
     found: list[tuple[range, BlockBounds | None]],
 ) -> tuple[int, int]:
     """Return where the first block begins that may have a wanted row, and where the last ends."""
-    from lancekit.scan.expressions.bounds import bounds_of  # loads sqlglot
-
-    may = np.ones(len(found), bool)
     least, greatest = (
         array_of([None if known is None else known[side] for _, known in found], kind)
         for side in (0, 1)
     )
-    for bound in bounds_of(sql, schema):
-        if bound.column == name:
-            may &= bound.may_hold(least, greatest)
-    may |= np.array([known is None for _, known in found])
-    places = np.flatnonzero(may)
+    told = predicate.may_want(name, least, greatest)
+    may = _by_text(predicate, name, least, greatest) if told is None else told
+    places = np.flatnonzero(may | np.array([known is None for _, known in found]))
     if not len(places):
         return 0, 0
     return found[places[0]][0].start, found[places[-1]][0].stop
+
+
+def _by_text(predicate: Predicate, name: str, least: pa.Array, greatest: pa.Array) -> Flags:
+    from lancekit.scan.expressions.bounds import bounds_of  # loads sqlglot
+
+    may = np.ones(len(least), bool)
+    for bound in bounds_of(str(predicate.source), predicate.schema):
+        if bound.column == name:
+            may &= bound.may_hold(least, greatest)
+    return may
 
 
 def _between(rows: Offsets | range, first: int, last: int) -> Offsets | range:

@@ -32,12 +32,12 @@ def batch(*ids: int) -> pa.RecordBatch:
 
 
 def entry(log: LogWriter, *ids: int) -> bytes:
-    return log.encode([batch(*ids)], 1)
+    return log.encode([batch(*ids)], 0, 1)
 
 
 def test_batches_of_an_entry_are_joined(tmp_path: Path) -> None:
     log = opened(tmp_path)
-    data = log.encode([batch(1), batch(2, 3)], 4)
+    data = log.encode([batch(1), batch(2, 3)], 40, 4)
     assert log.decode(data) == [batch(1, 2, 3)]
     log.put(data)
     found = read_entry(Shard(LocalStore(tmp_path), UUID(int=7)), 3)
@@ -45,7 +45,7 @@ def test_batches_of_an_entry_are_joined(tmp_path: Path) -> None:
     large = pa.RecordBatch.from_arrays(
         [pa.array(range(100_000)), pa.array([False] * 100_000)], schema=SCHEMA
     )
-    assert log.decode(log.encode([large, large], 4)) == [large, large]
+    assert log.decode(log.encode([large, large], 2 * large.nbytes, 4)) == [large, large]
 
 
 def test_rows_do_not_change_with_the_memory_that_was_put(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_rows_do_not_change_with_the_memory_that_was_put(tmp_path: Path) -> None
     memory = pa.py_buffer(bytearray(8))
     ids = pa.Array.from_buffers(pa.int64(), 1, [None, memory])
     given = pa.RecordBatch.from_arrays([ids, pa.array([False])], schema=SCHEMA)
-    (kept,) = log.decode(log.encode([given], 1))
+    (kept,) = log.decode(log.encode([given], given.nbytes, 1))
     memoryview(memory.to_pybytes())
     memoryview(memory).cast("B")[0] = 9
     assert (given["id"].to_pylist(), kept["id"].to_pylist()) == ([9], [0])
@@ -119,7 +119,7 @@ def test_the_sentinel_of_an_older_claim_is_passed(tmp_path: Path) -> None:
 def test_something_else_at_the_position(tmp_path: Path, other: bytes | None) -> None:
     log = opened(tmp_path)
     older = LogWriter(log._shard, SCHEMA, epoch=4, position=3, retries=0, base_delay=0)
-    log._shard.store.put(entry_name(3), older.encode([batch(8)], 1) if other is None else other)
+    log._shard.store.put(entry_name(3), older.encode([batch(8)], 0, 1) if other is None else other)
     with pytest.raises(ShardError, match="Position 3 ") as caught:
         log.put(entry(log, 1))
     assert not isinstance(caught.value, FencedError)

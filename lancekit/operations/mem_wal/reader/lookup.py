@@ -6,11 +6,15 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lancekit.file.kernels.bits import flags_of
 from lancekit.format import row_address
 from lancekit.operations.mem_wal.reader.newest import NOWHERE
-from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
+from lancekit.operations.mem_wal.reader.parts import FIRST_ID
+from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.pipeline.keys.indexed import key_choice
 from lancekit.pipeline.keys.probe import KeyTable
 from lancekit.scan.expressions.predicate import Predicate
@@ -26,12 +30,18 @@ __all__ = ["look_up"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _HasKey(Predicate):
-    """A filter for the rows that have one of some keys."""
+    """A filter for the rows that have a key, which is the only one of a table."""
 
     keys: KeyTable
 
+    def may_want(self, column: str, least: pa.Array, greatest: pa.Array) -> npt.NDArray[np.bool_]:
+        """Tell of blocks of rows whether one may have the key."""
+        key = self.keys.columns[self.keys.names.index(column)][0]
+        may = pc.and_(pc.less_equal(least, key), pc.greater_equal(greatest, key))
+        return flags_of(pc.fill_null(may, False))
+
     def mask(self, data: pa.RecordBatch | pa.Table) -> pa.BooleanArray:
-        """Tell for each row whether it has one of the keys."""
+        """Tell for each row whether it has the key."""
         codes = np.zeros(data.num_rows, np.int64)
         for place, name in enumerate(self.keys.names):
             if place == 0:
@@ -58,7 +68,8 @@ def look_up(of: ReadSet, key: tuple[pa.Array, ...], outputs: tuple[Output, ...])
         if len(rows):
             return _row_at(of, addresses[0], request)
     keys = KeyTable(of.keys, key)
-    wanted = _HasKey(source="true", schema=pa.schema([]), columns=frozenset(of.keys), keys=keys)
+    schema = pa.schema(zip(of.keys, (column.type for column in key), strict=True))
+    wanted = _HasKey(source="true", schema=schema, columns=frozenset(of.keys), keys=keys)
     return Scan(
         sources=fragment_sources(of.base),
         request=replace(request, predicate=wanted),
@@ -71,7 +82,8 @@ def _row_at(of: ReadSet, address: np.uint64, request: ScanRequest) -> pa.Table:
     if address == NOWHERE:
         return no_rows(request.schema)
     id_, offset = row_address.parts(int(address))
-    reader = FragmentReader(of.fragments[id_ - FIRST_ID])
+    part = of.parts[id_ - FIRST_ID]
+    reader = FragmentReader(part.seen(id_ - FIRST_ID, of.base.line.open_files))
     if offset in reader.deleted:
         return no_rows(request.schema)
     return project(reader, request.outputs, np.array([offset]))

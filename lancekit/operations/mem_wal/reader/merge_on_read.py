@@ -19,7 +19,8 @@ from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeat
 from lancekit.format import row_address
 from lancekit.format.schema import LanceSchema
 from lancekit.operations.mem_wal.reader.newest import NewestOnly
-from lancekit.operations.mem_wal.reader.sources import FIRST_ID, ReadSet
+from lancekit.operations.mem_wal.reader.parts import FIRST_ID
+from lancekit.operations.mem_wal.reader.sources import ReadSet
 from lancekit.scan.expressions.predicate import Expr, Predicate
 from lancekit.scan.fragments.reader import META_COLUMNS
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
@@ -221,7 +222,7 @@ def parts_for(of: ReadSet, predicate: Predicate | None) -> ReadSet:
     if not bounds:
         return of
     ends = [part.range_of_keys() for part in of.parts]
-    kind = of.parts[0].key_types[0]
+    kind = of.parts[0].view.key_types[0]
     least, greatest = (pa.array([end[side] for end in ends], kind) for side in (0, 1))
     may = np.logical_and.reduce([bound.may_hold(least, greatest) for bound in bounds])
     return replace(of, parts=tuple(part for part, kept in zip(of.parts, may, strict=True) if kept))

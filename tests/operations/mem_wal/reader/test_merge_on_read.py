@@ -155,7 +155,7 @@ def test_parts_that_have_no_key_that_is_wanted_are_not_looked_at(table: ShardedT
         ends = [part.keys.columns[0].to_pylist() for part in of.parts]
         may = [min(keys) <= number <= max(keys) for keys in ends]
         assert list(left) == [part for part, kept in zip(of.parts, may, strict=True) if kept]
-        beside = [replace(part, folder=None).range_of_keys() for part in of.parts]
+        beside = [replace(part, table=None).range_of_keys() for part in of.parts]
         assert beside == [part.range_of_keys() for part in of.parts]
 
 

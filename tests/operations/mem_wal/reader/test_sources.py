@@ -22,7 +22,7 @@ from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.errors import CorruptFileError
 from lancekit.format.mem_wal.names import entry_name
-from lancekit.operations.mem_wal.reader import sources
+from lancekit.operations.mem_wal.reader import parts, sources
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.shards.manifests import change
 from tests.support.shard_model import ShardedTable
@@ -101,7 +101,8 @@ def test_case_20_what_is_merged_drained_and_removed_meanwhile_is_planned_anew(
     path = base(tmp_path / "d")
     put(path, (1, 100), gone=(2,))
     put(path, (4, 40), flush=False)
-    original: Callable[..., object] = getattr(sources, moment)
+    module = parts if moment == "open_generation" else sources
+    original: Callable[..., object] = getattr(module, moment)
     merged = []
 
     def meanwhile(*given: object) -> object:
@@ -112,7 +113,7 @@ def test_case_20_what_is_merged_drained_and_removed_meanwhile_is_planned_anew(
             drain(path)
         return found or original(*given)
 
-    monkeypatch.setattr(sources, moment, meanwhile)
+    monkeypatch.setattr(module, moment, meanwhile)
     assert read(path) == {1: 100, 3: 30, 4: 40}
     assert merged
 

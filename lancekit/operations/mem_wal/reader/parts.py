@@ -1,0 +1,337 @@
+"""What of a table's shards is read with it, part by part: generations, and rows that are in none.
+
+Parts are remembered by what tells their files, and that of the version, from all others: so a
+reader that comes again asks no more than whether they are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancekit.cache import remembered
+from lancekit.errors import CorruptFileError, LancekitError
+from lancekit.file import FileReader, OpenFiles
+from lancekit.file.kernels.bits import flags_of
+from lancekit.file.kernels.memory import owned
+from lancekit.format.mem_wal.names import entry_name
+from lancekit.format.mem_wal.shard_manifest import ShardManifest, SsTable
+from lancekit.format.paths import paths_by_id
+from lancekit.format.schema import LanceSchema
+from lancekit.index.search.btree import LOOKUP
+from lancekit.lazy import cached_property
+from lancekit.operations.mem_wal.generation import KEYS, generation_identity, open_generation
+from lancekit.operations.mem_wal.reader.held import held_fragment
+from lancekit.operations.mem_wal.reader.newest import KeyRows
+from lancekit.operations.mem_wal.replay import replayed
+from lancekit.operations.unmerged.waiting import Marks
+from lancekit.scan.fragments.reader import FragmentReader
+from lancekit.scan.fragments.source import FragmentSource, fragment_sources
+from lancekit.shards.by_id import by_id
+from lancekit.shards.log import Entry
+from lancekit.shards.schema import TOMBSTONE, primary_key, wal_schema
+from lancekit.shards.shard import Shard
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = [
+    "FIRST_ID",
+    "KIND",
+    "Memory",
+    "Part",
+    "Parts",
+    "ShardState",
+    "View",
+    "known_by",
+]
+
+#: what it is called where it is counted what is remembered
+KIND = "shards"
+#: the fragments of shards have ids from here on, which no fragment of a table reaches
+FIRST_ID = 1 << 31
+#: in the place of the field that marks deleted rows; no table has so many
+_MARK_ID = (1 << 31) - 1
+#: what a part, or a view of the table, takes, about
+_HELD_BYTES = 4000
+
+#: rows that are in no generation: the number of the one that they are to be, and the rows, as they
+#: were written
+Memory: TypeAlias = tuple[int, list[pa.RecordBatch]]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShardState:
+    """What is read of a shard.
+
+    Attributes
+    ----------
+    sstables
+        Its generations.
+    manifest, entries
+        What of its log is in none of them, and the manifest that says so.
+    memory
+        What a writer of this process holds, if there is one; its log is not read then.
+    """
+
+    shard: Shard
+    sstables: tuple[SsTable, ...]
+    manifest: ShardManifest | None = None
+    entries: tuple[Entry, ...] = ()
+    memory: tuple[Memory, ...] = ()
+
+    def held(self, schema: LanceSchema) -> list[Memory]:
+        """Return the rows that are in no generation, in the form that the log has today."""
+        form = wal_schema(schema)
+        if self.manifest is None:
+            held = [(number, [by_id(one, form) for one in some]) for number, some in self.memory]
+            return [(number, batches) for number, batches in held if batches]
+        tables = replayed(self.entries, self.manifest, form)
+        return [(table.generation, table.batches) for table in tables if table.batches]
+
+    @cached_property
+    def identity(self) -> Hashable | None:
+        """What tells the entries from all others, if anything does."""
+        names = [entry_name(entry.position) for entry in self.entries]
+        marks = tuple(map(self.shard.store.identity, names))
+        if self.manifest is None or None in marks:
+            return None
+        return marks, self.manifest.current_generation
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class View:
+    """What a version of the table asks of its parts.
+
+    Attributes
+    ----------
+    schema
+        The table's columns as they are read in parts.
+    keys, key_ids, key_types
+        The columns of the primary key, their fields and types, in its order; none if there is none.
+    """
+
+    schema: LanceSchema
+    keys: tuple[str, ...]
+    key_ids: tuple[int, ...]
+    key_types: tuple[pa.DataType, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Part:
+    """Rows of a shard that were written after each other: a fragment in a schema of its own.
+
+    Attributes
+    ----------
+    fragment
+        The rows.
+    view
+        How the table sees them.
+    identity
+        What tells it from all others, if anything does.
+    table
+        The generation as a table, which may have indices; ``None`` for rows in memory.
+    """
+
+    shard: UUID
+    generation: int
+    fragment: FragmentSource
+    view: View
+    identity: Hashable | None
+    table: Snapshot | None = None
+
+    @property
+    def keys(self) -> KeyRows:
+        """The keys of all its rows, hidden ones included."""
+        key = self._known_by("keys")
+        return remembered(KIND, key, self._read_keys, lambda keys: keys.bytes_held)
+
+    def _read_keys(self) -> KeyRows:
+        schema = self.fragment.schema
+        paths = paths_by_id(schema)
+        key_ids = self.view.key_ids
+        missing = [id_ for id_ in key_ids if id_ not in paths]
+        if missing:
+            raise CorruptFileError(
+                f"Generation {self.generation} of shard {self.shard} lacks the column of the "
+                f"primary key whose field is {missing[0]}.",
+                shard=str(self.shard),
+            )
+        names = [paths[id_] for id_ in key_ids]
+        marks = [TOMBSTONE] if TOMBSTONE in schema else []
+        reader = FragmentReader(_opened_by(self.fragment, OpenFiles()))
+        rows = reader.read([*names, *marks], range(reader.physical_rows)).combine_chunks()
+        deletes = np.zeros(rows.num_rows, bool)
+        if marks and rows.num_rows:
+            deletes = flags_of(pc.fill_null(rows.column(TOMBSTONE), False).chunk(0)).copy()
+        columns = [_whole(rows.column(name)) for name in names]
+        return KeyRows(
+            tuple(
+                c if c.type == t else c.cast(t)
+                for c, t in zip(columns, self.view.key_types, strict=True)
+            ),
+            deletes,
+        )
+
+    def range_of_keys(self) -> tuple[Any, Any]:
+        """Return the least and the greatest key, of a key of one column."""
+        key = self._known_by("range")
+        return remembered(KIND, key, self._read_range, lambda _: 256)
+
+    def _read_range(self) -> tuple[Any, Any]:
+        if self.table is not None:
+            with suppress(LancekitError, OSError):  # the keys themselves tell it, too
+                lookup = FileReader.open(self.table.store.open(f"{KEYS}/{LOOKUP}"))
+                ends = lookup.read(lookup.columns)
+                return ends.column("min")[0].as_py(), ends.column("max")[-1].as_py()
+        found = pc.min_max(self.keys.columns[0]).as_py()
+        return found["min"], found["max"]
+
+    def _known_by(self, what: str) -> Hashable | None:
+        return known_by(self.identity, what, self.view.key_ids, self.view.key_types)
+
+    def seen(self, number: int, open_files: OpenFiles, first_row: int = 0) -> FragmentSource:
+        """Return its rows as a fragment of the table.
+
+        The table may have given out the id of the mark, which was free when the rows were written,
+        to a column since.
+
+        Parameters
+        ----------
+        number
+            Its place among all parts.
+        open_files
+            Those of whoever reads it.
+        first_row
+            How many rows come before.
+        """
+        marks = {f.id for f in self.fragment.schema.fields if f.name == TOMBSTONE}
+        files = tuple(
+            replace(file, fields=tuple(_MARK_ID if id_ in marks else id_ for id_ in file.fields))
+            for file in self.fragment.fragment.files
+        )
+        return replace(
+            _opened_by(self.fragment, open_files),
+            fragment=replace(self.fragment.fragment, id=FIRST_ID + number, files=files),
+            schema=self.view.schema,
+            first_row=first_row,
+        )
+
+
+def known_by(identity: Hashable | None, *more: Hashable) -> Hashable | None:
+    """Return what something read is remembered by, if anything tells its files from others."""
+    return None if identity is None else (identity, *more)
+
+
+def _opened_by(fragment: FragmentSource, open_files: OpenFiles) -> FragmentSource:
+    """Return a fragment whose files are kept open with others: what is remembered keeps none."""
+    return replace(fragment, line=replace(fragment.line, open_files=open_files))
+
+
+def _whole(values: pa.ChunkedArray) -> pa.Array:
+    array = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return owned(array)
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What a version of the table is read with, shard by shard."""
+
+    base: Snapshot
+
+    @cached_property
+    def view(self) -> View:
+        """How the version sees its parts."""
+        return remembered(KIND, self._known_by("view"), self._view, lambda _: _HELD_BYTES)
+
+    def of(self, state: ShardState) -> Iterator[Part]:
+        """Yield what of a shard is not merged, the newest rows first.
+
+        Raises
+        ------
+        LancekitError, OSError
+            A generation cannot be read.
+        """
+        shard = state.shard.id
+        written = {table.generation for table in state.sstables}
+        for part in self._held(state):
+            if part.generation not in written and not self._marks.has(shard, part.generation):
+                yield part
+        for table in sorted(state.sstables, key=lambda table: table.generation, reverse=True):
+            if not self._marks.has(shard, table.generation):
+                for part in self._of_generation(state.shard, table):
+                    file = part.fragment.files[0]
+                    yield replace(part, identity=file.store.identity(file.name))
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks(self.base)
+
+    @cached_property
+    def _identity(self) -> Hashable | None:
+        return self.base.identity
+
+    def _known_by(self, *more: Hashable | None) -> Hashable | None:
+        return None if None in more else known_by(self._identity, *more)
+
+    def _view(self) -> View:
+        schema = self.base.manifest.schema
+        loose = (
+            f if f.key_position is not None else replace(f, nullable=True) for f in schema.fields
+        )
+        paths, key = paths_by_id(schema), primary_key(schema)
+        return View(
+            schema=replace(schema, fields=tuple(loose)),
+            keys=tuple(paths[field.id] for field in key),
+            key_ids=tuple(field.id for field in key),
+            key_types=tuple(field.to_arrow().type for field in key),
+        )
+
+    def _of_generation(self, shard: Shard, table: SsTable) -> tuple[Part, ...]:
+        def make() -> tuple[Part, ...]:
+            snapshot = open_generation(shard, table)
+            return tuple(
+                Part(
+                    shard=shard.id,
+                    generation=table.generation,
+                    fragment=source,
+                    view=self.view,
+                    identity=None,  # is looked at each time
+                    table=snapshot,
+                )
+                for source in reversed(fragment_sources(snapshot))
+            )
+
+        known = self._known_by(shard.id, table.generation, generation_identity(shard, table))
+        return remembered(KIND, known, make, lambda made: _HELD_BYTES * len(made))
+
+    def _held(self, state: ShardState) -> tuple[Part, ...]:
+        """Return the rows that are in no generation, by the ones that they are to be, in order."""
+        if not (state.memory or state.entries):
+            return ()
+        known = self._known_by("rows", state.identity)
+
+        def make() -> tuple[Part, ...]:
+            held = sorted(state.held(self.base.manifest.schema), key=itemgetter(0), reverse=True)
+            where = f"the log of shard {state.shard.id}"
+            return tuple(
+                Part(
+                    shard=state.shard.id,
+                    generation=number,
+                    fragment=_opened_by(held_fragment(batches, self.base, where), OpenFiles()),
+                    view=self.view,
+                    identity=known_by(known, number),
+                )
+                for number, batches in held
+            )
+
+        def size(made: tuple[Part, ...]) -> int:
+            return sum(part.fragment.files[0].size or 0 for part in made) + _HELD_BYTES
+
+        return remembered(KIND, known, make, size)
