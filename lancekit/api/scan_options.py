@@ -125,7 +125,8 @@ class ScanOptions:
         refuse("scanner", **{name: _wanted(value) for name, value in self._of_role("refused")})
         check_hints(**dict(self._of_role("hint")))
         for name in _FLAGS:
-            check_flag(name, getattr(self, name) or False)
+            if flag := getattr(self, name):
+                check_flag(name, flag)
         if self.strict_batch_size and self.batch_size_bytes is not None:
             raise InvalidArgumentError(
                 "strict_batch_size and batch_size_bytes exclude each other.",

@@ -165,7 +165,7 @@ class _Leaf:
                     small = self._small(place, block, partial(blocks.filled, part))
                     yield Work(0, partial(fill, partial(self._read, place)), small)
                     continue
-                cost = sum(piece.cost for piece in divide(run.as_page(), place, block))
+                cost = sum(piece.cost for piece in divide(run.whole, place, block))
                 yield Work(cost, partial(fill, partial(self._read, place)))
                 continue
             if is_small and not part.fill:
@@ -173,7 +173,7 @@ class _Leaf:
                 yield Work(0, partial(self._read, place, part.rows), small)
                 continue
             pieces = [Piece(place, part.rows, 0)]
-            for piece in pieces if is_small else divide(run.as_page(), place, part.rows):
+            for piece in pieces if is_small else divide(run.whole, place, part.rows):
                 read: Callable[[], pa.Array] = partial(self._read, place, piece.rows)
                 if blocks is not None and part.fill:
                     read = partial(blocks.fill_inside, piece.rows, partial(self._read, place))

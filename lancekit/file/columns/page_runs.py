@@ -41,26 +41,32 @@ _CHUNK_BYTES = 1 << 13
 
 
 class PageGroup(NamedTuple):
-    """Consecutive pages of a column that one decoder reads, and the size of all their buffers."""
+    """Consecutive pages of a column that one decoder reads.
+
+    `encoded_bytes` is the size of all their buffers, `length` how many rows they have, and `whole`
+    a page as long and as large as all are together.
+    """
 
     pages: tuple[StoredPage, ...]
     encoded_bytes: int
+    length: int
+    whole: StoredPage
 
     @classmethod
     def of(cls, pages: Iterable[StoredPage]) -> PageGroup:
         """Return pages as a group."""
         pages = tuple(pages)
-        return cls(pages, sum(map(_size, pages)))
+        whole, size = pages[0], sum(map(_size, pages))
+        length = sum(stored.page.length for stored in pages)
+        if len(pages) > 1:
+            page = whole.page
+            whole = StoredPage(Page(page.source, page.index, length, (), (size,)), whole.encoding)
+        return cls(pages, size, length, whole)
 
     @property
     def first(self) -> StoredPage:
         """The only page, or the first."""
         return self.pages[0]
-
-    @property
-    def length(self) -> int:
-        """The rows of all pages."""
-        return sum(stored.page.length for stored in self.pages)
 
     @property
     def places(self) -> Iterator[tuple[int, int]]:
@@ -84,14 +90,6 @@ class PageGroup(NamedTuple):
             start = places[0][0]
             return [(start, min(_FIRST_BYTES, max(map(sum, places)) - start))]
         return ()
-
-    def as_page(self) -> StoredPage:
-        """Return a page as long and as large as all are together."""
-        if len(self.pages) == 1:
-            return self.first
-        page = self.first.page
-        whole = Page(page.source, page.index, self.length, (), (self.encoded_bytes,))
-        return StoredPage(whole, self.first.encoding)
 
 
 def _size(stored: StoredPage) -> int:

@@ -44,11 +44,12 @@ _MANY_ROWS = 1 << 27
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one file holds of a top-level field."""
+    """What one file holds of a top-level field; `as_is` if that is what the field asks for."""
 
     held: LanceField
     file_index: int
     column: FileColumn
+    as_is: bool
 
 
 # what is made for each row of a larger fragment, before a file is opened, would be above 128 MB
@@ -171,9 +172,10 @@ class FragmentReader:
         found: dict[str, pa.ChunkedArray] = {}
         for field in fields:
             arrays = [
-                resolve_blobs(part.held, read[index][field.name], self.source, index)
+                column if part.as_is else resolve_blobs(part.held, column, self.source, index)
                 for part in parts[field.name]
                 for index in [part.file_index]
+                for column in [read[index][field.name]]
             ]
             found[field.name] = joined(field, arrays, len(rows))
         if found.keys() == set(paths):  # nothing but whole columns
@@ -220,8 +222,9 @@ class FragmentReader:
                 own = [f.id for f in held.walk() if f.id in columns]
                 taken.update(own)
                 places = tuple(columns[field_id] for field_id in own)
-                stored = stored_blobs(held).to_arrow()
-                yield _Part(held, file_index, FileColumn(stored, places))
+                stored = stored_blobs(held)
+                column = FileColumn(stored.to_arrow(), places)
+                yield _Part(held, file_index, column, as_is=stored is held)
 
     def find_blobs(self, path: str, rows: Offsets) -> list[BlobPlace | None]:
         """Return where the blobs of a column are; ``path`` is of a descriptor in the schema."""
