@@ -51,6 +51,7 @@ if _TYPE_CHECKING:
     from lancekit.api.mem_wal_sink import mem_wal_sink
     from lancekit.api.merge_builder import MergeInsertBuilder
     from lancekit.api.open import dataset, write_dataset
+    from lancekit.api.plots import plot_history
     from lancekit.api.pylance.log import set_logger
     from lancekit.api.pylance.session import Session
     from lancekit.api.scanner import LanceScanner
@@ -66,7 +67,6 @@ if _TYPE_CHECKING:
     from lancekit.format.mem_wal.details import ShardingField, ShardingSpec
     from lancekit.format.operations import CompactedSsTable
     from lancekit.format.transaction import Transaction
-    from lancekit.notebook import plot_history
     from lancekit.operations.cleanup.plan import CleanupStats
     from lancekit.operations.cleanup.run import CleanupExplanation
     from lancekit.operations.common.results import (
@@ -196,6 +196,7 @@ _HOMES = {
     "api.mem_wal_sink": "mem_wal_sink",
     "api.merge_builder": "MergeInsertBuilder",
     "api.open": "dataset write_dataset",
+    "api.plots": "plot_history",
     "api.pylance.log": "set_logger",
     "api.pylance.session": "Session",
     "api.scanner": "LanceScanner",
@@ -210,7 +211,6 @@ _HOMES = {
     "format.mem_wal.details": "ShardingField ShardingSpec",
     "format.operations": "CompactedSsTable",
     "format.transaction": "Transaction",
-    "notebook": "plot_history",
     "operations.cleanup.plan": "CleanupStats",
     "operations.cleanup.run": "CleanupExplanation",
     "operations.common.results": "ApplyResult CompactionMetrics DeleteResult MergeResult "

@@ -11,6 +11,7 @@ from typing import Any
 from lancekit.api.blob_type import register_blob_type
 from lancekit.compiled.homes import register as register_kernels
 from lancekit.display import register_display, register_failures, register_interactive
+from lancekit.picture import Picture, register_pictures
 from lancekit.pipeline.engine.engine import Runner, register_spark
 from lancekit.progress import Show, register_bars
 from lancekit.provenance import Provenance, register_finders
@@ -102,6 +103,12 @@ def _interactive(kind: str, *args: Any, **kwargs: Any) -> Any:
     return getattr(import_module(module), maker)(*args, **kwargs)
 
 
+def _picture(kind: str, subject: object, **how: Any) -> Picture:
+    from lancekit.notebook.pictures import draw
+
+    return draw(kind, subject, **how)
+
+
 def _bar(wanted: bool) -> Show | None:
     from lancekit.notebook.progress import make_bar
 
@@ -123,12 +130,13 @@ def _application() -> Provenance | None:
 
 
 def connect() -> None:
-    """Register Spark, cards, bars, where code runs, the type of blobs and the homes of kernels."""
+    """Register Spark, cards, pictures, bars, where code runs, the type of blobs and all kernels."""
     register_blob_type()
     register_spark(_Spark())
     register_display(_draw)
     register_failures(_render)
     register_interactive(_interactive)
+    register_pictures(_picture)
     register_bars(_bar)
     register_finders(_cell, _application)
     register_kernels(KERNELS)

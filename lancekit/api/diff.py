@@ -28,6 +28,7 @@ from lancekit.operations.lineage.columns import column_pairs
 from lancekit.operations.lineage.conflicts import Resolve
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.three_way import By
+from lancekit.picture import Picture, draw
 from lancekit.pipeline.diff.fragments import ColumnPair
 from lancekit.pipeline.diff.tasks import read_changed
 from lancekit.pipeline.engine.engine import choose_engine, spark_engine
@@ -228,6 +229,28 @@ class DatasetDiff(Displayed):
     def explain(self) -> Explanation:
         """Return what is compared and how, and what is passed over; no rows are read."""
         return _explained(self._plan)
+
+    def plot(self, *, ax: Any = None) -> Picture:
+        """Draw how many rows changed, and which columns in how many of them.
+
+        The rows are compared for it, if they were not yet.
+
+        Parameters
+        ----------
+        ax
+            matplotlib's axes to draw on: one for the columns that changed most, or three, the
+            rows, all columns as a strip, and these.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": [1, 2]}, "memory://plot-diff",
+        ...                       primary_key="id")
+        >>> _ = ds.update({"v": "v + 1"}, where="id = 1")
+        >>> ds.diff(1).plot().alt.split(". ")[1]
+        'Rows: 0 inserted, 0 deleted, 1 updated, 1 unchanged'
+        """
+        return draw("diff", self, ax=ax)
 
     def apply(
         self,

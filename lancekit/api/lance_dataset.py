@@ -34,6 +34,7 @@ from lancekit.api.explainer import Explainer
 from lancekit.api.fragment import FragmentMetadata, LanceFragment
 from lancekit.api.lance_operation import Index, LanceOperation
 from lancekit.api.merge_builder import MergeInsertBuilder
+from lancekit.api.plots import Plots
 from lancekit.api.pylance.arguments import check_hints, check_place, refuse
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.pylance.typed_dicts import AlterColumn, AutoCleanupConfig
@@ -53,6 +54,7 @@ from lancekit.format.transaction import Transaction
 from lancekit.operations.index.coverage import IndexCoverage, Uncovered
 from lancekit.operations.maintenance.deepen import DeepenResult
 from lancekit.operations.maintenance.inventory import DataStatistics, FieldStatistics
+from lancekit.picture import Picture
 from lancekit.pipeline.diff.statistics import ColumnStatistics
 from lancekit.scan.order_by import ColumnOrdering
 from lancekit.versions.line import open_line
@@ -75,7 +77,7 @@ __all__ += ["Constraint", "ConstraintResult", "ConstraintRun", "Constraints", "D
 __all__ += ["IndexCoverage", "TableIndices", "Uncovered"]
 __all__ += ["ChangeFeed", "ChangeStep", "ChangedRow", "DatasetDiff", "DiffCounts", "SchemaChanges"]
 __all__ += ["FragmentMetadata", "Index", "LanceFragment", "LanceOperation", "LanceScanner"]
-__all__ += ["LanceStats"]
+__all__ += ["LanceStats", "Picture", "Plots"]
 __all__ += ["MergeInsertBuilder", "ScannerBuilder", "SqlQuery", "SqlQueryBuilder", "Tags"]
 __all__ += ["Transaction"]
 
@@ -183,6 +185,11 @@ class LanceDataset(
     def explain(self) -> Explainer:
         """What operations would do, where and why: ``ds.explain.update({"x": "x + 1"})``."""
         return Explainer(self)
+
+    @property
+    def plot(self) -> Plots:
+        """Pictures: ``ds.plot.history()``, ``.graph()``, ``.fragments()``, ``.columns(1)``, ..."""
+        return Plots(self)
 
     # ---- changing rows
 

@@ -1,8 +1,8 @@
-"""What a person sees: cards for the public objects, and a picture of the history.
+"""What a person sees: cards for the public objects, and pictures.
 
 `cards` turns an object into a model (`models`): what to show, bounded and redacted, read from
 public attributes and metadata only.  `text` and `html` render a model and never touch the object.
-`plots` draws with matplotlib, which is loaded when something is drawn.
+`pictures` draws, by matplotlib if that is there, which is loaded when something is drawn.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from lancekit.display import HTML, TEXT
 from lancekit.notebook.cards import card
 from lancekit.notebook.html import render_html
 from lancekit.notebook.models import Card
-from lancekit.notebook.plots import HistoryPicture, plot_history
 from lancekit.notebook.text import render_text
 
-__all__ = ["HistoryPicture", "plot_history", "show", "show_html", "show_text"]
+__all__ = ["show", "show_html", "show_text"]
 
 _RENDERERS: dict[str, Callable[[Card], str]] = {TEXT: render_text, HTML: render_html}
 

@@ -23,7 +23,7 @@ SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 FLOORS = """
     __init__
     _wiring
-    notebook/explorer
+    notebook/explorer  notebook/pictures
     notebook
     statements
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
@@ -85,7 +85,7 @@ FLOORS = """
     progress  provenance
     cache
     options  machine
-    checked  choice
+    checked  choice  picture
     errors  interrupts  lazy  _version
     display  user_cache
     legible
@@ -229,7 +229,7 @@ LIGHT = """
     pipeline  pipeline.engine  pipeline.engine.engine
     compiled  compiled.homes
     format  format.arrow_parts  format.extensions  format.field_marks  format.jsonb
-    progress  provenance  options  choice  errors  display  legible  machine
+    progress  provenance  options  choice  errors  display  legible  machine  picture
 """
 #: what takes long to load, and what is loaded only where it is used
 HEAVY = """

@@ -311,6 +311,9 @@ CALLS: Mapping[str, Call] = {
     "MergeInsertBuilder.explain": lambda ds, _: _shown(_merge(ds).explain(ROWS)),
     "MergeInsertBuilder.explain_plan": lambda ds, _: _merge(ds).explain_plan(),
     "MergeInsertBuilder.preview": lambda ds, _: _shown(_merge(ds).preview(ROWS)),
+    "LanceDataset.plot": lambda ds, _: [
+        _shown(picture) for picture in (ds.plot.history(), ds.plot.graph(), ds.plot.fragments())
+    ],
     # ---- the doors
     "write_dataset.append": lambda ds, _: lk.write_dataset(ROWS, ds.uri, mode="append"),
     "write_dataset.overwrite": lambda ds, _: lk.write_dataset(ROWS, ds.uri, mode="overwrite"),

@@ -18,10 +18,10 @@ from lancekit.versions.ancestor import Origin, branch_origins, unique_name
 from lancekit.versions.line import Line
 from lancekit.versions.snapshot import Snapshot, load_snapshot
 
-__all__ = ["MergeBase", "commits_unmerged", "implied_marks", "mark_of", "merge_base"]
+__all__ = ["MARKS", "MergeBase", "commits_unmerged", "implied_marks", "mark_of", "merge_base"]
 
 #: how the config's keys of such marks begin
-_KEY = "lancekit.merge."
+MARKS = "lancekit.merge."
 #: how the mark of a merge goes on that took the source over as it was; then comes the new version
 _TAKEN = "fast-forward"
 
@@ -61,7 +61,7 @@ def implied_marks(theirs: Snapshot, ours: Snapshot) -> tuple[BatchMarker, ...]:
 
 def _key(source: str, target: str) -> str:
     # a clone has a main, too, and the config of its source
-    return f"{_KEY}{source}.{target}" if source == MAIN else _KEY + source
+    return f"{MARKS}{source}.{target}" if source == MAIN else MARKS + source
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,9 @@ class _Known:
         origins = {origin.unique: origin for origin in branch_origins(line, snapshot.version)}
         keys = {_key(MAIN, target): MAIN for target in origins}
         keys |= {
-            key: key.removeprefix(_KEY)
+            key: key.removeprefix(MARKS)
             for key in config
-            if key.startswith(_KEY) and not key.startswith(f"{_KEY}{MAIN}.")
+            if key.startswith(MARKS) and not key.startswith(f"{MARKS}{MAIN}.")
         }
         marks = dict[str, BatchMarker]()
         for key, name in keys.items():

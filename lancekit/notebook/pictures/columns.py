@@ -1,0 +1,252 @@
+"""Column statistics of two versions: distributions side by side, and which of them drifted.
+
+This reads rows, so many of each side at most, chosen with a fixed seed; the caption says of how
+many they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.format.schema import LanceField
+from lancekit.notebook._common import place_of, ref
+from lancekit.notebook.pictures.drift import MEASURES, Compared, compare
+from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several
+from lancekit.notebook.pictures.words import columns as in_columns
+from lancekit.notebook.pictures.words import sparkline
+from lancekit.notebook.words import clean, count, cut, listing, plural
+from lancekit.picture import Picture
+
+__all__ = ["columns_picture"]
+
+#: columns that are compared if none are named, and those that are drawn, drifted ones first
+_READ, _DRAWN = 24, 9
+_ACROSS = 3
+_NAME = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """Rows of a side: how many were read, of how many."""
+
+    table: pa.Table
+    total: int
+    called: str
+
+    @property
+    def said(self) -> str:
+        """What was read."""
+        read = len(self.table)
+        if read == self.total:
+            return f"all {plural(read, 'row')} of {self.called}"
+        return f"{count(read)} of {plural(self.total, 'row')} of {self.called}"
+
+
+def columns_picture(
+    new: LanceDataset,
+    *,
+    old: LanceDataset,
+    columns: Sequence[str] | None = None,
+    sample: int = 10_000,
+    measure: str = "psi",
+    ax: Any = None,
+) -> Picture:
+    """Return how the values of columns are distributed in two versions."""
+    pairs, unread = _pairs(old, new, columns)
+    sides = [
+        _read(handle, [pair[at] for pair in pairs], sample) for at, handle in enumerate((old, new))
+    ]
+    found = [
+        one
+        for before, after in pairs
+        if (one := compare(after, sides[0].table[before], sides[1].table[after], measure))
+    ]
+    found.sort(key=lambda one: -one.value)
+    name, least = MEASURES[measure]
+    title = f"Columns of {place_of(new).name}, {sides[0].called} to {sides[1].called}"
+    caption = f"{sides[0].said}, {sides[1].said}; {name}, drift from {least:g}" + (
+        f"; {plural(unread, 'more column')}: columns=[...]" if unread else ""
+    )
+    shown = found[: 1 if ax is not None and not several(ax) else _DRAWN]
+
+    def paint(canvas: Canvas) -> None:
+        for axes in canvas.axes[len(shown) :]:
+            if not canvas.given:
+                axes.set_axis_off()
+        for axes, one in zip(canvas.axes, shown, strict=False):
+            _draw(axes, one, canvas)
+        if not canvas.given:
+            more = "; filled: new, dashed or hatched: old"
+            if len(found) > len(shown):
+                more += f"; {count(len(found) - len(shown))} that differ less are not drawn"
+            canvas.figure.supxlabel(
+                _wrapped(caption + more),
+                x=0.012, ha="left", fontsize=9, color=canvas.colours.quiet, parse_math=False,
+            )  # fmt: skip
+
+    across = min(max(len(shown), 1), _ACROSS)
+    down = max(-(-len(shown) // across), 1)
+    return drawn(
+        title, _alt(found, caption), _text(title, found, caption), paint,
+        heights=[1.0] * down, columns=across,
+        inches=(2.6 if across == 1 else 0.2 + 2.0 * across, 1.0 + 1.75 * down), ax=ax,
+    )  # fmt: skip
+
+
+def _wrapped(text: str) -> str:
+    parts, lines = text.split("; "), [""]
+    for part in parts:
+        if len(lines[-1]) + len(part) > 88 and lines[-1]:
+            lines.append("")
+        lines[-1] += ("; " if lines[-1] else "") + part
+    return ";\n".join(lines)
+
+
+# ---- reading
+
+
+def _pairs(
+    old: LanceDataset, new: LanceDataset, columns: Sequence[str] | None
+) -> tuple[list[tuple[str, str]], int]:
+    """Return the names of the columns on both sides, and how many more could be compared."""
+    before = old._snapshot.manifest.schema.fields
+    by_id = {field.id: field for field in before} if old._line.root == new._line.root else {}
+    by_name = {field.name: field for field in before}
+    pairs = []
+    wanted: Sequence[str] | None = columns
+    if wanted is not None:  # a name that is not there is an error of the reader's
+        wanted = new.scanner(columns=list(wanted)).projected_schema.names
+    for field in new._snapshot.manifest.schema.fields:
+        twin = by_id.get(field.id) or by_name.get(field.name)
+        plain = twin is not None and _is_plain(field) and _is_plain(twin)
+        if twin is not None and plain and (wanted is None or field.name in wanted):
+            pairs.append((twin.name, field.name))
+    if wanted is not None:
+        return pairs, 0
+    return pairs[:_READ], max(len(pairs) - _READ, 0)
+
+
+def _is_plain(field: LanceField) -> bool:
+    kind = field.to_arrow().type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    tests = (
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_temporal,
+        pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
+
+
+def _read(handle: LanceDataset, names: Sequence[str], most: int) -> _Sample:
+    total, called = handle._snapshot.manifest.num_rows, ref(handle.branch, handle.version)
+    kept = list(dict.fromkeys(names))
+    if not kept:
+        return _Sample(pa.table({}), total, called)
+    if total <= most:
+        table = handle.to_table(columns=kept)
+    else:
+        chosen = np.sort(np.random.default_rng(0).choice(total, most, replace=False))
+        table = handle.take(pa.array(chosen), kept)
+    return _Sample(table, total, called)
+
+
+# ---- drawing
+
+
+def _draw(axes: Any, one: Compared, canvas: Canvas) -> None:
+    colours = canvas.colours
+    if one.edges is None:
+        _draw_values(axes, one, canvas)
+    else:
+        blue, red = colours.series[:2]
+        axes.stairs(one.new, one.edges, fill=True, color=blue, alpha=0.35, linewidth=0)
+        axes.stairs(one.new, one.edges, color=blue, linewidth=1.4)
+        axes.stairs(one.old, one.edges, color=red, linewidth=1.4, linestyle=(0, (4, 2)))
+        ends = float(one.edges[0]), float(one.edges[-1])
+        axes.set_xlim(*ends)
+        axes.set_ylim(bottom=0)
+        axes.set_yticks([])
+        axes.set_xticks(ends, [_value(value, one.kind) for value in ends])
+        for text, side in zip(axes.get_xticklabels(), ("left", "right"), strict=True):
+            text.set_ha(side)
+    mark = "▲ drift" if one.drifted else "same"
+    axes.set_title(
+        f"{cut(clean(one.name), _NAME)}\n{one.measure.upper()} {one.value:.2f} {mark}",
+        loc="left", fontsize=9.5, pad=4, parse_math=False,
+        color=colours.text if one.drifted else colours.quiet,
+        weight="bold" if one.drifted else "normal",
+    )  # fmt: skip
+
+
+def _draw_values(axes: Any, one: Compared, canvas: Canvas) -> None:
+    """Draw a pair of bars for each value, the old side's above."""
+    blue, red = canvas.colours.series[:2]
+    old, new = (
+        [(0.0, y + shift, float(share), 0.36) for y, share in enumerate(side)]
+        for side, shift in ((one.old, -0.4), (one.new, 0.04))
+    )
+    ground = canvas.colours.ground
+    boxes(axes, new, facecolor=blue, alpha=0.75)
+    boxes(axes, old, facecolor=ground, edgecolor=red, hatch=HATCHES[1], linewidth=0.8)
+    axes.set_yticks(range(len(one.names)), [cut(name, 11) for name in one.names])
+    axes.set_ylim(len(one.names) - 0.4, -0.6)
+    top = max(float(one.old.max(initial=0)), float(one.new.max(initial=0)), 0.01)
+    axes.set_xlim(0, top * 1.05)
+    axes.set_xticks([])
+
+
+def _value(value: float, kind: pa.DataType) -> str:
+    if pa.types.is_date32(kind):
+        return _day(timedelta(days=value))
+    if pa.types.is_date64(kind):
+        return _day(timedelta(milliseconds=value))
+    if pa.types.is_timestamp(kind):
+        unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
+        return _day(timedelta(seconds=value / unit))
+    if abs(value) >= 1e6 or 0 < abs(value) < 1e-3:
+        return f"{value:.2g}"
+    return count(round(value)) if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _day(since: timedelta) -> str:
+    try:
+        return f"{datetime(1970, 1, 1, tzinfo=UTC) + since:%Y-%m-%d}"
+    except OverflowError:
+        return "beyond all years"
+
+
+# ---- words
+
+
+def _alt(found: Sequence[Compared], caption: str) -> str:
+    drifted = [f"{clean(one.name)} ({one.value:.2f})" for one in found if one.drifted]
+    told = f"drifted: {listing(drifted, 10)}" if drifted else "none drifted"
+    compared = plural(len(found), "column")
+    legend = "The old side is dashed or hatched, the new one filled"
+    return f"{compared} compared, {told}. {legend}. Read: {caption}."
+
+
+def _text(title: str, found: Sequence[Compared], caption: str) -> str:
+    rows = [("column", "old", "new", "measure", "", "nulls")]
+    for one in found[:_READ]:
+        nulls = " to ".join(f"{part:.1%}" for part in one.nulls) if any(one.nulls) else ""
+        mark = "▲ drift" if one.drifted else ""
+        rows.append(
+            (
+                cut(clean(one.name), 32),
+                sparkline(one.old.tolist(), 24),
+                sparkline(one.new.tolist(), 24),
+                f"{one.measure.upper()} {one.value:.2f}",
+                mark,
+                nulls,
+            )
+        )
+    more = [f"  {count(len(found) - _READ)} more"] if len(found) > _READ else []
+    return "\n".join([title, *(f"  {line}" for line in in_columns(rows)), *more, f"  {caption}"])
