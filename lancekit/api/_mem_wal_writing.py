@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from datetime import timedelta
 from typing import Any
@@ -167,8 +168,9 @@ class ShardWrites(Handle):
 
     def _own_router(self) -> Router:
         """Return the writers that the handle keeps; new ones after a fork or new columns."""
-        # of threads that come first at once each would make one, and these take shards away
-        with self.__dict__.setdefault("_making", threading.Lock()):
+        # of threads that come first at once each would make one, and these take shards away; after
+        # a fork nobody releases a lock that another thread held
+        with self.__dict__.setdefault(f"_making_{os.getpid()}", threading.Lock()):
             router, now = self._router, self._snapshot
             if router is not None and not router.is_of_this_process:
                 router = None

@@ -143,7 +143,7 @@ class LsmVectorSearchPlanner:
     """Plans searches for the nearest vectors among the newest rows of a table and its shards.
 
     Of each key only the newest row is searched.  The table's index proposes rows of the table if
-    it has one; of generations and logs all vectors are looked at.
+    it has one, and those of generations theirs; of what has none all vectors are looked at.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ class MaintainedIndices:
         try:
             table = latest_snapshot(self.table)
             wanted = list(maintained(table))
-        except Exception:  # whatever it is, rows come first
-            LOGGER.exception("a generation of %s has no indices", self.table.uri)
+        except Exception as error:  # whatever it is, rows come first
+            LOGGER.warning("a generation of %s has no indices: %s", self.table.uri, error)
             return ()
         columns = {field.id: field for field in generation.manifest.schema.fields}
         made = (
@@ -85,7 +85,8 @@ def _made(
         rows = read_rows(generation, column, kind, [fragment])
         content = builder.extended(builder.bare(stored), rows)
         return write_segment(generation, column, kind, like.name, content, [fragment], uuid=new)
-    except Exception:  # whatever it is, rows come first
+    except Exception as error:  # whatever it is, rows come first
         delete_segment(generation.store, new)
-        LOGGER.exception("a generation of %s lacks the index %s", table.line.uri, like.name)
+        uri, name = table.line.uri, like.name
+        LOGGER.warning("a generation of %s lacks the index %s: %s", uri, name, error)
         return None
