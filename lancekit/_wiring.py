@@ -36,7 +36,11 @@ KERNELS = (
 
 
 #: what is interactive, and where it is made
-INTERACTIVE = {"explorer": ("lancekit.notebook.explorer", "Explorer")}
+INTERACTIVE = {
+    "explorer": ("lancekit.notebook.explorer", "Explorer"),
+    "merge": ("lancekit.notebook.workbench", "open_merge"),
+    "branches": ("lancekit.notebook.workbench", "open_branches"),
+}
 
 
 class _Spark:

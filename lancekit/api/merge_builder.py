@@ -20,6 +20,7 @@ from lancekit.api.pylance.arguments import (
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
+from lancekit.display import interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.operations import CompactedSsTable
 from lancekit.format.storage_version import check_storage_version
@@ -325,11 +326,40 @@ class MergeInsertBuilder(PartOfPylance):
         >>> plan.apply().version
         2
         """
-        snapshot = self._handle._snapshot
+        return self._preview_at(self._handle._snapshot, data_obj, schema)
+
+    def _preview_at(self, snapshot: Snapshot, data_obj: Any, schema: pa.Schema | None) -> MergePlan:
         clauses = check_clauses(snapshot.manifest.schema, self._clauses)
         source = self._rows(owned(data_obj, schema, snapshot.row_schema), schema)
         choice = _choice(data_obj)
         return preview_merge(snapshot, source, clauses, self._policy, self._handle._move, choice)
+
+    def interactive(self, data_obj: Any, *, schema: pa.Schema | None = None) -> Any:
+        """Choose key and rules by clicks, see what they would do, apply it, and take it back.
+
+        What was said of the merge before is chosen at first, or an upsert.  Where there is no
+        ipywidgets, and in a saved notebook, it is a card: the preview, and the call that does it.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As in `execute`.  The rows are held in memory; of a Spark DataFrame a button makes the
+            preview, on Spark.
+
+        Raises
+        ------
+        InvalidTypeError, SchemaMismatchError
+            The rows cannot be read.  What else is wrong is shown in place.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://bench-example")
+        >>> bench = ds.merge_insert("id").interactive({"id": [2, 3], "v": ["B", "C"]})
+        >>> print(bench.code)
+        ds.merge_insert('id').when_matched_update_all().when_not_matched_insert_all().execute(df)
+        """
+        return interactive("merge", self, data_obj, schema)
 
     def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
         """Return `explain` as text, for a source of a schema; ``verbose`` tells no more."""

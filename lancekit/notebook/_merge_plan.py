@@ -12,7 +12,7 @@ from lancekit.notebook._common import ENGINES, facts, ref
 from lancekit.notebook._explanations import read_facts, written
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import clean, count, cut, listing, plural
-from lancekit.operations.merge.preview import MergePlan
+from lancekit.operations.merge.preview import CellChange, MergePlan
 from lancekit.options import options
 
 __all__ = ["merge_plan_card"]
@@ -75,29 +75,35 @@ def _text(value: Any) -> str:
 
 
 def _changed(plan: MergePlan) -> tuple[Table, ...]:
-    if not plan.changes:
+    """Return a row for each updated row, with a column for each that changes in one of them."""
+    found: list[tuple[tuple[Any, ...], dict[str, CellChange]]] = []
+    for change in plan.changes:
+        # those of a row come one after the other; not-a-number is a key like others
+        if not found or repr(found[-1][0]) != repr(change.key) or change.column in found[-1][1]:
+            found.append((change.key, {}))
+        found[-1][1][change.column] = change
+    if not found:
         return ()
-    most = options.display_rows
-    shown = plan.changes[:most]
-    updated = plural(plan.num_updated_rows, "updated row")
+    shown = found[: options.display_rows]
+    names = list(dict.fromkeys(name for _, cells in shown for name in cells))
+    wide = names[: options.display_columns]
+    hidden = f"; {plural(len(names) - len(wide), 'more column')}" if len(names) > len(wide) else ""
     return (
         Table(
-            caption="Values that would change",
-            columns=(*_columns(plan.on), Column("column"), Column("old"), Column("new")),
+            caption="Values that would change, old → new",
+            columns=_columns([*plan.on, *wide]),
             rows=tuple(
-                Row(
-                    (
-                        *map(_text, change.key),
-                        clean(change.column),
-                        _text(change.old),
-                        f"→ {_text(change.new)}",
-                    )
-                )
-                for change in shown
+                _changed_row(key, [cells.get(name) for name in wide]) for key, cells in shown
             ),
-            note=f"{plural(len(shown), 'value')} of {updated}.",
+            note=f"{count(len(shown))} of {plural(plan.num_updated_rows, 'updated row')}{hidden}.",
         ),
     )
+
+
+def _changed_row(key: tuple[Any, ...], cells: Sequence[CellChange | None]) -> Row:
+    texts = ["" if cell is None else f"{_text(cell.old)} → {_text(cell.new)}" for cell in cells]
+    marked = (len(key) + at for at, cell in enumerate(cells) if cell is not None)
+    return Row((*map(_text, key), *texts), marked=frozenset(marked))
 
 
 def _sample(caption: str, rows: pa.Table, number: int) -> tuple[Table, ...]:

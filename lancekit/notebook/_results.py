@@ -35,6 +35,7 @@ __all__ = [
     "deepen_card",
     "delete_card",
     "merge_card",
+    "named_versions",
     "update_card",
 ]
 
@@ -172,7 +173,7 @@ def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG
                 ("conflicts", listing(clashes, NAMES)),
                 ("columns to add", listing(map(clean, plan.columns_added), NAMES)),
             ),
-            Fact("next", "plan.conflicts.sample(), plan.apply()", code=True),
+            Fact("next", f"plan.{'interactive' if plan.num_conflicts else 'apply'}()", code=True),
         ),
     )
 
@@ -311,13 +312,17 @@ def _undo(result: ApplyResult | DeleteResult | MergeResult | UpdateResult) -> tu
     history = History(result.line)
     if before not in history.numbers:
         return (Fact("undo", f"not possible: version {count(before)} was cleaned up"),)
-    place = bisect_right(history.numbers, result.version)
+    newer, names = named_versions(history, result.version)
+    return (line, Fact("also undone", names)) if newer else (line,)
+
+
+def named_versions(history: History, after: int) -> tuple[int, str]:
+    """Return how many versions came after one, and which, in words."""
+    place = bisect_right(history.numbers, after)
     newer = len(history) - place
-    if not newer:
-        return (line,)
     named = listing(map(_named, history[place : place + NAMES]), NAMES)
     more = f", and {count(newer - NAMES)} more" if newer > NAMES else ""
-    return (line, Fact("also undone", f"{plural(newer, 'newer version')}: {named}{more}"))
+    return newer, f"{plural(newer, 'newer version')}: {named}{more}"
 
 
 def _named(version: Version) -> str:

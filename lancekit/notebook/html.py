@@ -12,7 +12,7 @@ from importlib.resources import files
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import cut
 
-__all__ = ["MAX_BYTES", "render_code", "render_html", "render_note"]
+__all__ = ["MAX_BYTES", "render_code", "render_html", "render_note", "render_table"]
 
 #: no output is larger, whatever the names in it are
 MAX_BYTES = 50_000
@@ -63,6 +63,11 @@ def render_note(text: str, role: str = "") -> str:
 def render_code(text: str) -> str:
     """Render code to be copied: one click marks all of it."""
     return _bare(_element("pre", _element("code", text)))
+
+
+def render_table(table: Table) -> str:
+    """Render a table alone, for what is put together of several."""
+    return _bare(_section(table, *_SIZES[0]))
 
 
 def _bare(*children: str) -> _Markup:
@@ -127,22 +132,22 @@ def _table(table: Table, most: int, hover: bool) -> _Markup:
 
 def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Markup:
     cells = (
-        _cell(text, column, place == 0, most, hover)
+        _cell(text, _class(column, place in row.marked), place == 0, most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
     )
     return _element("tr", *cells, class_="quiet" if row.quiet else "")
 
 
-def _cell(text: str, column: Column, first: bool, most: int, hover: bool) -> _Markup:
+def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> _Markup:
     shown = cut(text, most)
     return _element(
         "th" if first else "td",
         shown,
         scope="row" if first else "",
-        class_=_class(column),
+        class_=class_,
         title=text if hover and shown != text else "",
     )
 
 
-def _class(column: Column) -> str:
-    return "number" if column.numeric else ""
+def _class(column: Column, marked: bool = False) -> str:
+    return " ".join(["number"] * column.numeric + ["marked"] * marked)

@@ -30,10 +30,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A table's row, one string for each column; quiet rows matter less."""
+    """A table's row, one string for each column; quiet rows matter less.
+
+    `marked` are the places of cells that are set off, beside what their words say.
+    """
 
     cells: tuple[str, ...]
     quiet: bool = False
+    marked: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 FLOORS = """
     __init__
     _wiring
-    notebook/explorer  notebook/pictures
+    notebook/explorer  notebook/pictures  notebook/workbench
     notebook
     statements
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector

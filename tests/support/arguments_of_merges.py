@@ -47,6 +47,8 @@ def _run(name: str) -> Call:
         found = getattr(merge, name)(**arguments)
         if isinstance(found, tuple):
             found = found[1]
+        if name == "interactive":
+            found = found.state.plan
         counts = [getattr(found, n, None) for n in ("num_updated_rows", "num_inserted_rows")]
         text = str(found) if isinstance(found, str | lk.Explanation) else ""
         lines = [line for line in text.splitlines() if "worked out" not in line]
@@ -119,7 +121,14 @@ MERGES: dict[str, Method] = {
     ),
     **{
         f"MergeInsertBuilder.{name}": Method(_run(name), RUN, {"data_obj": SOURCE})
-        for name in ("execute", "execute_uncommitted", "preview", "explain", "analyze_plan")
+        for name in (
+            "execute",
+            "execute_uncommitted",
+            "preview",
+            "interactive",
+            "explain",
+            "analyze_plan",
+        )
     },
     **{
         f"MergeInsertBuilder.{name}": Method(

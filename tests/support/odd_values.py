@@ -395,6 +395,7 @@ NEEDED: Mapping[str, Arguments] = {
     "MergeInsertBuilder.execute_batches": lambda p: {"new_data": p.rows},
     "MergeInsertBuilder.execute_uncommitted": lambda p: {"data_obj": p.rows},
     "MergeInsertBuilder.execute_uncommitted_batches": lambda p: {"new_data": p.rows},
+    "MergeInsertBuilder.interactive": lambda p: {"data_obj": p.rows},
     "MergeInsertBuilder.preview": lambda p: {"data_obj": p.rows},
     "MergeInsertBuilder.retry_timeout": lambda _: {"timeout": timedelta(1)},
     "MergeInsertBuilder.target_bases": lambda _: {"bases": ["n"]},

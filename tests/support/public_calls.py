@@ -310,6 +310,7 @@ CALLS: Mapping[str, Call] = {
     "MergeInsertBuilder.execute_uncommitted": _uncommitted,
     "MergeInsertBuilder.explain": lambda ds, _: _shown(_merge(ds).explain(ROWS)),
     "MergeInsertBuilder.explain_plan": lambda ds, _: _merge(ds).explain_plan(),
+    "MergeInsertBuilder.interactive": lambda ds, _: _shown(_merge(ds).interactive(ROWS)),
     "MergeInsertBuilder.preview": lambda ds, _: _shown(_merge(ds).preview(ROWS)),
     "LanceDataset.plot": lambda ds, _: [
         _shown(picture) for picture in (ds.plot.history(), ds.plot.graph(), ds.plot.fragments())

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeAlias, cast
 
+from lancekit.display import interactive
 from lancekit.operations.common.results import ApplyResult, Counts
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import (
@@ -118,6 +119,21 @@ class BranchMergePlan(Counts):
         how = self._how
         how = check_how(how.doing, how.on, how.by, conflicts, how.files)
         return plan_merge(self._source, self._target, how, self._land)
+
+    def interactive(self) -> Any:
+        """Return the plan as a view in which sides are picked by clicks, by row and by column.
+
+        It shows what would come of it, merges, and takes that back.  Where there is no ipywidgets,
+        and in a saved notebook, it is this plan's card.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://picking-example", primary_key="id")
+        >>> _ = ds.create_branch("trial").update({"id": "2"})
+        >>> bench = ds.branches.merge("trial", dry_run=True).interactive()
+        """
+        return interactive("branches", self)
 
 
 def changes_of(source: Line, target: Snapshot) -> Changed:

@@ -94,6 +94,14 @@ class Conflicts(Displayed):
         found = np.bincount(self._kinds(), minlength=len(KINDS)).tolist()
         return {kind: count for kind, count in zip(KINDS, found, strict=True) if count}
 
+    @property
+    def by_name(self) -> dict[str, int]:
+        """In how many rows that both sides have, both changed the value of a column."""
+        both = np.logical_and(*(rows != NOWHERE for rows in self._addresses[1:]))
+        counts = self._plan.clashes.cells[both].sum(axis=0).tolist()
+        names = (pair.name for pair in self._plan.columns)
+        return {name: count for name, count in zip(names, counts, strict=True) if count}
+
     def sample(self, n: int = 10, offset: int = 0) -> list[ConflictedRow]:
         """Return some of them, and others with another ``offset``: they have an order."""
         start = max(offset, 0)

@@ -1,0 +1,122 @@
+"""The widgets of the workbench of a merge of branches."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lancekit.notebook._common import ref
+from lancekit.notebook.controls import button, drawn, markup
+from lancekit.notebook.html import render_note, render_table
+from lancekit.notebook.words import clean, count, cut, plural, told
+from lancekit.notebook.workbench.branch_bench import PAGE, BranchBench
+from lancekit.notebook.workbench.branch_view import conflict_table
+from lancekit.notebook.workbench.picks import SIDES, key_of
+from lancekit.notebook.workbench.shell import Shell, chosen, picker, shown_if, side_by_side
+from lancekit.notebook.workbench.steps import Turn
+from lancekit.operations.lineage.conflicts import ConflictedRow
+from lancekit.options import options
+
+__all__ = ["branch_panel"]
+
+
+def branch_panel(bench: BranchBench) -> Any:
+    """Return the widgets, which show every step."""
+    made = _BranchPanel(bench)
+    bench.watch(made.draw)
+    made.draw()
+    return made.box
+
+
+class _BranchPanel:
+    def __init__(self, bench: BranchBench) -> None:
+        import ipywidgets
+
+        self._bench = bench
+        nobody = ("none: pick below", "fail")
+        self._every = picker("side for all", [nobody, *SIDES.items()], self._choose_every)
+        self._columns = side_by_side()
+        self._rows = ipywidgets.VBox()
+        self._back = button("◀ before", "conflicts before these", lambda: self._turn(-1))
+        self._on = button("after ▶", "conflicts after these", lambda: self._turn(1))
+        self._which = markup()
+        self._pages = side_by_side(self._back, self._which, self._on)
+        self._view = markup()
+        self._shell = Shell(bench, "merge")
+        choices = ipywidgets.VBox([self._every, self._columns, self._rows, self._pages])
+        self.box = self._shell.box(choices, self._view)
+        self._by_column: dict[str, Any] = {}
+        self._by_row: list[tuple[ConflictedRow, Any, Any]] = []
+        self._drawn: list[ConflictedRow] | None = None
+
+    def _choose_every(self, side: str) -> None:
+        picks = self._bench.state.chosen
+        self._bench.choose(type(picks)(every=side, columns=picks.columns, rows=picks.rows))
+
+    def _turn(self, by: int) -> None:
+        self._bench.send(Turn(self._bench.start // PAGE + by))
+
+    def draw(self) -> None:
+        """Show the state of the bench."""
+        state, plan = self._bench.state, self._bench.plan
+        chosen(self._every, state.chosen.every)
+        rows = self._bench.shown()
+        if rows is not self._drawn:
+            self._build(rows)
+        columns, by_row = dict(state.chosen.columns), dict(state.chosen.rows)
+        for name, pick in self._by_column.items():
+            chosen(pick, columns.get(name, ""))
+        for row, pick, shown in self._by_row:
+            chosen(pick, by_row.get(key_of(row), ""))
+            shown.value = render_table(conflict_table(row, state.chosen))
+        total, start = 0 if plan is None else plan.num_conflicts, self._bench.start
+        shown_if(self._every, total > 0)
+        shown_if(self._pages, total > PAGE)
+        which = f"{count(start + 1)} to {count(start + len(rows))} of {plural(total, 'conflict')}"
+        self._which.value = render_note(which)
+        self._back.disabled, self._on.disabled = start == 0, start + PAGE >= total
+        where = "" if plan is None else f"{clean(plan.theirs[0])} into {ref(*plan.ours)}"
+        self._shell.draw(self._bench.code, self._said(), where)
+        done = state.phase == "done"
+        self._view.value = "" if done else drawn(self._bench.view(datetime.now(UTC), why=False))
+
+    def _said(self) -> str:
+        plan = self._bench.plan
+        if plan is None or not plan.num_conflicts:
+            return "no conflicts"
+        left = plan.num_unsettled
+        settled = plan.num_conflicts - left
+        said = f"{count(settled)} of {plural(plan.num_conflicts, 'conflict')} settled"
+        return f"{said}; pick a side for the others" if left else said
+
+    def _build(self, rows: list[ConflictedRow]) -> None:
+        """Make the widgets of other conflicts."""
+        import ipywidgets
+
+        self._drawn, plan = rows, self._bench.plan
+        changed = {} if plan is None else plan.conflicts.by_name
+        names = list(changed)[: options.display_columns]
+        sides = [("as all", ""), *SIDES.items()]
+        self._by_column = {
+            name: picker(
+                f"{clean(name, 20)} ({plural(changed[name], 'row')})", sides, self._of(name)
+            )
+            for name in names
+        }
+        self._columns.children = tuple(self._by_column.values())
+        self._by_row = []
+        for row in rows:
+            sides = [("as its columns", ""), *SIDES.items()]
+            pick = picker(cut(told(row.key), 40), sides, self._of_row(row))
+            self._by_row.append((row, pick, markup()))
+        self._rows.children = tuple(
+            ipywidgets.VBox([shown, pick]) for _, pick, shown in self._by_row
+        )
+
+    def _of(self, name: str) -> Any:
+        bench = self._bench
+        return lambda side: bench.choose(bench.state.chosen.with_column(name, side))
+
+    def _of_row(self, row: ConflictedRow) -> Any:
+        bench, key = self._bench, key_of(row)
+        return lambda side: bench.choose(bench.state.chosen.with_row(key, side))

@@ -1,0 +1,93 @@
+"""The sides of conflicts as they are clicked, and the argument that says the same."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lancekit.notebook.workbench.code import called, chained, spelled
+from lancekit.operations.lineage.branch_merge import BranchMergePlan
+from lancekit.operations.lineage.conflicts import ConflictedRow, Named
+from lancekit.operations.lineage.sides import Sides
+
+__all__ = ["SIDES", "Picks", "code_of", "key_of", "picks_of", "sides_of"]
+
+#: the sides, by what they are called
+SIDES = {"ours": "ours", "theirs": "theirs"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picks:
+    """Whose values count: of a row, else of a column, else of all; ``"fail"`` is nobody's."""
+
+    every: Any = "fail"
+    columns: tuple[tuple[str, str], ...] = ()
+    rows: tuple[tuple[Any, str], ...] = ()
+
+    def with_column(self, name: str, side: str) -> Picks:
+        """Pick a side for a column; none, ``""``, leaves it to what counts for all."""
+        return replace(self, columns=_with(self.columns, name, side))
+
+    def with_row(self, key: Any, side: str) -> Picks:
+        """Pick a side for a row; none, ``""``, leaves it to those of the columns."""
+        return replace(self, rows=_with(self.rows, key, side))
+
+    def of(self, row: ConflictedRow, column: str) -> str:
+        """Return the side whose value counts, ``"fail"`` if nobody picked one."""
+        found = dict(self.rows).get(key_of(row))
+        if found is None and row.ours is not None and row.theirs is not None:
+            found = dict(self.columns).get(column)
+        return found or str(self.every)
+
+
+def _with(pairs: tuple[tuple[Any, str], ...], key: Any, side: str) -> tuple[tuple[Any, str], ...]:
+    found = dict(pairs)
+    found.pop(key, None)
+    return (*found.items(), *([(key, side)] if side else []))
+
+
+def key_of(row: ConflictedRow) -> Any:
+    """Return what `Sides` call a row: its key, a tuple if that has several columns."""
+    values = tuple(row.key.values())
+    return values if len(values) > 1 else values[0]
+
+
+def picks_of(plan: BranchMergePlan) -> Picks:
+    """Return what a plan was made with; a function's rows cannot be clicked on."""
+    given = plan._how.conflicts
+    if callable(given):
+        return Picks()
+    sides = given if isinstance(given, Sides) else Sides(given)
+    columns = tuple((name, str(side)) for name, side in sides.columns.items())
+    rows = tuple((key, str(side)) for key, side in sides.rows.items())
+    return Picks(every=sides.default, columns=columns, rows=rows)
+
+
+def sides_of(picks: Picks) -> Named:
+    """Return what ``conflicts=`` is."""
+    if not (picks.columns or picks.rows):
+        return picks.every  # type: ignore[no-any-return]
+    return Sides(picks.every, columns=dict(picks.columns), rows=dict(picks.rows))  # type: ignore[arg-type]
+
+
+def code_of(plan: BranchMergePlan, picks: Picks) -> str:
+    """Return the code that does the merge of a plan with these sides."""
+    how = plan._how
+    arguments = {
+        "into": plan.ours[0],
+        **({} if how.on is None else {"on": list(how.on)}),
+        **({} if how.by == "cell" else {"by": how.by}),
+        **({} if how.files == "link" else {"files": how.files}),
+    }
+    call = called("merge", plan.theirs[0], **arguments)
+    if picks != Picks():
+        call = f"{call[:-1]}, conflicts={_spelled(picks)})"
+    return chained("ds.branches", [call])
+
+
+def _spelled(picks: Picks) -> str:
+    if not (picks.columns or picks.rows):
+        return spelled(picks.every)
+    every = [] if picks.every == "fail" else [picks.every]
+    named = {"columns": dict(picks.columns), "rows": dict(picks.rows)}
+    return called("lk.Sides", *every, **{name: one for name, one in named.items() if one})

@@ -1,0 +1,59 @@
+"""Sources that are held, and what is odd about them."""
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import lancekit as lk
+from lancekit.errors import InvalidTypeError, SchemaMismatchError
+from lancekit.notebook.workbench.source import Odd, drift, hold
+
+LIKE = pa.schema({"id": pa.int64(), "v": pa.string()})
+ROWS = {"id": [1, 1, None], "v": ["a", "b", "c"]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        ROWS,
+        pa.table(ROWS),
+        pa.table(ROWS).to_reader(),
+        pl.DataFrame(ROWS),
+        pd.DataFrame({"id": pd.array([1, 1, None], "Int64"), "v": ["a", "b", "c"]}),
+        [{"id": 1, "v": "a"}, {"id": 1, "v": "b"}, {"id": None, "v": "c"}],
+        iter([pa.record_batch(ROWS)]),
+    ],
+)
+def test_rows_are_held_as_arrow(data):
+    held = hold(data, None, LIKE)
+    assert not held.on_demand
+    assert held.rows.column("id").to_pylist() == [1, 1, None]
+    assert held.odd(("id",)) == Odd(nulls=1, repeated=((1,),))
+    assert held.odd(("id", "v")) == Odd(nulls=1)
+    assert held.odd(("nothing",)) == Odd()
+
+
+def test_rows_in_files_are_not_read_into_memory(tmp_path):
+    ds = lk.write_dataset(ROWS, tmp_path / "d")
+    held = hold(ds, None, LIKE)
+    assert held.rows is ds
+    assert held.schema.names == ["id", "v"]
+    assert held.odd(("id",)) == Odd()
+
+
+def test_rows_are_cast_to_a_schema_that_was_given():
+    held = hold({"id": [1]}, pa.schema({"id": pa.int8()}), LIKE)
+    assert held.schema.field("id").type == pa.int8()
+    with pytest.raises(SchemaMismatchError):
+        hold({"id": ["x"]}, pa.schema({"id": pa.int8()}), LIKE)
+    with pytest.raises(InvalidTypeError):
+        hold(object(), None, LIKE)
+
+
+def test_drift_is_what_differs():
+    source = pa.schema({"id": pa.int32(), "v": pa.string(), "new": pa.bool_(), "s": pa.string()})
+    dataset = pa.schema({"id": pa.int64(), "v": pa.string(), "old": pa.int8(), "s": pa.int8()})
+    found = {one.column: one.fits for one in drift(source, dataset)}
+    assert found == {"id": True, "new": False, "s": False, "old": True}
+    assert drift(LIKE, LIKE) == ()
