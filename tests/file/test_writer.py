@@ -196,7 +196,7 @@ _VALUES = st.one_of(
 )
 
 
-@settings(derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(
     array=_VALUES,
     version=st.sampled_from(VERSIONS),

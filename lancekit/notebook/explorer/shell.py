@@ -61,7 +61,7 @@ class Shell:
         self._lock = threading.RLock()  # the state is changed by who presses, and by who read
         self._is_syncing = False
         self._shown = Latest[ExplorerState](self._show, self._failed)
-        self._led = Latest[Callable[[], Event | None]](self._lead, self._failed)
+        self._led = Latest[Callable[[], Event]](self._lead, self._failed)
         self.head, self.pane, self.code, self.status = markup(), markup(), markup(), markup()
         self._where()
         self._what()
@@ -103,7 +103,7 @@ class Shell:
         self.refresh = self._button(
             "refresh", "look anew which versions, branches and tags there are"
         )
-        self.refresh.on_click(lambda _: self._led.ask(self._refreshed))
+        self.refresh.on_click(lambda _: self._led.ask(self._visit.refreshed))
         self._steps = [
             self._button("|◀", "oldest version", End(newest=False)),
             self._button("◀", "version before", Move(-1)),
@@ -176,11 +176,9 @@ class Shell:
 
     def _on(self, control: Any, act: Callable[[Any], object]) -> None:
         def changed(change: dict[str, Any]) -> None:
-            if not self._is_syncing:
-                try:
+            with self._lock:  # else what somebody does while another thread syncs would be lost
+                if not self._is_syncing:
                     act(change["new"])
-                except Exception as error:
-                    self._failed(error)
 
         control.observe(changed, "value")
 
@@ -191,11 +189,10 @@ class Shell:
         with self._lock:
             before = self._visit.state
             self._visit.send(event)
-            state = self._visit.state
-            if state.place != before.place:
+            if self._visit.state.place != before.place:
                 self.change.clear()  # a plan is of its stop
             self._sync()
-        self._shown.ask(state)
+            self._shown.ask(self._visit.state)
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait until all is shown; return whether it came to that."""
@@ -205,16 +202,8 @@ class Shell:
         if place is not None:
             self._led.ask(lambda: self._visit.reader.listed(*place))
 
-    def _refreshed(self) -> None:
-        with self._lock:
-            self._visit.refresh()
-            self._sync()
-        self._shown.ask(self._visit.state)
-
-    def _lead(self, find: Callable[[], Event | None], _overtaken: Callable[[], bool]) -> None:
-        event = find()
-        if event is not None:
-            self.send(event)
+    def _lead(self, find: Callable[[], Event], _overtaken: Callable[[], bool]) -> None:
+        self.send(find())
 
     def _sorted(self) -> None:
         self.send(Sort(self.sort.value, self.way.value))
@@ -228,9 +217,7 @@ class Shell:
 
     def _applied(self, plan: Plan) -> object:
         result = self._visit.apply(plan)
-        with self._lock:
-            self._sync()
-        self._shown.ask(self._visit.state)
+        self.send(self._visit.refreshed())
         return result
 
     # ---- what is shown
@@ -243,7 +230,8 @@ class Shell:
             for control in (self.slider, self.version):
                 _bound(control, state.versions[0], state.versions[-1])
                 control.value = state.version
-            self.branch.options = list(reader.branches)
+            # one that is gone is there until it is left
+            self.branch.options = list(dict.fromkeys([*reader.branches, state.branch]))
             self.branch.value = state.branch
             tags = reader.tags or {}
             self.tag.options = [("", None), *((_tag(name, to), to) for name, to in tags.items())]

@@ -47,7 +47,7 @@ __all__ = [
 #: versions that a strip names on each side of the stop; columns that a schema lists
 _BESIDE, _COLUMNS = 3, 50
 #: the characters of a whole bar
-_BAR = 24
+_BAR = 10
 _TIMES, _MINUS = "\u00d7", "\u2212"
 
 
@@ -100,7 +100,8 @@ def strip(state: ExplorerState) -> str:
 
 def _against(state: ExplorerState, told: Apart | None) -> Iterator[tuple[str, str]]:
     if told is None:
-        yield "against", "nothing: the version before is not there"
+        gone = ref(*state.pinned) if state.pinned else "the version before"
+        yield "against", f"nothing: {gone} is not there"
         return
     how = "pinned" if state.pinned else "the version before"
     parts = [
@@ -240,23 +241,20 @@ def summary_card(summary: Summary) -> Card:
             ("frequent", _NOT_COUNTED if top is None else ""),
             ("not finite", plural(summary.others, "value") if summary.others else ""),
         ),
-        tables=(
-            *(
-                _bars(title, ("value",), [((cell(value),), number) for value, number in top])
-                for title in ("Most frequent values",)
-                if top
-            ),
-            *(
-                _bars(
-                    title,
-                    ("from", "up to"),
-                    [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins],
-                )
-                for title in ("Histogram",)
-                if summary.bins
-            ),
-        ),
+        tables=(*_frequent(summary), *_histogram(summary)),
     )
+
+
+def _frequent(summary: Summary) -> Iterator[Table]:
+    if summary.top:
+        rows = [((cell(value),), number) for value, number in summary.top]
+        yield _bars("Most frequent values", ("value",), rows, numeric=bool(summary.bins))
+
+
+def _histogram(summary: Summary) -> Iterator[Table]:
+    if summary.bins:
+        rows = [((_edge(b.low), _edge(b.high)), b.rows) for b in summary.bins]
+        yield _bars("Histogram", ("from", "up to"), rows, numeric=True)
 
 
 _NOT_COUNTED = "not told: there are too many different values, or they cannot be counted"
@@ -266,11 +264,17 @@ def _edge(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else cell(value)
 
 
-def _bars(caption: str, names: Sequence[str], rows: Sequence[tuple[tuple[str, ...], int]]) -> Table:
+def _bars(
+    caption: str,
+    names: Sequence[str],
+    rows: Sequence[tuple[tuple[str, ...], int]],
+    *,
+    numeric: bool,
+) -> Table:
     most = max(number for _, number in rows) or 1
     return Table(
         caption=caption,
-        columns=(*map(Column, names), Column("rows", numeric=True), Column("")),
+        columns=(*(Column(n, numeric) for n in names), Column("rows", numeric=True), Column("bar")),
         rows=tuple(
             Row((*cells, count(number), "█" * round(_BAR * number / most)))
             for cells, number in rows
@@ -310,7 +314,7 @@ def compare_card(new: Stop, told: Apart) -> Card:
             Table(
                 caption="Side by side",
                 columns=(
-                    Column(""),
+                    Column("what"),
                     Column(ref(*old.place)),
                     Column(ref(*new.place)),
                     Column("change"),

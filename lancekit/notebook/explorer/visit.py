@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.time_travel import Ref
+from lancekit.errors import NotFoundError
 from lancekit.notebook._common import place_of
 from lancekit.notebook.explorer.changes import Change, Plan, apply_plan, plan_change
 from lancekit.notebook.explorer.pages import read_page
 from lancekit.notebook.explorer.reading import Apart, Reader, Stop, apart
-from lancekit.notebook.explorer.state import Event, ExplorerState, step
+from lancekit.notebook.explorer.state import Event, ExplorerState, Switch, step
 from lancekit.notebook.explorer.summary import read_summary
 from lancekit.notebook.explorer.views import (
     code_of,
@@ -82,8 +84,11 @@ class Visit:
 
     def stops(self, state: ExplorerState) -> Found:
         """Return the stop, and in what it differs from what it is compared with."""
-        stop = self.reader.stop(state.place)
-        return stop, None if state.against is None else apart(self.reader.stop(state.against), stop)
+        stop, old = self.reader.stop(state.place), None
+        if state.against is not None:
+            with suppress(NotFoundError):  # what was cleaned up since; the stop itself is there
+                old = self.reader.stop(state.against)
+        return stop, None if old is None else apart(old, stop)
 
     def head(self, state: ExplorerState, found: Found, now: datetime) -> Card:
         """Return the card of the stop."""
@@ -113,7 +118,7 @@ class Visit:
 
     def _compared(self, state: ExplorerState, stop: Stop, told: Apart | None) -> object:
         if told is None:
-            return unread_card("Compare", "The version before is not there: pin another.")
+            return unread_card("Compare", "What to compare with is not there: pin another.")
         if not state.is_asked:
             return compare_card(stop, told)
         diff = stop.handle.diff(told.old.handle)
@@ -128,12 +133,9 @@ class Visit:
 
     def apply(self, plan: Plan) -> object:
         """Do what a plan says, if nothing came in between; return what has a card."""
-        result = apply_plan(self.reader, plan)
-        self.refresh()
-        return result
+        return apply_plan(self.reader, plan)
 
-    def refresh(self) -> None:
-        """Look anew which versions, branches and tags there are, and stay where it is."""
+    def refreshed(self) -> Switch:
+        """Look anew which versions, branches and tags there are; return the event that says so."""
         self.reader.forget()
-        branch, version = self.state.place
-        self.send(self.reader.listed(branch, version))
+        return self.reader.listed(*self.state.place)

@@ -167,6 +167,36 @@ def test_a_refresh_finds_what_others_did(shell, ds):
     assert "late" in shell.branch.options
 
 
+def test_a_branch_that_is_gone_is_told(shell, ds):
+    after(shell, branch="trial")
+    ds.branches.delete("trial")
+    press(shell, "refresh")
+    assert "trial" in text(shell.pane)
+    assert 'role="alert"' in shell.pane.value
+    press(shell, shell._steps[1], "pin")
+    after(shell, branch="main")
+    assert "main:8" in text(shell.head)
+    assert "nothing: trial:6 is not there" in text(shell.head)
+
+
+def test_what_is_done_while_another_thread_looks_is_not_lost(shell):
+    threads = [
+        threading.Thread(target=lambda: [shell._go(("trial", None)), shell._go(("main", 4))]),
+        threading.Thread(target=lambda: [shell.send(Go(n)) for n in range(1, 9)]),
+    ]
+    for _ in range(5):
+        shell.slider.value = shell.slider.min
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert shell.wait(20)
+    shell.send(Go(7))
+    assert shell.wait(20)
+    assert (shell.slider.value, shell.version.value) == (7, 7)
+    assert ":7" in text(shell.head)
+
+
 def test_what_is_gone_is_told_and_nothing_is_raised(shell, ds, tmp_path):
     for file in tmp_path.rglob("*.manifest"):
         file.unlink()

@@ -36,5 +36,5 @@ def test_there_may_be_nothing_to_compare_with(ds):
 def test_others_commit_and_it_is_looked_at_anew(ds):
     visit = Visit(ds, 6)
     lk.dataset(ds.uri).delete("id = 99")
-    visit.refresh()
+    visit.send(visit.refreshed())
     assert (visit.state.version, visit.state.versions[-1]) == (6, 9)
