@@ -31,7 +31,7 @@ QUICK_JAVA = (
 )
 """Without the optimising compiler, and without proofs that its classes are well formed, a short
 session takes less than half of the processor's time."""
-OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK") == "connect"
+OVER_CONNECT = os.environ.get("LANCEKIT_TEST_SPARK")
 
 
 # A busy machine is no fault of the code, under CI either, where hypothesis has its own profile.
@@ -42,7 +42,7 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-settings.register_profile("short", settings.get_profile("patient"), max_examples=30)
+settings.register_profile("short", settings.get_profile("patient"), max_examples=20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -239,11 +239,15 @@ def whole(request: pytest.FixtureRequest) -> bool:
 def spark() -> Iterator[SparkSession]:
     """The one Spark session of all tests; started by lancekit, quick to start, small.
 
-    With the environment variable LANCEKIT_TEST_SPARK=connect it is one over Spark Connect.
+    With the environment variable LANCEKIT_TEST_SPARK=connect it is one over Spark Connect; with
+    that of a server, there.
     """
     from lancekit.spark import spark_session, stop_spark
 
-    yield spark_session(remote="local[2,4]" if OVER_CONNECT else None, memory="1g")
+    if OVER_CONNECT and OVER_CONNECT != "connect":
+        yield spark_session(remote=OVER_CONNECT)
+    else:
+        yield spark_session(remote="local[2,4]" if OVER_CONNECT else None, memory="1g")
     stop_spark()
 
 

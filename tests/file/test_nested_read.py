@@ -469,7 +469,7 @@ def test_damage_is_an_error_or_a_value_but_no_crash(
     )
     data = write_reference(table, tmp_path / "a.lance", version)
     rng = np.random.default_rng(7)
-    for _ in range(120 if whole else 20):
+    for _ in range(120 if whole else 12):
         damaged = bytearray(data)
         place = int(rng.integers(0, len(data)))
         damaged[place] = int(rng.integers(0, 256))

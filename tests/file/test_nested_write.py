@@ -358,7 +358,7 @@ def _with_dictionaries(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array
 
 
-@settings(max_examples=75, derandomize=True)
+@settings(derandomize=True)
 @given(data=st.data(), version=st.sampled_from(VERSIONS), page=st.sampled_from([1, 60, 1 << 20]))
 def test_round_trip(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, version: str, page: int

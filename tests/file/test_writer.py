@@ -196,7 +196,7 @@ _VALUES = st.one_of(
 )
 
 
-@settings(max_examples=150, derandomize=True)
+@settings(derandomize=True)
 @given(
     array=_VALUES,
     version=st.sampled_from(VERSIONS),

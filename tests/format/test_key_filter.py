@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
@@ -81,7 +81,6 @@ def test_hashes_of_binary_are_xxh64(values):
 
 
 @given(st.integers(0, 140), st.integers(0, 2**32 - 1))
-@settings(max_examples=60)
 def test_large_groups_of_one_length_are_xxh64(length, seed):
     random = np.random.default_rng(seed)
     values = [random.bytes(length) for _ in range(1600)] + [b"odd one"]

@@ -11,7 +11,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
@@ -143,7 +143,6 @@ def _fill(draw: Any, message: Any, field: FieldDescriptor) -> None:
 
 
 @pytest.mark.parametrize("arm", ARMS)
-@settings(max_examples=40)
 @given(data=st.data())
 def test_any_message_comes_back_as_it_was(arm: str, data: st.DataObject) -> None:
     message = data.draw(messages(Message.DESCRIPTOR, arm))

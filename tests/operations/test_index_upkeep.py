@@ -240,6 +240,6 @@ def _sorted(table: pa.Table) -> list[Any]:
 @pytest.mark.parametrize("seed", range(3))
 def test_indexed_queries_stay_right(tmp_path: Path, whole: bool, stable: bool, seed: int) -> None:
     world = Indexed(str(tmp_path / "d"), random.Random(seed), stable)
-    for _ in range(60 if whole else 6):
+    for _ in range(60 if whole else 4):
         world.step()
         world.check()

@@ -42,7 +42,7 @@ def merged(ds, data, clauses):
 @pytest.mark.torture
 def test_random_merges(whole):
     draw = given(cases(), st.booleans(), st.booleans())
-    settings(max_examples=1000 if whole else 40)(draw(check_merge))()
+    settings(max_examples=1000 if whole else 20)(draw(check_merge))()
 
 
 def check_merge(case: Case, stable, spilled):

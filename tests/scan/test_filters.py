@@ -152,7 +152,7 @@ def test_one_query_has_one_time():
 @pytest.mark.torture
 def test_random_conditions(whole):
     """Rows never differ; a refusal does where an answer would need a number that its type lacks."""
-    for seed in range(1500 if whole else 12):
+    for seed in range(1500 if whole else 6):
         random = Random(seed)
         rows = random_rows(random)
         reference = lance.write_dataset(rows, "memory://rows")

@@ -196,7 +196,7 @@ def lengths(monkeypatch, *, few: int, short: int) -> None:
 @pytest.mark.torture
 def test_lifted_or_parsed_it_is_the_same(monkeypatch, whole):
     random, found = Random(11), 0
-    for _ in range(20_000 if whole else 700):
+    for _ in range(20_000 if whole else 350):
         sql = condition(random)
         lengths(monkeypatch, few=1, short=0)
         text, lists = _lists.lift(sql)
@@ -208,7 +208,7 @@ def test_lifted_or_parsed_it_is_the_same(monkeypatch, whole):
             continue  # both refuse: which of two mistakes is told first may differ
         assert mine == parsed, sql
         found += lifted
-    assert found > 200
+    assert found > 100
 
 
 SHAPES = (
@@ -371,13 +371,13 @@ def test_mistakes_of_members_that_are_alike_are_those_of_each(sql, monkeypatch):
 def test_how_many_there_are_does_not_matter():
     """Thousands are one look-up, not a tree of thousands of nodes."""
     for sql in (
-        "i IN (" + ", ".join(map(str, range(2, 20_000))) + ")",
-        "s IN (" + ", ".join(f"'a{n}'" for n in range(20_000)) + ", 'a')",
-        " OR ".join(f"i = {n}" for n in range(2, 20_000)),
-        " AND ".join(f"s <> 'a{n}'" for n in range(20_000)),
-        "NOT (k IN (" + ", ".join(map(str, range(20_000))) + "))",
-        "d IN (" + ", ".join(f"DATE '{1900 + n % 200}-01-01'" for n in range(9_000)) + ")",
-        " OR ".join(f"i IN ({n}, {n + 1}) OR 'a{n}' = s" for n in range(5_000)),
+        "i IN (" + ", ".join(map(str, range(2, 4_000))) + ")",
+        "s IN (" + ", ".join(f"'a{n}'" for n in range(4_000)) + ", 'a')",
+        " OR ".join(f"i = {n}" for n in range(2, 4_000)),
+        " AND ".join(f"s <> 'a{n}'" for n in range(4_000)),
+        "NOT (k IN (" + ", ".join(map(str, range(4_000))) + "))",
+        "d IN (" + ", ".join(f"DATE '{1900 + n % 200}-01-01'" for n in range(3_000)) + ")",
+        " OR ".join(f"i IN ({n}, {n + 1}) OR 'a{n}' = s" for n in range(2_000)),
         " OR ".join(f"k < -{n} OR s LIKE '{n}%'" for n in range(1_000)),
     ):
         nodes = sum(1 for _ in _sql.parse(sql).walk())

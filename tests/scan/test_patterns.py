@@ -160,7 +160,7 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     )
 
 
-@settings(max_examples=40, derandomize=True)
+@settings(derandomize=True)
 @given(
     patterns=st.lists(
         st.recursive(st.sampled_from(ATOMS), grown, max_leaves=6), min_size=4, max_size=4

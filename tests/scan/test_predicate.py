@@ -482,7 +482,7 @@ def tables(draw):
     return pa.table({"n": pa.array(range(count)), **columns})
 
 
-@settings(max_examples=120, derandomize=True)
+@settings(derandomize=True)
 @given(rows=tables(), filters=st.lists(conditions(), min_size=4, max_size=4))
 def test_random_conditions_select_the_references_rows(rows, filters):
     dataset = lance.write_dataset(rows, "memory://rows")

@@ -2,37 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-
 import pytest
 
 from tests.spark.programs import QUICK, run
-from tests.support.patience import HANG_SECONDS
+from tests.spark.test_failing_tasks import check_cancelled
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 
 START = f"spark_session(remote='local[2]', {QUICK})"
-
-
-SERVER = f"""
-import sys
-import lancekit as lk
-spark = lk.{START}
-print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
-sys.stdin.read()
-"""
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """A server in another process, by its address with the token."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    yield process.stdout.readline().strip()
-    process.communicate("", timeout=HANG_SECONDS)
 
 
 @pytest.mark.torture
@@ -83,7 +60,7 @@ if sys.argv[1] == "whole":
     assert (done.stdout, done.stderr) == ("", "")
 
 
-def test_a_session_of_somebody_elses(server: str, tmp_path) -> None:
+def test_a_session_of_somebody_elses(connect_server: str, tmp_path) -> None:
     run(
         """
 import sys, warnings
@@ -104,11 +81,11 @@ assert theirs.range(3).count() == 3
 theirs.stop()
 """,
         str(tmp_path / "d"),
-        server,
+        connect_server,
     )
 
 
-def test_a_server_elsewhere(server: str, tmp_path) -> None:
+def test_a_server_elsewhere(connect_server: str, tmp_path) -> None:
     done = run(
         """
 import sys
@@ -132,7 +109,7 @@ assert lk.stop_spark()
 assert lk.session_info().state == "none"
 assert lk.spark_session(remote=address).range(3).count() == 3  # and left to the end
 """,
-        server,
+        connect_server,
         str(tmp_path / "d"),
     )
     assert done.stdout == (
@@ -142,8 +119,19 @@ assert lk.spark_session(remote=address).range(3).count() == 3  # and left to the
     assert done.stderr == ""
 
 
-def test_the_address_of_sparks_own_variable_counts(server: str) -> None:
+def test_the_address_of_sparks_own_variable_counts(connect_server: str) -> None:
     run(
         "import lancekit as lk; spark = lk.spark_session(); assert lk.session_info().connect",
-        SPARK_REMOTE=server,
+        SPARK_REMOTE=connect_server,
+    )
+
+
+@pytest.mark.torture
+def test_a_cell_that_is_cancelled(connect_server: str, tmp_path, whole: bool) -> None:
+    """A source's and lancekit's own functions at work; at full length in every operation."""
+    check_cancelled(
+        lambda program, *arguments: run(program, *arguments).stdout,
+        tmp_path,
+        connect_server,
+        ["write", "merge", "update", "compact"] if whole else ["merge", "compact"],
     )

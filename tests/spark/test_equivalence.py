@@ -46,7 +46,7 @@ def test_a_tour_of_all_operations(spark, whole):
         order = data.draw(st.permutations(OTHERS))
         assume(order != OTHERS)  # the first try has no rows either
         chosen = random.Random(str(order))
-        names = order + chosen.sample(sorted(MERGE_NAMES), 25 if whole else 8)
+        names = order + chosen.sample(sorted(MERGE_NAMES), 25 if whole else 4)
         chosen.shuffle(names)
         there = ways(spark, match) if whole else [chosen.choice(ways(spark, match))]
         history(data, [LOCAL, *there], [[name] for name in names])

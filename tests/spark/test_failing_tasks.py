@@ -13,7 +13,7 @@ import lance
 import pytest
 
 import lancekit as lk
-from tests.spark.programs import run, several
+from tests.spark.programs import several
 
 pytestmark = [pytest.mark.classic, pytest.mark.spark]
 
@@ -202,8 +202,8 @@ def test_an_executor_that_is_killed(tmp_path, on_cluster, whole) -> None:
 CANCEL = (
     COMMON
     + '''
-kind = sys.argv[3]
-spark = session(**({"remote": "local[2]"} if kind == "connect" else {"master": kind}))
+over_connect = sys.argv[3].startswith("sc://")
+spark = lk.spark_session(remote=sys.argv[3]) if over_connect else session(master=sys.argv[3])
 signal.signal(signal.SIGINT, signal.default_int_handler)  # as in a notebook's kernel
 ROWS = 3_200_000
 ds = lk.write_dataset(
@@ -242,7 +242,7 @@ def cancelled(name, work):
         outcome = "cancelled"
         said = " ".join(stop.__notes__)
         assert "Spark jobs were cancelled" in said and "nothing was committed" in said, said
-    tracker = None if kind == "connect" else spark.sparkContext.statusTracker()
+    tracker = None if over_connect else spark.sparkContext.statusTracker()
     assert not (tracker and tracker.getActiveJobsIds())
     print(json.dumps([name, outcome, lk.dataset(place).version]))
 
@@ -258,17 +258,18 @@ with lk.options(engine="spark"):
 
 
 @pytest.mark.torture
-@pytest.mark.parametrize("kind", ["classic", "connect"])
-def test_a_cell_that_is_cancelled(kind: str, tmp_path, on_cluster, whole) -> None:
+def test_a_cell_that_is_cancelled(tmp_path, on_cluster, whole) -> None:
     """A source's and lancekit's own functions at work; at full length in every operation."""
+    asked = ["write", "merge", "update", "compact"] if whole else ["write", "compact"]
+    check_cancelled(on_cluster, tmp_path, CLUSTER, asked)
+
+
+def check_cancelled(
+    program: Callable[..., str], tmp_path: Path, where: str, asked: list[str]
+) -> None:
+    """Cancel operations on a cluster, or on a server of Spark Connect."""
     place, marks = places(tmp_path)
-    source_at_work = "merge" if kind == "connect" else "write"
-    asked = ["write", "merge", "update", "compact"] if whole else [source_at_work, "compact"]
-    if kind == "connect":
-        said = run(CANCEL, place, marks, kind, *asked).stdout
-    else:
-        said = on_cluster(CANCEL, place, marks, CLUSTER, *asked)
-    *outcomes, after = said.splitlines()
+    *outcomes, after = program(CANCEL, place, marks, where, *asked).splitlines()
     assert [json.loads(outcome)[0] for outcome in outcomes] == asked
     for outcome in outcomes:
         name, how, version = json.loads(outcome)

@@ -34,12 +34,8 @@ CHOSEN = {
     "test_merge.py": [
         "test_frames_of_sparks_own",
         "test_duplicate_keys",
-        "test_a_source_that_gives_other_rows_each_time",
     ],
-    "test_merge_strategies.py": [
-        "test_a_random_source_is_one_and_the_same",
-        "test_nothing_is_kept_after_an_error",
-    ],
+    "test_merge_strategies.py": ["test_nothing_is_kept_after_an_error"],
     "test_nested.py": ["test_arrays_structs_and_maps_both_ways"],
     "test_places.py": ["test_credentials_are_in_no_plan_log_or_error"],
     "test_progress.py": [],
@@ -59,7 +55,7 @@ CHOSEN = {
 """Names of tests, by their file; all of a file if there are none."""
 
 
-def test_the_spark_tests_over_connect(whole: bool) -> None:
+def test_the_spark_tests_over_connect(connect_server: str, whole: bool) -> None:
     some = [
         "::".join([f"{FOLDER}/{file}", *name])
         for file, names in CHOSEN.items()
@@ -72,7 +68,7 @@ def test_the_spark_tests_over_connect(whole: bool) -> None:
         env={
             # A worker of a parallel run has told its environment what it is.
             **{name: v for name, v in os.environ.items() if not name.startswith("PYTEST_")},
-            "LANCEKIT_TEST_SPARK": "connect",
+            "LANCEKIT_TEST_SPARK": "connect" if whole else connect_server,
             # Over Connect, workers start in a folder of the session's own.
             "PYTHONPATH": str(ROOT),
         },

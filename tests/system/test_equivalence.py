@@ -86,7 +86,7 @@ def runs(examples: int) -> settings:
 @pytest.mark.torture
 @pytest.mark.parametrize("name", OTHERS)
 def test_an_operation(name: str, whole: bool) -> None:
-    runs(100 if whole else 4)(given(st.data())(lambda data: alike(data, name)))()
+    runs(100 if whole else 2)(given(st.data())(lambda data: alike(data, name)))()
 
 
 @pytest.mark.torture
@@ -95,7 +95,7 @@ def test_merges(whole: bool) -> None:
         for name in sorted(MERGE_NAMES):
             runs(10)(given(st.data(), st.just(name))(alike))()
     names = st.sampled_from(sorted(MERGE_NAMES))
-    runs(2000 if whole else 30)(given(st.data(), names)(alike))()
+    runs(2000 if whole else 15)(given(st.data(), names)(alike))()
 
 
 def history(data: st.DataObject, ways: list[Way], kinds: list[list[str]]) -> None:
@@ -123,6 +123,6 @@ def history(data: st.DataObject, ways: list[Way], kinds: list[list[str]]) -> Non
 def test_sequences(whole: bool) -> None:
     kind = st.sampled_from([OTHERS, sorted(MERGE_NAMES)])
     kinds = st.lists(kind, min_size=5, max_size=15)
-    runs(600 if whole else 5)(
+    runs(600 if whole else 3)(
         given(st.data(), kinds)(lambda data, names: history(data, [LOCAL, PYLANCE], names))
     )()

@@ -166,7 +166,7 @@ def test_damaged_files_open_or_say_so(tmp_path, whole: bool) -> None:
     files = [p for p in path.rglob("*") if p.is_file() and "_transactions" not in str(p)]
     rng = np.random.default_rng(3)
     outcomes = set()
-    for _ in range(2000 if whole else 150):
+    for _ in range(2000 if whole else 80):
         file = files[rng.integers(0, len(files))]
         data = file.read_bytes()
         file.write_bytes(_damage(data, rng))

@@ -206,7 +206,7 @@ def test_any_order_of_what_is_asked_of_a_history(whole: bool) -> None:
     run_state_machine_as_test(
         LineageMachine,
         settings=settings(
-            max_examples=200 if whole else 8,
+            max_examples=200 if whole else 5,
             stateful_step_count=40 if whole else 20,
             deadline=None,
             derandomize=not whole,

@@ -61,7 +61,7 @@ def test_every_length_and_every_bit(corpus: Path, kinds: str, share: str, whole:
         if not share.startswith("0/"):
             pytest.skip("only in a whole run; of all shares' files it is a sample")
         share = "0/1"
-    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "250", "7")
+    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "120", "7")
     print(report)
     assert report["failed"] == 0, "\n".join(report["failures"])
     assert report["slowest"] < 5
@@ -223,7 +223,7 @@ def test_the_page_lists_what_can_change_unnoticed(tmp_path, whole: bool) -> None
         data = path.read_bytes()
         intact = damage.open_manifest(data, version).manifest
         tries: dict[str, int] = {}
-        for _, broken in damage.damages(data, None if whole else 300, rng):
+        for _, broken in damage.damages(data, None if whole else 200, rng):
             try:
                 other = damage.open_manifest(broken, version).manifest
             except (errors.FormatError, errors.UntrustedBaseError):

@@ -9,7 +9,7 @@ import pytest
 from tests.support.shard_histories import run
 
 #: killed writers, mergers, collectors and readers, in all
-KILLS, SAMPLE = 10_000, 40
+KILLS, SAMPLE = 10_000, 25
 
 
 @pytest.mark.torture

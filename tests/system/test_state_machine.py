@@ -379,7 +379,7 @@ def test_any_order_of_operations(whole: bool, remembering: Any) -> None:
         run_state_machine_as_test(
             Machine,
             settings=settings(
-                max_examples=200 if whole else 10,
+                max_examples=200 if whole else 6,
                 stateful_step_count=40 if whole else 15,
                 deadline=None,
                 derandomize=not whole,

@@ -113,4 +113,4 @@ def test_a_table_that_many_releases_change(tmp_path: Path, whole: bool, version:
         seed = secrets.randbelow(2**31) if whole else 1
         folder = tmp_path / str(number)
         folder.mkdir()
-        _turns(version, names, seed, 40 if whole else 12, folder)
+        _turns(version, names, seed, 40 if whole else 9, folder)

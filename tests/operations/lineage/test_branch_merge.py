@@ -921,7 +921,7 @@ def test_cleanups_of_the_reference_between_all_steps(ds: lk.LanceDataset, *, kee
 
 @pytest.mark.torture
 def test_random_merges_and_rebases(whole: bool) -> None:
-    @runs(250 if whole else 8)
+    @runs(250 if whole else 5)
     @given(st.data())
     def check_one(data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:

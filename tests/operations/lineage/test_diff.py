@@ -121,7 +121,7 @@ def history(data: st.DataObject, folder: Path, steps: int) -> Side:
 
 @pytest.mark.torture
 def test_of_random_histories(whole: bool) -> None:
-    @runs(400 if whole else 15)
+    @runs(400 if whole else 8)
     @given(st.data())
     def check_one(data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -97,7 +97,7 @@ class Written:
 
 @pytest.mark.torture
 def test_random_histories_of_two_sides(whole: bool) -> None:
-    @runs(400 if whole else 10)
+    @runs(400 if whole else 6)
     @given(st.data())
     def check_one(data: st.DataObject) -> None:
         draw = data.draw
@@ -177,7 +177,7 @@ def told_rows(ds: lk.LanceDataset) -> list[Row]:
 def test_a_diff_makes_one_side_of_the_other(whole: bool) -> None:
     rows_only = [step for step in STEPS if step.split()[0] in ("append", "delete", "update")]
 
-    @runs(300 if whole else 8)
+    @runs(300 if whole else 5)
     @given(st.data())
     def check_one(data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as folder:

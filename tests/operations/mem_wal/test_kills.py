@@ -70,7 +70,7 @@ def test_at_every_storage_call(tmp_path: Path, whole: bool) -> None:
         }
         every = [Faults(c.number, mode) for c in record.calls for mode in MODES[c.kind]]
         assert len(every) > 100
-        for faults in every if whole else every[:: len(every) // 25]:
+        for faults in every if whole else every[:: len(every) // 12]:
             with contextlib.suppress(Crash, errors.StorageError, errors.CommitUnknownError):
                 attempt(faults)
             seen = values(path)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lancekit.pipeline.diff.values import Seeds, differing, digests
@@ -40,7 +40,6 @@ def nested_pairs(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
 
 
 @given(nested_pairs(), st.integers(0, 3))
-@settings(max_examples=150)
 def test_nested_values_differ_as_their_parts_do(
     pairs: tuple[list[Any], list[Any]], skip: int
 ) -> None:

@@ -68,7 +68,7 @@ def test_random_changes_read_as_a_plain_model_says(
     tmp_path: Path, seed: int, pairs: bool, whole: Any
 ) -> None:
     table = ShardedTable(tmp_path / "d", Random(seed), pairs=pairs, stable_row_ids=seed == 3)
-    for number in range(600 if whole else 30):
+    for number in range(600 if whole else 16):
         table.step()
         if number % 3 == 2:
             check(table)

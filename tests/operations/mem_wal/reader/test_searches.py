@@ -86,7 +86,7 @@ def test_random_changes_are_searched_as_a_plain_model_says(
     table = ShardedTable(
         tmp_path / "d", Random(seed), pairs=pairs, stable_row_ids=seed == 3, indexed=indexed
     )
-    for number in range(400 if whole else 12):
+    for number in range(400 if whole else 8):
         table.step()
         if number % 6 == 5:
             check_words(table)

