@@ -124,7 +124,7 @@ FEATURES = (
             "tests/operations/test_merge_plan.py",
             "tests/notebook/test_magics.py::test_a_preview_changes_nothing",
         ),
-        "gallery.md#a-merge-before-it-is-done",
+        "gallery.md#a-merge-by-clicks",
     ),
     Feature(
         "Duplicate keys named",

@@ -148,7 +148,10 @@ ds.explain.cleanup_old_versions(**how)""",
         ("What is remembered", "lk.cache_info()"),
         ("The Spark session", "lk.session_info()"),
     ),
-    "Widgets, as they are saved": (("The explorer", "ds.explore()"),),
+    "Widgets, as they are saved": (
+        ("The explorer", "ds.explore()"),
+        ("A merge by clicks", """ds.merge_insert("id").interactive(rows)"""),
+    ),
     "SQL": (
         (
             "A result",
