@@ -88,7 +88,7 @@ def test_random_changes_are_searched_as_a_plain_model_says(
     )
     for number in range(400 if whole else 8):
         table.step()
-        if number % 6 == 5:
+        if number % 8 == 7:
             check_words(table)
             check_vectors(table)
 
