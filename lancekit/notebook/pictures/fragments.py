@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import LancekitError
+from lancekit.format.fragment import Fragment
 from lancekit.notebook._common import place_of, ref
 from lancekit.notebook.pictures.style import (
     HATCHES,
@@ -54,7 +55,7 @@ class _Strip:
 class _Map:
     rows: Numbers
     deleted: Numbers
-    bytes: Numbers
+    bytes: Shares
     files: Numbers
     cover: tuple[_Strip, ...]
     compaction: _Strip
@@ -107,15 +108,18 @@ def _map(snapshot: Snapshot) -> _Map:
     return _Map(
         rows=np.array([f.num_rows for f in fragments], np.int64),
         deleted=np.array([f.num_deletions for f in fragments], np.int64),
-        bytes=np.array(
-            [sum(file.size_bytes or 0 for file in f.files) for f in fragments], np.int64
-        ),
+        bytes=np.array([_bytes(fragment) for fragment in fragments], np.float64),
         files=np.array([len(f.files) for f in fragments], np.int64),
         cover=_cover(snapshot, ids),
         compaction=compaction,
         layout=_layout(snapshot),
         notes=notes,
     )
+
+
+def _bytes(fragment: Fragment) -> float:
+    # what a manifest says of sizes may be larger than any number of an array
+    return float(sum(file.size_bytes or 0 for file in fragment.files))
 
 
 def _cover(snapshot: Snapshot, ids: Numbers) -> tuple[_Strip, ...]:
@@ -200,7 +204,7 @@ def _edges(number: int) -> Numbers:
     return np.append(np.arange(0, number, step), number)
 
 
-def _mean(values: Numbers, edges: Numbers) -> Shares:
+def _mean(values: Numbers | Shares, edges: Numbers) -> Shares:
     if len(edges) < 2:
         return np.zeros(0)
     return np.asarray(np.add.reduceat(values.astype(np.float64), edges[:-1]) / np.diff(edges))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from lancekit.api.history import Version
@@ -28,7 +27,7 @@ from lancekit.notebook.pictures.style import (
     several,
 )
 from lancekit.notebook.pictures.words import columns, sparkline
-from lancekit.notebook.words import clean, count, cut, listing, plural, size
+from lancekit.notebook.words import clean, count, cut, listing, moment, plural, size
 from lancekit.picture import Picture
 
 __all__ = ["history_picture"]
@@ -284,7 +283,7 @@ def _text(title: str, lines: Sequence[_Line], left: int) -> str:
             done[_word(v)] = done.get(_word(v), 0) + 1
         most = sorted(done, key=lambda word: -done[word])
         rows.append(("", "", "did", listing((f"{count(done[w])} {w}" for w in most), 6), ""))
-        rows.append(("", "", "from", f"{_day(first.timestamp)} to {_day(last.timestamp)}", ""))
+        rows.append(("", "", "from", f"{moment(first.timestamp)} to {moment(last.timestamp)}", ""))
         tags = [
             f"{tag} at {count(v.version)}"
             for v in line.versions
@@ -293,8 +292,4 @@ def _text(title: str, lines: Sequence[_Line], left: int) -> str:
         if tags:
             rows.append(("", "", "tags", listing(tags, 6), ""))
     more = [f"  {plural(left, 'more branch', 'more branches')}"] if left else []
-    return "\n".join([title, *(f"  {line}" for line in columns(rows)), *more])
-
-
-def _day(when: datetime) -> str:
-    return f"{when:%Y-%m-%d %H:%M} UTC"
+    return "\n".join([title, *(f"  {line}" for line in columns(rows, 56)), *more])

@@ -70,3 +70,13 @@ def test_a_thousand_columns_and_no_rows():
     wide = lk.write_dataset({f"c{i}": pa.array([], pa.int64()) for i in range(1000)}, "memory://w")
     assert "0 fragments with 0 rows" in wide.plot.fragments().alt
     parsed(wide.plot.fragments())
+
+
+def test_sizes_that_no_file_has():
+    ds = lk.write_dataset({"x": [1]}, "memory://fragments-huge")
+    (one,) = ds._snapshot.manifest.fragments
+    huge = replace(one, files=(replace(one.files[0], file_size_bytes=2**63),))
+    manifest = replace(ds._snapshot.manifest, fragments=FragmentList.of([huge]))
+    picture = ds._other(replace(ds._snapshot, manifest=manifest)).plot.fragments()
+    assert "8192 PiB" in picture.alt
+    parsed(picture)
