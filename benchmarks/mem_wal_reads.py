@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -22,10 +23,12 @@ import lancekit as lk
 import lancekit.mem_wal
 from benchmarks.timing import Comparison, compare
 
-__all__ = ["CASES", "GENERATIONS", "main", "measure"]
+__all__ = ["CASES", "GENERATIONS", "made", "main", "measure", "opened"]
 
 ROWS, ROWS_OF_A_GENERATION = 200_000, 2_000
 GENERATIONS = (0, 1, 10, 50)
+#: files that are younger than two seconds are not remembered
+REST_SECONDS = 2.5
 SHARD = "00000000-0000-0000-0000-000000000007"
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
@@ -52,7 +55,7 @@ def _rows(ids: Any) -> pa.Table:
     return pa.table([ids, [f"name {n}" for n in ids], values], schema=SCHEMA)
 
 
-def _made(place: Path, rows: int, generations: int) -> list[tuple[int, str]]:
+def made(place: Path, rows: int, generations: int) -> list[tuple[int, str]]:
     """Make a table with generations; return their numbers and folders."""
     ds = lance.write_dataset(_rows(np.arange(rows)), str(place))
     ds.initialize_mem_wal(unsharded=True)
@@ -64,7 +67,8 @@ def _made(place: Path, rows: int, generations: int) -> list[tuple[int, str]]:
     return [(int(name.rpartition("_")[2]), name) for name in folders]
 
 
-def _opened(module: Any, place: Path, found: list[tuple[int, str]]) -> tuple[Any, list[Any]]:
+def opened(module: Any, place: Path, found: list[tuple[int, str]]) -> tuple[Any, list[Any]]:
+    """Return a handle, and the generations as it is told of them."""
     shard = module.mem_wal.ShardSnapshot(SHARD)
     for generation, folder in found:
         shard.with_sstable(generation, folder)
@@ -75,8 +79,9 @@ def measure(rows: int, place: Path, runs: int = 3) -> Iterator[Comparison]:
     """Yield what each case takes, by the number of generations."""
     for generations in GENERATIONS:
         at = place / str(generations)
-        found = _made(at, rows, generations)
-        sides = [(module, *_opened(module, at, found)) for module in (lk, lance)]
+        found = made(at, rows, generations)
+        time.sleep(REST_SECONDS)
+        sides = [(module, *opened(module, at, found)) for module in (lk, lance)]
         scanners = [partial(m.mem_wal.LsmScanner.from_snapshots, ds, s) for m, ds, s in sides]
         for name, scan in CASES.items():
             ours, theirs = (lambda _, scan=scan, of=of: scan(of) for of in scanners)

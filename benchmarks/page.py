@@ -23,7 +23,17 @@ from string import Template
 from types import ModuleType
 from typing import Any
 
-from benchmarks import felt, files, growth, imports, operations, requests, spark_jobs, writers
+from benchmarks import (
+    felt,
+    files,
+    growth,
+    imports,
+    operations,
+    requests,
+    shards,
+    spark_jobs,
+    writers,
+)
 from benchmarks.markdown import table
 from benchmarks.plan import Plan
 
@@ -38,6 +48,7 @@ PARTS: dict[str, ModuleType] = {
     "growth": growth,
     "operations": operations,
     "files": files,
+    "shards": shards,
     "requests": requests,
     "spark": spark_jobs,
 }

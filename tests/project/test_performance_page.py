@@ -148,6 +148,17 @@ def test_operations_and_files_are_measured(
     assert {"What changes rows, columns and files", "Data files by type"} <= set(page)
 
 
+@pytest.mark.torture
+def test_shards_are_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    only_whole(whole)
+    found = measured(tmp_path, "shards")
+    assert "Small writes, by shards" in well_formed(capsys.readouterr().out)
+    assert found["puts: 64 threads, 1 rows a put"]["lancekit, fsync on"][0] > 0
+    assert found["reads: 1 generations, a look-up"].keys() == {"lancekit", "pylance"}
+
+
 def test_a_case_that_fails_says_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     child = Child("lancekit")
     with pytest.raises(RuntimeError, match="'scan'"):

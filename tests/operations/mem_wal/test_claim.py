@@ -213,3 +213,18 @@ def test_case_26_a_sealed_shard_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ShardError, match="is sealed"):
         claim(shard, schema)
     assert positions(shard) == [1, 2, 3]
+
+
+def test_who_was_killed_before_his_first_manifest_is_in_nobodys_way(tmp_path: Path) -> None:
+    with_shards(tmp_path / "t")
+    shard = opened(tmp_path / "t")
+    LocalStore(tmp_path / "t").put(f"_mem_wal/{SHARD}/manifest/.tmp-1", b"half of a mani")
+    assert latest(shard) is None
+    ds = lk.dataset(tmp_path / "t")
+    assert ds.to_table(include_mem_wal=True).num_rows == ds.count_rows()
+    assert ds.mem_wal_shards() == []
+    ds.merge_mem_wal()
+    ds.cleanup_mem_wal(grace=timedelta(0))
+    with ds.mem_wal_writer(SHARD) as writer:
+        writer.put(rows(50))
+    assert ds.count_rows(include_mem_wal=True) == ds.count_rows() + 1
