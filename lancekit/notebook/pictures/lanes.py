@@ -13,7 +13,7 @@ __all__ = ["Lanes", "Row", "lanes_of"]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A node, its column, and the links that begin here, at their upper end, or end here."""
+    """A node, and the column it stands in."""
 
     node: Node
     column: int
