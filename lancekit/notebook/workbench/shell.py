@@ -112,7 +112,7 @@ _WORDS = {
 
 def _status(state: State[Any], said: str) -> str:
     if state.error is not None:
-        return _drawn(state.error)
+        return f'<div role="alert">{_drawn(state.error)}</div>'
     words = _WORDS.get(state.phase, said)
     return render_note(" ".join(filter(None, [state.notice, words])), role="status")
 

@@ -48,8 +48,8 @@ NOWHERE = np.uint64((1 << 64) - 1)
 class Clashes:
     """The rows of which both sides made something else, by where they are on each side.
 
-    `cells` are the values that both changed, or all of a row that only one side has; `taken` those
-    that theirs alone changed.
+    `cells` are the values that both changed, all of a row that only one side has, and all but the
+    key of one that both inserted; `taken` those that theirs alone changed.
     """
 
     base: Addresses
@@ -339,6 +339,8 @@ class _Meeting:
         nowhere = np.full(len(known[0]), NOWHERE)
         sides = [nowhere if rows is None else rows for rows in (base, theirs, ours)]
         cells = np.ones((len(nowhere), len(self.between.columns)), bool)
+        if base is None:  # both inserted it, with one key
+            cells[:, [pair.name in self.between.key for pair in self.between.columns]] = False
         return Clashes(
             base=sides[0], theirs=sides[1], ours=sides[2], cells=cells, taken=np.zeros_like(cells)
         )

@@ -38,7 +38,12 @@ def merged(base: Rows, theirs: Rows, ours: Rows, by: str, whose: str | Choice) -
             found = left if side(key, None) == "theirs" else right
         elif was is None or by == "row":
             clashes.add(key)
-            found = {n: left[n] if side(key, n) == "theirs" else right[n] for n in right}
+            found = dict(right)
+            # what is new is not compared; rows that both have are, and what is equal is no question
+            for name in right:
+                asked = name != "id" if was is None else left[name] != right[name]
+                if asked and side(key, name) == "theirs":
+                    found[name] = left[name]
         else:
             found = {}
             for name in right:
