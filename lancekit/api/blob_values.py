@@ -184,6 +184,9 @@ class BlobColumn:
             )
         self.blob_column = blob_column
 
+    def __repr__(self) -> str:
+        return f"BlobColumn({len(self.blob_column)} values)"
+
     def __iter__(self) -> Iterator[io.BytesIO | None]:
         for value in self.blob_column:
             yield io.BytesIO(value.as_py()) if value.is_valid else None

@@ -29,6 +29,7 @@ from lancekit.api.scanner import shown_schema
 from lancekit.api.write_options import check_told, write_settings
 from lancekit.checked import checked_methods
 from lancekit.commit.rules.verdict import listed
+from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, RowOutOfRangeError
 from lancekit.format.data_file import DataFile, DeletionFile, RowDatasetVersionMeta, RowIdMeta
 from lancekit.format.extensions import resolved_schema
@@ -66,7 +67,7 @@ _MAX = 2**63 - 1
 
 
 @checked_methods
-class LanceFragment(ReadingFragment, ChangingFragment, PartOfPylance):
+class LanceFragment(ReadingFragment, ChangingFragment, Displayed, PartOfPylance):
     """A fragment of a dataset's version, as `LanceDataset.get_fragments` gives them.
 
     Parameters

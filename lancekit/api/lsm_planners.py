@@ -16,6 +16,7 @@ from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.api.shard_sets import check_has_key, of_snapshots
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.format.schema import LanceField
@@ -30,7 +31,7 @@ __all__ = ["LsmPointLookupPlanner", "LsmVectorSearchPlanner"]
 
 
 @checked_methods
-class LsmPointLookupPlanner:
+class LsmPointLookupPlanner(Displayed):
     """Plans look-ups of single rows by their primary key: in shards, then in the table.
 
     Parameters
@@ -139,7 +140,7 @@ def _cast(value: pa.Array, field: LanceField) -> pa.Array:
 
 
 @checked_methods
-class LsmVectorSearchPlanner:
+class LsmVectorSearchPlanner(Displayed):
     """Plans searches for the nearest vectors among the newest rows of a table and its shards.
 
     Of each key only the newest row is searched.  The table's index proposes rows of the table if

@@ -16,6 +16,7 @@ from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.api.shard_sets import Read, check_has_key, of_snapshots
 from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError, InvalidArgumentError
 from lancekit.format.extensions import resolved, resolved_schema
 from lancekit.operations.explain.explanation import Explanation
@@ -42,7 +43,7 @@ _ATTEMPTS = 3
 
 
 @checked_methods
-class LsmScanner:
+class LsmScanner(Displayed):
     """A scan of the newest version of a table and of its shards: the newest row of each key.
 
     Rows come from logs and generations, the newest first, and then from the table.  Each run reads
@@ -76,6 +77,9 @@ class LsmScanner:
         """
         check_has_key(dataset)
         return LsmScanner(dataset._snapshot, of_snapshots(dataset, shard_snapshots))
+
+    def _plain(self) -> str:
+        return f"LsmScanner({self._snapshot.called})"
 
     def project(self, columns: list[str]) -> Self:
         """Choose columns; those of the primary key come along.

@@ -20,7 +20,7 @@ from lancekit.api.pylance.arguments import (
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.checked import checked_methods
 from lancekit.choice import check_choice
-from lancekit.display import interactive
+from lancekit.display import Displayed, interactive
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, PredicateError
 from lancekit.format.operations import CompactedSsTable
 from lancekit.format.storage_version import check_storage_version
@@ -49,7 +49,7 @@ _DEDUPE: tuple[Kept, ...] = get_args(Kept)
 
 
 @checked_methods
-class MergeInsertBuilder(PartOfPylance):
+class MergeInsertBuilder(Displayed, PartOfPylance):
     """Says what happens to matched rows, to new rows, and to rows that the source lacks.
 
     Made by `LanceDataset.merge_insert`.  A null in a key equals nothing: such source rows are new.
@@ -67,6 +67,9 @@ class MergeInsertBuilder(PartOfPylance):
         self._handle = handle
         self._clauses = MergeClauses(on=on)
         self._policy = RetryPolicy()
+
+    def _plain(self) -> str:
+        return f"MergeInsertBuilder(on={list(self._clauses.on)})"
 
     def _with(self, **changes: Any) -> MergeInsertBuilder:
         self._clauses = replace(self._clauses, **changes)

@@ -15,6 +15,7 @@ from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import CorruptFileError
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
@@ -36,7 +37,7 @@ _ATTEMPTS = 5
 
 
 @checked_methods
-class LanceScanner(ExplainedScan, PartOfPylance):
+class LanceScanner(ExplainedScan, Displayed, PartOfPylance):
     """A scan of one version.  It can be run more than once; each run reads anew.
 
     Examples
@@ -159,6 +160,9 @@ class LanceScanner(ExplainedScan, PartOfPylance):
     def count_rows(self) -> int:
         """Count the rows of the result."""
         return self._scan.count()
+
+    def _plain(self) -> str:
+        return f"LanceScanner({self._snapshot.called})"
 
 
 def scan_of(snapshot: Snapshot, options: ScanOptions) -> LanceScanner:

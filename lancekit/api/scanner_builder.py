@@ -12,6 +12,7 @@ from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import Columns, ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
 from lancekit.scan.fulltext.queries import FullTextQuery
@@ -21,7 +22,7 @@ __all__ = ["ScannerBuilder"]
 
 
 @checked_methods
-class ScannerBuilder(PartOfPylance):
+class ScannerBuilder(Displayed, PartOfPylance):
     """Sets up a scan step by step; every setter returns the builder.
 
     Examples
@@ -37,6 +38,9 @@ class ScannerBuilder(PartOfPylance):
             raise InvalidTypeError(f"{shown(ds)} is no dataset.", hint="Pass a LanceDataset.")
         self._ds = ds
         self._arguments: dict[str, Any] = {}
+
+    def _plain(self) -> str:
+        return f"ScannerBuilder({', '.join(self._arguments)})"
 
     def _set(self, argument: str, value: Any) -> ScannerBuilder:
         self._arguments[argument] = value

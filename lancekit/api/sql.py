@@ -13,6 +13,7 @@ from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import scan_of
 from lancekit.api.spark_frames import frame_of
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import NotOfferedError, PredicateError
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.scan.fragments.rebatch import small_batches
@@ -24,7 +25,7 @@ _ALL_COLUMNS = re.compile(r"\*|\b(?:natural|describe|table|columns)\b", re.IGNOR
 
 
 @checked_methods
-class SqlQueryBuilder:
+class SqlQueryBuilder(Displayed):
     """A query that is being set up; every setter returns the builder."""
 
     def __init__(self, dataset: Handle, sql: str) -> None:
@@ -76,7 +77,7 @@ class SqlQueryBuilder:
         return query
 
 
-class SqlQuery:
+class SqlQuery(Displayed):
     """A query over one version; each call runs it anew."""
 
     def __init__(

@@ -8,6 +8,7 @@ import numpy as np
 
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.pylance.not_offered import PartOfPylance
+from lancekit.display import Displayed
 from lancekit.operations.index.describe import index_statistics
 from lancekit.operations.maintenance.inventory import (
     DataStatistics,
@@ -18,11 +19,14 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = ["LanceStats"]
 
 
-class LanceStats(PartOfPylance):
+class LanceStats(Displayed, PartOfPylance):
     """Statistics of a version; `LanceDataset.stats`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
+
+    def _plain(self) -> str:
+        return f"LanceStats({self._snapshot.called})"
 
     def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
         """Count fragments, those of fewer rows than ``max_rows_per_group``, and deleted rows."""

@@ -16,7 +16,11 @@ from lancekit.options import options
 __all__ = ["column_card", "summary_card"]
 
 _TOP = (Column("value"), Column("rows", numeric=True), Column("share", numeric=True))
-_RANGES = (Column("from"), Column("to"), Column("rows", numeric=True), Column("share"))
+_RANGES = (
+    *(Column(end, numeric=True) for end in ("from", "to")),
+    Column("rows", numeric=True),
+    Column("bar"),
+)
 #: how wide the longest bar of a histogram is
 _BAR = 24
 

@@ -15,11 +15,20 @@ from lancekit.api.column_history import ColumnHistory
 from lancekit.api.constraints import ConstraintRun, Constraints
 from lancekit.api.delta import DatasetDelta
 from lancekit.api.diff import DatasetDiff
+from lancekit.api.fragment import LanceFragment
 from lancekit.api.history import History, Version
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.api.lsm_planners import LsmPointLookupPlanner, LsmVectorSearchPlanner
+from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.api.mem_wal_sink import MemWalSink
+from lancekit.api.merge_builder import MergeInsertBuilder
+from lancekit.api.pylance.session import Session
 from lancekit.api.row_history import RowHistory
+from lancekit.api.scanner import LanceScanner
+from lancekit.api.scanner_builder import ScannerBuilder
 from lancekit.api.shard_writer import ShardWriter
+from lancekit.api.sql import SqlQuery, SqlQueryBuilder
+from lancekit.api.stats import LanceStats
 from lancekit.api.table_indices import TableIndices
 from lancekit.api.tags import Tags
 from lancekit.cache import CacheInfo
@@ -54,9 +63,29 @@ from lancekit.notebook._results import (
     update_card,
 )
 from lancekit.notebook._row_history import row_history_card
+from lancekit.notebook._scans import (
+    lookup_planner_card,
+    lsm_scanner_card,
+    merge_builder_card,
+    query_builder_card,
+    query_card,
+    scanner_builder_card,
+    scanner_card,
+    vector_planner_card,
+)
 from lancekit.notebook._session import session_card
 from lancekit.notebook._shard_writer import shard_writer_card
 from lancekit.notebook._sql import sql_card
+from lancekit.notebook._statistics import (
+    column_statistics_card,
+    coverage_card,
+    data_statistics_card,
+    fragment_card,
+    index_card,
+    scan_statistics_card,
+    session_of_pylance_card,
+    stats_card,
+)
 from lancekit.notebook._transaction import delta_card, transaction_card
 from lancekit.notebook._versions import history_card, version_card
 from lancekit.notebook.controls import Interactive
@@ -72,12 +101,17 @@ from lancekit.operations.common.results import (
     UpdateResult,
 )
 from lancekit.operations.explain.explanation import Explanation
+from lancekit.operations.index.coverage import IndexCoverage
+from lancekit.operations.index.describe import IndexDescription
 from lancekit.operations.lineage.branch_merge import BranchMergePlan
 from lancekit.operations.lineage.conflicts import Conflicts
 from lancekit.operations.maintenance.deepen import DeepenResult
+from lancekit.operations.maintenance.inventory import DataStatistics
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.shards import Shards
 from lancekit.operations.merge.preview import MergePlan
+from lancekit.pipeline.diff.statistics import ColumnStatistics
+from lancekit.scan.statistics import ScanStatistics
 from lancekit.spark.session.info import SessionInfo
 from lancekit.statements.results import SqlResult
 
@@ -97,6 +131,22 @@ CARDS: dict[type, Callable[[Any, datetime], Card]] = {
     Tags: tags_card,
     Branches: branches_card,
     TableIndices: indices_card,
+    IndexCoverage: coverage_card,
+    IndexDescription: index_card,
+    LanceFragment: fragment_card,
+    LanceScanner: scanner_card,
+    ScannerBuilder: scanner_builder_card,
+    LsmScanner: lsm_scanner_card,
+    LsmPointLookupPlanner: lookup_planner_card,
+    LsmVectorSearchPlanner: vector_planner_card,
+    MergeInsertBuilder: merge_builder_card,
+    SqlQueryBuilder: query_builder_card,
+    SqlQuery: query_card,
+    LanceStats: stats_card,
+    DataStatistics: data_statistics_card,
+    ColumnStatistics: column_statistics_card,
+    ScanStatistics: scan_statistics_card,
+    Session: session_of_pylance_card,
     DatasetColumn: column_card,
     ColumnSummary: summary_card,
     Constraints: constraints_card,

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from lancekit.display import Displayed
 from lancekit.legible import warn
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.scan import Scan
@@ -19,7 +20,7 @@ __all__ = ["ScanStatistics", "WatchedScan"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ScanStatistics:
+class ScanStatistics(Displayed):
     """What one run of a scan read.
 
     `iops` counts the ranges of bytes that were asked for, `requests` the calls that they were

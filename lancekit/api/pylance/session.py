@@ -6,13 +6,14 @@ from typing import Any
 
 from lancekit.cache import cache_info
 from lancekit.checked import checked_methods
+from lancekit.display import Displayed
 from lancekit.errors import NotOfferedError
 
 __all__ = ["Session"]
 
 
 @checked_methods
-class Session:
+class Session(Displayed):
     """The process's cache, whichever handle is asked: every session is the same as any other.
 
     How much is remembered is said by ``lancekit.options.cache_bytes``: the sizes that may be passed

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
+from lancekit.display import Displayed
 from lancekit.errors import LancekitError
 from lancekit.index.kinds import kept_up_as
 from lancekit.lazy import cached_property
@@ -42,7 +43,7 @@ class Uncovered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexCoverage:
+class IndexCoverage(Displayed):
     """An index, and what of the table it does not cover, the newest first.
 
     `mended_by` is the call that puts these rows into the index; ``None`` if there are none, or if

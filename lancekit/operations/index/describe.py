@@ -10,6 +10,7 @@ from typing import Any
 
 from pyroaring import BitMap
 
+from lancekit.display import Displayed
 from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
@@ -55,7 +56,7 @@ class IndexSegmentDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexDescription:
+class IndexDescription(Displayed):
     """What the manifest says of an index.
 
     `num_rows_indexed` are the rows that it covers, `fields` the ids of its columns and

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.display import Displayed
 from lancekit.errors import InvalidTypeError
 from lancekit.file.file_metadata import metadata_of
 from lancekit.format import names
@@ -59,7 +60,7 @@ class FieldStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class DataStatistics:
+class DataStatistics(Displayed):
     """The statistics of every field, nested ones after their parents."""
 
     fields: list[FieldStatistics]

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancekit.display import Displayed
 from lancekit.pipeline.diff.values import Seeds, digests
 from lancekit.pipeline.keys.hash import Hashes
 
@@ -20,7 +21,7 @@ _KEPT = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnStatistics:
+class ColumnStatistics(Displayed):
     """What the values of a column are like in a version.
 
     Attributes
