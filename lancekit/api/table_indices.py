@@ -47,5 +47,8 @@ class TableIndices(Displayed, Mapping[str, IndexCoverage]):
     def __len__(self) -> int:
         return len(self._found())
 
+    def _ipython_key_completions_(self) -> list[str]:
+        return sorted({index.name for index in self._snapshot().indices if not index.is_system})
+
     def _plain(self) -> str:
         return ", ".join(self) or "no indices"

@@ -62,6 +62,8 @@ _FIRST = {
     **dict.fromkeys(("branches.delete", "branches.compare", "branches.merge"), BRANCHES),
     **dict.fromkeys(("branches.rebase", "branches.cherry_pick"), BRANCHES),
 }
+#: what the keys of a handle, and of what it gives, are
+_BY_KEY = {"": COLUMNS, "indices": INDICES}
 _CALLEE = re.compile(r"([^\W\d]\w*)((?:\s*\.\s*[^\W\d]\w*(?:\([^()]*\))?)*)\s*$")
 _KEYWORD = re.compile(r"([^\W\d]\w*)\s*=\s*(?:[rbuf]{0,2})$")
 _IDENTIFIER = re.compile(r"(?:[^\W\d]\w*\.)*(?:[^\W\d]\w*)?$|`[^`]*$")
@@ -129,7 +131,8 @@ def _place(text: str) -> _Place | None:
             continue
         methods = re.findall(r"\.\s*(\w+)", re.sub(r"\([^()]*\)", "", callee[2]))
         if text[bracket] == "[":
-            return _Place(callee[1], COLUMNS, quote, typed) if quote and not methods else None
+            kind = _BY_KEY.get(".".join(methods), "") if quote else ""
+            return _Place(callee[1], kind, quote, typed) if kind else None
         if text[bracket] != "(" or not methods:
             return None
         first = not _has_comma(text[bracket + 1 : inner])

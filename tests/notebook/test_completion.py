@@ -50,6 +50,8 @@ PLACES: dict[str, tuple[str, ...] | None] = {
     "f(ds.to_table(columns=['da": ("day",),
     'ds["': NAMES,
     "ds['": (*NAMES[:4], 'ev"il', "s.y"),
+    'ds.indices["': ("day_idx",),
+    'ds.versions["': None,
     'ds.tags.delete("': ("jan",),
     'ds.branches.delete("': ("try/out",),
     'ds.drop_index("': ("day_idx",),
@@ -92,6 +94,11 @@ def test_every_place(ds: Any) -> None:
             assert found is None or "ds" in found.names
         else:
             assert (found.names if found else None) == names, text
+
+
+def test_keys_without_the_extension(ds: Any) -> None:
+    assert ds.indices._ipython_key_completions_() == ["day_idx"]
+    assert ds._ipython_key_completions_() == list(ROWS)
 
 
 def test_ipython_offers_it(ds: Any) -> None:
