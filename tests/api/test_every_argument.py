@@ -80,6 +80,7 @@ FOR_OTHERS = [
     lk.FragmentWriteProgress.begin,
     lk.FragmentWriteProgress.complete,
     lk.CleanupStats.of,
+    lk.Conflicts.error,
 ]
 
 

@@ -59,9 +59,15 @@ def _sampled(**arguments: Any) -> Any:
     return None
 
 
+def _resolved(**arguments: Any) -> Any:
+    plan = _sides().branches.merge("b", dry_run=True)
+    return (plan.resolved(**arguments) if arguments else plan).num_unsettled
+
+
 WAYS = {"on": Value(["x"]), "by": Value("row"), "conflicts": Value("theirs")}
 
 BRANCHES = {
+    "BranchMergePlan.resolved": Method(_resolved, {"conflicts": Value("theirs")}),
     "Conflicts.sample": Method(_sampled, {"n": Value(0), "offset": Value(1)}),
     "LanceDataset.revert": Method(
         _seen(lambda ds, **kw: ds.revert(**kw)),

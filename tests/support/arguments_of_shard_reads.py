@@ -100,7 +100,12 @@ SHARD_READS = {
     ),
     "LsmScanner.nearest": Method(
         _searching("nearest", column="vec", q=[4.0, 1.0]),
-        {"column": Refused("x", "no vectors"), "q": Value([2.0, 0.0]), "k": Value(3)},
+        {
+            "column": Refused("x", "no vectors"),
+            "q": Value([2.0, 0.0]),
+            "k": Value(3),
+            "more": Refused(1, "more"),
+        },
     ),
     "LsmScanner.limit": Method(_scanned("limit"), {"n": Value(3), "offset": Value(4)}),
     "LsmPointLookupPlanner": Method(_planned(_looked_up), _PLANNED),
