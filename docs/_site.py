@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import accumulate
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -13,6 +14,8 @@ from mkdocs.utils import get_relative_url
 
 PACKAGE = "lancekit"
 FIELD = "dataclasses.field"
+CARDS = Path(__file__).parents[1] / PACKAGE / "notebook/style.css"
+STYLE = "<!-- the style of cards -->"
 HEADING = re.compile(rf'<h\d id="({PACKAGE}[.][\w.]+)"')
 #: the modules before a class, which texts leave out
 MODULES = re.compile(rf"(?<=^{PACKAGE}[.])([a-z_]+[.])+(?=[A-Z])")
@@ -92,6 +95,11 @@ def _meant(member: Any) -> Any:
     if not member.is_attribute or not isinstance(member.value, named):
         return member
     return griffe.Alias(member.name, member.value.canonical_path, parent=member.parent)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Give cards on a page the style that they have today."""
+    return html.replace(STYLE, f"<style>{CARDS.read_text(encoding='utf-8')}</style>")
 
 
 def on_env(env: Any, *, files: Files, **_: Any) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from lancekit.notebook.html import _style
 
-__all__ = ["ENTRIES", "entries", "page"]
+__all__ = ["ENTRIES", "STYLE", "entries", "page"]
 
 ROOT = Path(__file__).parents[2]
 _PAGE = ROOT / "docs/gallery.md"
@@ -36,6 +36,9 @@ columns = ["month", "carrier", "flight", "origin", "dest", "dep_delay"]
 flights = pd.read_csv(archive, usecols=columns)[columns].rename_axis("id").reset_index()
 january, february, march = (flights[flights["month"] == month] for month in (1, 2, 3))
 """
+
+#: where the site puts the style of the cards
+STYLE = "<!-- the style of cards -->"
 
 #: by section: a heading, and code whose last line is shown
 ENTRIES: dict[str, tuple[tuple[str, str], ...]] = {
@@ -78,6 +81,7 @@ merge.preview(rows)""",
         ("Which version broke it", """ds.bisect("month < 3")"""),
         ("What became of a row", """ds.row_history({"id": int(corrections["id"][0])})"""),
         ("What became of a column", """ds.column_history("dep_delay")"""),
+        ("Its values at a version", """ds.column_history("dep_delay")[0].statistics"""),
         ("Rows between two versions", "ds.delta(compared_against=3)"),
     ),
     "Branches": (
@@ -148,6 +152,26 @@ ds.explain.cleanup_old_versions(**how)""",
         ("What is remembered", "lk.cache_info()"),
         ("The Spark session", "lk.session_info()"),
     ),
+    "What a dataset gives away": (
+        ("A scanner", """ds.scanner(["origin", "dep_delay"], filter="dep_delay > 60", limit=10)"""),
+        ("A scanner, step by step", """lk.ScannerBuilder(ds).columns(["origin"]).limit(10)"""),
+        (
+            "What a scan read",
+            """\
+found = list[lk.ScanStatistics]()
+_ = ds.scanner(filter="id = 7", scan_stats_callback=found.append).to_table()
+found[0]""",
+        ),
+        ("A merge, as it is put together", """ds.merge_insert("id").when_matched_update_all()"""),
+        ("A fragment", "ds.get_fragments()[0]"),
+        ("What a dataset holds", "ds.stats"),
+        ("Bytes by column", "ds.stats.data_stats()"),
+        ("An index, described", "ds.describe_indices()[0]"),
+        ("What an index covers", """ds.indices["id_idx"]"""),
+        ("SQL, as it is put together", """ds.sql("SELECT count(*) FROM dataset")"""),
+        ("SQL, ready", """ds.sql("SELECT count(*) FROM dataset").build()"""),
+        ("A session of pylance's code", "ds.session()"),
+    ),
     "Widgets, as they are saved": (
         ("The explorer", "ds.explore()"),
         ("A merge by clicks", """ds.merge_insert("id").interactive(rows)"""),
@@ -178,6 +202,7 @@ writer""",
             """writer.close()
 lk.mem_wal_sink("flights.lance", query="gallery")""",
         ),
+        ("A scanner of shards", """ds.lsm_scanner().filter("id > 10")"""),
         ("A merge of shards", "ds.merge_mem_wal()"),
         ("Their cleanup", "ds.cleanup_mem_wal(grace=timedelta(0))"),
     ),
@@ -215,7 +240,7 @@ def page() -> str:
         "--jp-content-font-color2: var(--md-default-fg-color--light); "
         "--jp-content-link-color: var(--md-typeset-a-color); "
         "--jp-border-color2: var(--md-default-fg-color--lightest) }</style>",
-        str(_style()),
+        STYLE,
         "",
     ]
     before = ""
