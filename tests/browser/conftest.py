@@ -1,4 +1,4 @@
-"""What a browser makes of cards: Chromium, and pages as notebooks make them."""
+"""What a browser makes of cards, pictures and widgets: Chromium, and pages as notebooks make them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,33 @@ JUPYTER = {
         "--jp-border-color2": "#616161",
     },
 }
+#: what VS Code sets around an output, in its modern themes
+VSCODE = {
+    "light": {
+        "--vscode-editor-background": "#ffffff",
+        "--vscode-editor-foreground": "#3b3b3b",
+        "--vscode-descriptionForeground": "#3b3b3b",
+        "--vscode-textLink-foreground": "#005fb8",
+        "--vscode-panel-border": "#e5e5e5",
+        "--vscode-font-family": "sans-serif",
+    },
+    "dark": {
+        "--vscode-editor-background": "#1f1f1f",
+        "--vscode-editor-foreground": "#cccccc",
+        "--vscode-descriptionForeground": "#9d9d9d",
+        "--vscode-textLink-foreground": "#4daafc",
+        "--vscode-panel-border": "#2b2b2b",
+        "--vscode-font-family": "sans-serif",
+    },
+}
 #: a page that sets nothing: nbconvert, a mail, GitHub
 BARE: dict[str, dict[str, str]] = {"light": {}, "dark": {}}
+#: how each says on its body whether it is light or dark, which need not be as the system is
+_BODY = {
+    "--jp": {"light": 'data-jp-theme-light="true"', "dark": 'data-jp-theme-light="false"'},
+    "--vscode": {"light": 'class="vscode-light"', "dark": 'class="vscode-dark"'},
+}
+_GROUND = {"light": "#ffffff", "dark": "#111111"}
 
 
 @pytest.fixture(scope="session")
@@ -57,12 +82,14 @@ def opened(chromium: Any, tmp_path: Path) -> Callable[..., Any]:
         body: str, theme: str = "light", width: int = 1400, around: dict[str, Any] = JUPYTER
     ) -> Iterator[Any]:
         variables = "".join(f"{name}: {value}; " for name, value in around[theme].items())
-        ground = {"light": "#ffffff", "dark": "#111111"}[theme]
+        kind = next((kind for kind in _BODY if variables.startswith(kind)), "")
+        body_tag = f"<body {_BODY[kind][theme] if kind else ''}>"
+        ground = around[theme].get("--vscode-editor-background") or _GROUND[theme]
         file = tmp_path / "page.html"
         file.write_text(
             f'<!DOCTYPE html><html lang="en"><head><title>cells</title><meta charset="utf-8">'
             f"<style>:root {{{variables} color-scheme: {theme};}} body {{background: {ground};}}"
-            f"</style></head><body><main>{body}</main></body></html>",
+            f"</style></head>{body_tag}<main>{body}</main></body></html>",
             encoding="utf-8",
         )
         page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=theme)

@@ -96,7 +96,7 @@ def columns_picture(
     return drawn(
         title, _alt(found, caption), _text(title, found, caption), paint,
         heights=[1.0] * down, columns=across,
-        inches=(2.6 if across == 1 else 0.2 + 2.0 * across, 1.0 + 1.75 * down), ax=ax,
+        inches=(6.2, 1.0 + 1.75 * down), ax=ax,  # of one column, too: its words need the room
     )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ DASHES = ("-", (0, (6, 2)), (0, (2, 2)), (0, (7, 2, 2, 2)), (0, (4, 1)), (0, (1,
 HATCHES = ("", "////", "\\\\\\\\", "||||", "xxxx", "----")
 _DPI = 100
 _POINTS = 72
-_TITLE = 64
+_TITLE = 50  # wider letters than most fonts have them fit
 _RC = {
     "font.size": 10.5,
     "font.family": "sans-serif",

@@ -1,0 +1,155 @@
+"""Pictures in Chromium: readable in both themes, narrow and wide, and where no drawing is let in."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import lancekit as lk
+from tests.browser.conftest import BARE, JUPYTER, VSCODE, violations
+from tests.notebook.pictures.support import keyed, merged
+
+pytestmark = pytest.mark.browser
+
+#: the contrast of each text with what it stands on: the shape below it, or the drawing's ground
+_FAINT = """() => {
+    const parse = text => {
+        const numbers = text.match(/[\\d.]+/g).map(Number);
+        return numbers.length > 3 ? numbers : [...numbers, 1];
+    };
+    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
+    const light = colour => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => {
+        const c = colour[i] / 255;
+        return sum + part * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    }, 0);
+    const faint = [];
+    for (const svg of document.querySelectorAll('svg.lancekit-picture')) {
+        svg.scrollIntoView();
+        const ground = parse(getComputedStyle(svg.querySelector('.ground')).fill);
+        for (const text of svg.querySelectorAll('text')) {
+            const fills = [text, ...text.querySelectorAll('tspan')];
+            const box = text.getBoundingClientRect();
+            const at = document.elementsFromPoint(
+                box.left + box.width / 2, box.top + box.height / 2);
+            const below = at.filter(one => /^(path|rect|circle)$/.test(one.tagName))
+                .map(one => getComputedStyle(one).fill).find(fill => fill.startsWith('rgb'));
+            const behind = over(below ? parse(below) : ground, ground);
+            for (const one of fills) {
+                const [a, b] = [over(parse(getComputedStyle(one).fill), behind), behind]
+                    .map(light).sort((x, y) => x - y);
+                const contrast = (b + 0.05) / (a + 0.05);
+                if (!(contrast >= 4.5)) faint.push([text.textContent, contrast]);
+            }
+        }
+    }
+    return faint;
+}"""
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Every picture by its name, of data that has something to be drawn for each."""
+    folder = tmp_path_factory.mktemp("pictures")
+    ds = merged(folder / f"{'long ' * 10}.lance")
+    ds.tags.create("two", 2)
+    ds.delete("id = 12")
+    ds.update({"v": "v + 7"}, where="id < 13")
+    ds.create_scalar_index("v", "BTREE")
+    for start, number in ((100, 30), (120, 400)):
+        keyed(ds, range(start, start + number))
+    logs = lk.write_dataset({"id": [0], "v": [0]}, folder / "logs.lance", primary_key="id")
+    logs.initialize_mem_wal(unsharded=True)
+    for shard, number in enumerate((40, 3)):
+        with logs.mem_wal_writer(f"0000000{shard}-0000-0000-0000-000000000007") as writer:
+            writer.put({"id": range(number), "v": [1] * number})
+    made = {
+        "history": ds.plot.history(),
+        "graph": ds.plot.graph(clones=[lk.dataset(folder / "clone.lance")]),
+        "fragments": ds.plot.fragments(),
+        "columns": ds.plot.columns("two"),
+        "diff": ds.diff("two").plot(),
+        "key filters": ds.plot.key_filters(),
+        "mem wal": logs.plot.mem_wal(),
+    }
+    assert set(made) == {name.replace("_", " ") for name in dir(ds.plot) if name[0] != "_"} | {"diff"}
+    return made
+
+
+@pytest.fixture(scope="module")
+def page_of(drawn):
+    """All of them as HTML, one below the other."""
+    return "\n<hr>\n".join(picture._repr_html_() for picture in drawn.values())
+
+
+@pytest.mark.parametrize("around", [JUPYTER, VSCODE, BARE], ids=["jupyter", "vscode", "bare"])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_have_no_fault_and_their_text_stands_out(page_of, opened, theme, around):
+    with opened(page_of, theme, 400, around) as page:
+        assert violations(page, inside="main") == []
+        assert page.evaluate(_FAINT) == []
+        assert page.evaluate("document.querySelectorAll('svg text').length") > 60
+
+
+def test_a_picture_is_as_its_page_is_where_the_system_is_not(page_of, opened):
+    with opened(page_of, "dark") as page:
+        page.emulate_media(color_scheme="light")
+        assert page.evaluate(_FAINT) == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_picture_is_wider_than_the_page(page_of, opened, width):
+    with opened(page_of, "light", width) as page:
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        boxes = page.locator("main > div")
+        for place in range(boxes.count()):
+            box = boxes.nth(place)
+            box.focus()  # what does not fit is scrolled by keys
+            page.keyboard.press("ArrowRight")
+            hidden = box.evaluate("one => one.scrollWidth - one.clientWidth")
+            assert hidden == 0 if width == 1400 else hidden < 60
+            if hidden > 1:
+                page.wait_for_function(
+                    "place => document.querySelectorAll('main > div')[place].scrollLeft > 0",
+                    arg=place,
+                )
+
+
+def test_who_does_not_see_a_picture_is_told(drawn, page_of, opened):
+    with opened(page_of) as page:
+        for picture in drawn.values():
+            assert page.get_by_role("img", name=picture.alt, exact=True).count() == 1
+
+
+def test_no_text_of_a_picture_is_cut_off(page_of, opened):
+    """By the font that is there, which is not the one that was measured with."""
+    with opened(page_of) as page:
+        outside = """() => [...document.querySelectorAll('svg.lancekit-picture text')].filter(one => {
+            const box = one.getBoundingClientRect(), all = one.ownerSVGElement.getBoundingClientRect();
+            return box.left < all.left - 1 || box.right > all.right + 1
+                || box.top < all.top - 1 || box.bottom > all.bottom + 1;
+        }).map(one => one.textContent)"""
+        assert page.evaluate(outside) == []
+
+
+def test_pictures_say_what_they_show_where_drawings_are_taken_away(drawn, page_of, opened):
+    """As on GitHub: what is not let in goes, and the words in it stay."""
+    stripped = re.sub(r"<style>.*?</style>", "", page_of, flags=re.DOTALL)
+    stripped = re.sub(r"</?(?!div|hr)[a-zA-Z]+[^>]*>", " ", stripped)
+    stripped = re.sub(r"<(div|hr)[^>]*>", r"<\1>", stripped)
+    with opened(stripped, "light", 400, BARE) as page:
+        text = " ".join(page.inner_text("main").split())
+    for picture in drawn.values():
+        title, _, shows = picture.alt.partition(". ")
+        assert title in text
+        assert shows in text
+
+
+def test_a_picture_asks_nobody(page_of, opened):
+    asked = []
+    with opened("") as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.set_content(page_of)
+        page.wait_for_load_state("networkidle")
+    assert asked == []
+    assert "<script" not in page_of
