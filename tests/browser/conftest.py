@@ -1,4 +1,4 @@
-"""What a browser makes of cards, pictures and widgets: Chromium, and pages as notebooks make them."""
+"""What a browser makes of what is shown: Chromium, and pages as notebooks make them."""
 
 from __future__ import annotations
 
@@ -63,14 +63,19 @@ _GROUND = {"light": "#ffffff", "dark": "#111111"}
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
     """A browser without a window; tests are skipped where none is installed."""
-    api = pytest.importorskip("playwright.sync_api")
     found = program()
     if found is None:
         pytest.skip("there is no Chromium: run `make browser`")
+    api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=_ARGUMENTS)
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _skips_first(chromium: Any) -> None:
+    """Have a test be skipped before what it would show is made."""
 
 
 @pytest.fixture

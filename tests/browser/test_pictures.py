@@ -1,4 +1,4 @@
-"""Pictures in Chromium: readable in both themes, narrow and wide, and where no drawing is let in."""
+"""Pictures in Chromium: readable in both themes, narrow and wide, and where drawings are not."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def drawn(tmp_path_factory):
         "key filters": ds.plot.key_filters(),
         "mem wal": logs.plot.mem_wal(),
     }
-    assert set(made) == {name.replace("_", " ") for name in dir(ds.plot) if name[0] != "_"} | {"diff"}
+    assert set(made) == {name.replace("_", " ") for name in dir(ds.plot) if name[0] != "_"} | {
+        "diff"
+    }
     return made
 
 
@@ -124,8 +126,9 @@ def test_who_does_not_see_a_picture_is_told(drawn, page_of, opened):
 def test_no_text_of_a_picture_is_cut_off(page_of, opened):
     """By the font that is there, which is not the one that was measured with."""
     with opened(page_of) as page:
-        outside = """() => [...document.querySelectorAll('svg.lancekit-picture text')].filter(one => {
-            const box = one.getBoundingClientRect(), all = one.ownerSVGElement.getBoundingClientRect();
+        outside = """() => [...document.querySelectorAll('.lancekit-picture text')].filter(one => {
+            const box = one.getBoundingClientRect();
+            const all = one.ownerSVGElement.getBoundingClientRect();
             return box.left < all.left - 1 || box.right > all.right + 1
                 || box.top < all.top - 1 || box.bottom > all.bottom + 1;
         }).map(one => one.textContent)"""

@@ -1,0 +1,234 @@
+"""JupyterLab: widgets and cards in a live notebook, by clicks and keys, in both themes and widths.
+
+One server, one kernel and one page; a test runs its cell anew.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+
+import pytest
+
+import lancekit as lk
+from tests.browser.conftest import violations
+from tests.support.lab import lab, write_notebook
+
+pytestmark = pytest.mark.browser
+
+CELLS = (
+    "import lancekit as lk\nlk.dataset('people.lance').explore()",
+    "rows = {'id': [2, 3, 9], 'price': [2.0, 3.5, 9.0]}\n"
+    "lk.dataset('prices.lance').merge_insert('id').interactive(rows)",
+    "ds = lk.dataset('people.lance')\n"
+    "display(ds, ds.versions(), ds.tags, ds.branches, ds.diff(2), ds.explain.restore(),\n"
+    "        ds.plot.history(), ds.plot.graph(), ds.plot.fragments())",
+)
+EXPLORER, WORKBENCH, SHOWN = range(3)
+#: sliders of ipywidgets have no name that is read aloud; the number beside it has one
+_SLIDER = 'aria-input-field-name: <div class="noUi-handle'
+
+
+class Notebook:
+    """The notebook's page."""
+
+    def __init__(self, page):
+        self.page = page
+        self.cells = page.locator(".jp-Notebook .jp-CodeCell")
+
+    def command(self, name, **how):
+        self.page.evaluate(
+            "([name, how]) => window.jupyterapp.commands.execute(name, how).then(() => null)",
+            [name, how],
+        )
+
+    def run(self, number):
+        """Run a cell, and return its output."""
+        cell = self.cells.nth(number)
+        cell.locator(".cm-content").click()
+        self.command("notebook:run-cell")
+        return cell.locator(".jp-OutputArea").first
+
+    def panel(self, number):
+        """Run a cell with a widget, and return that."""
+        return self.run(number).locator(".lancekit-panel").first
+
+    @contextmanager
+    def looks(self, theme, width):
+        """Give it a theme and a width."""
+        name = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
+        self.command("apputils:change-theme", theme=name)
+        self.page.wait_for_selector(
+            f"body[data-jp-theme-light={str(theme == 'light').lower()}]", state="attached"
+        )
+        self.page.set_viewport_size({"width": width, "height": 1200})
+        yield
+        self.page.set_viewport_size({"width": 1400, "height": 1200})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Datasets of six versions and of one, and the notebook."""
+    folder = tmp_path_factory.mktemp("lab")
+    people = lk.write_dataset(
+        {"id": list(range(30)), "name": [f"name {n}" for n in range(30)]},
+        folder / "people.lance",
+        primary_key="id",
+        commit_message="the first thirty",
+    )
+    people.insert({"id": [30], "name": ["one more"]}, commit_message="one <b>more</b>")
+    people.tags.create("more", 2)
+    people.delete("id < 4")
+    people.add_columns({"half": "id * 0.5"})
+    people.update({"name": "'changed'"}, where="id = 20")
+    people.delete("id = 7")
+    people.create_branch("trial", 4).delete("id = 8")
+    lk.write_dataset(
+        {"id": [1, 2, 3], "price": [1.0, 2.0, 3.0]}, folder / "prices.lance", primary_key="id"
+    )
+    write_notebook(folder / "cells.ipynb", CELLS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def notebook(chromium, folder):
+    """The notebook, open, with its kernel."""
+    pytest.importorskip("jupyterlab")
+    with lab(folder) as url:
+        page = chromium.new_page(viewport={"width": 1400, "height": 1200})
+        page.set_default_timeout(20_000)
+        page.goto(f"{url}/doc/tree/cells.ipynb", wait_until="domcontentloaded")
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+        yield Notebook(page)
+        page.close()
+
+
+def says(within, text):
+    """Wait until an element has a text in it."""
+    within.get_by_text(re.compile(text)).first.wait_for()
+
+
+@pytest.fixture
+def explorer(notebook):
+    panel = notebook.panel(EXPLORER)
+    says(panel, "version 6 is shown")
+    return panel
+
+
+def press(panel, name):
+    panel.get_by_role("button", name=name, exact=True).click()
+
+
+def test_keys_on_the_slider_go_through_versions(explorer, notebook):
+    explorer.get_by_role("slider").focus()
+    for _ in range(4):
+        notebook.page.keyboard.press("ArrowLeft")
+    says(explorer, "version 2 is shown")
+    says(explorer, "one <b>more</b>")
+    assert explorer.locator("input[type=number]").input_value() == "2"
+    notebook.page.keyboard.press("ArrowRight")
+    says(explorer, "version 3 is shown")
+    assert "checkout_version(3)" in explorer.locator("pre").inner_text()
+    outline = "() => getComputedStyle(document.activeElement).outlineStyle"
+    assert notebook.page.evaluate(outline) == "solid"
+
+
+def test_versions_are_compared_and_changed_rows_found(explorer):
+    press(explorer, "compare")
+    says(explorer, "main:5 beside main:6")
+    press(explorer, "find changed rows")
+    says(explorer, "1 deleted|1 row deleted")
+
+
+def test_rows_are_sorted_and_filtered_and_a_wrong_filter_is_told(explorer, notebook):
+    sort = explorer.get_by_label("sort by", exact=True)
+    sort.fill("id")
+    sort.press("Enter")
+    explorer.get_by_label("order", exact=True).select_option(label="highest first")
+    says(explorer, "Sorted by id, highest first")
+    explorer.locator("tbody th", has_text=re.compile("^30$")).first.wait_for()
+    where = explorer.get_by_label("where", exact=True)
+    where.fill("nosuch > 3")
+    where.press("Enter")
+    alert = explorer.get_by_role("alert").first
+    alert.wait_for()
+    told = alert.inner_text()
+    assert "nosuch" in told
+    assert len(told) < 400
+    assert "Traceback" not in told
+    where.fill("id < 6")
+    where.press("Enter")
+    says(explorer, "1 to 2 of 2 rows")
+
+
+def test_a_tag_is_written_after_it_was_seen(explorer, notebook, folder):
+    tags = lk.dataset(folder / "people.lance").tags
+    press(explorer, "◀")
+    says(explorer, "version 5 is shown")
+    press(explorer, "change")
+    explorer.get_by_label("do", exact=True).select_option("tag")
+    explorer.get_by_label("name", exact=True).fill("from-keys")
+    explorer.get_by_role("button", name="preview").focus()
+    notebook.page.keyboard.press("Enter")
+    says(explorer, r"tags\.create\('from-keys'")
+    assert "from-keys" not in tags.list()
+    press(explorer, "apply")
+    explorer.get_by_role("button", name="apply", exact=True).wait_for(state="hidden")
+    notebook.page.wait_for_function(
+        "() => [...document.querySelectorAll('.lancekit-panel option')]"
+        ".some(one => one.textContent.includes('from-keys'))"
+    )
+    assert tags.list()["from-keys"]["version"] == 5
+
+
+def test_rules_are_chosen_looked_at_applied_and_taken_back(notebook, folder):
+    prices = lk.dataset(folder / "prices.lance")
+    before = prices.to_table().sort_by("id")
+    bench = notebook.panel(WORKBENCH)
+    says(bench, "would insert 1, update 2, delete 0")
+    bench.get_by_label("rows the source lacks").select_option("delete")
+    says(bench, "delete 1, leave 0")
+    bench.get_by_label("new rows").select_option("nothing")
+    says(bench, "would insert 0, update 2, delete 1")
+    assert prices.latest_version == 1
+    bench.get_by_role("button", name="apply to main:1").focus()
+    notebook.page.keyboard.press("Enter")
+    undo = bench.get_by_role("button", name="undo version 2")
+    undo.wait_for()
+    prices.checkout_latest()
+    assert prices.to_table().sort_by("id").to_pydict() == {"id": [2, 3], "price": [2.0, 3.5]}
+    undo.click()
+    says(bench, "Taken back")
+    prices.checkout_latest()
+    assert prices.to_table().sort_by("id") == before
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_widgets_have_no_fault(explorer, notebook, theme, width):
+    bench = notebook.panel(WORKBENCH)
+    says(bench, "would insert")
+    with notebook.looks(theme, width):
+        for view in ("schema", "compare", "change", "rows"):
+            press(explorer, view)
+        says(explorer, "is shown")
+        assert [one for one in violations(notebook.page, inside=".lancekit-panel")
+                if not one.startswith(_SLIDER)] == []  # fmt: skip
+        for panel in (explorer, bench):
+            wide = panel.evaluate("one => one.getBoundingClientRect().right")
+            assert wide <= width
+            hidden = panel.evaluate("""one => [...one.querySelectorAll('button, select, input')]
+                .filter(it => it.offsetWidth && it.getBoundingClientRect().right > innerWidth)
+                .map(it => it.outerHTML.slice(0, 120))""")
+            assert hidden == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_a_cell_shows_has_no_fault(notebook, theme, width):
+    output = notebook.run(SHOWN)
+    output.locator("svg.lancekit-picture").nth(2).wait_for()
+    with notebook.looks(theme, width):
+        for kind in (".jp-RenderedHTMLCommon .lancekit", ".lancekit-picture"):
+            assert violations(notebook.page, inside=kind) == []
