@@ -43,8 +43,11 @@ def test_every_case_is_a_table(name: str) -> None:
     table.validate(full=True)
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize("module", ["lancekit", "lance"])
-def test_writers_race(tmp_path: Path, module: str) -> None:
+def test_writers_race(tmp_path: Path, module: str, whole: bool) -> None:
+    if not whole:
+        pytest.skip("only in a whole run: it starts four processes")
     seconds, failed = race(module, "append 10 rows", tmp_path, writers=2, commits=2)
     assert seconds > 0
     assert failed == 0
@@ -66,7 +69,10 @@ def test_searches_are_measured(tmp_path: Path) -> None:
     assert min(min(each.ours, each.theirs) for each in found.values()) > 0
 
 
-def test_indices_are_measured(tmp_path: Path) -> None:
+@pytest.mark.torture
+def test_indices_are_measured(tmp_path: Path, whole: bool) -> None:
+    if not whole:
+        pytest.skip("only in a whole run: it makes each kind of index, of both libraries")
     found = {each.name: each for each in indices.measure(2_000, tmp_path, runs=1)}
     built = {f"build {case}" for case in indices.BUILT}
     assert found.keys() == built | indices.ASKED.keys() | {"merge of 1,000 rows by a key"}

@@ -36,7 +36,7 @@ def measured(tmp_path: Path, part: str, *words: str) -> dict[str, Any]:
 
 
 def only_whole(whole: bool) -> None:
-    """Skip what starts many processes to time them; what is felt shows that the page is made."""
+    """Skip what starts many processes to time them; requests show that the page is made."""
     if not whole:
         pytest.skip("only in a whole run")
 
@@ -69,7 +69,10 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.torture
-def test_what_is_felt_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_felt_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    only_whole(whole)
     found = measured(tmp_path, "felt", "scan all", "merge 10 rows")
     page = capsys.readouterr().out
     assert {"What is felt", "With fsync", "Memory"} <= set(well_formed(page))
@@ -159,7 +162,11 @@ def test_shards_are_measured(
     assert found["reads: 1 generations, a look-up"].keys() == {"lancekit", "pylance"}
 
 
-def test_a_case_that_fails_says_where(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.torture
+def test_a_case_that_fails_says_where(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], whole: bool
+) -> None:
+    only_whole(whole)
     child = Child("lancekit")
     with pytest.raises(RuntimeError, match="'scan'"):
         child.run(Job("scan", 1, [str(tmp_path / "nothing")]))

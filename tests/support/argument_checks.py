@@ -102,10 +102,8 @@ class Value(Check):
     beside: Mapping[str, Any] = field(default_factory=dict)
 
     def holds(self, method: Method, name: str) -> bool:
-        others = {**method.base, **self.beside}
-        return bool(
-            outcome(method.call, others) != outcome(method.call, {**others, name: self.value})
-        )
+        given = {**method.base, **self.beside, name: self.value}
+        return bool(method.without(self.beside) != outcome(method.call, given))
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,7 @@ class Hint(Check):
     def holds(self, method: Method, name: str) -> bool:
         same = outcome(method.call, {**method.base, name: self.value})
         return bool(
-            same == outcome(method.call, method.base)
-            and Refused(self.wrong, self.says).holds(method, name)
+            same == method.without({}) and Refused(self.wrong, self.says).holds(method, name)
         )
 
 
@@ -158,6 +155,16 @@ class Method:
     call: Call
     arguments: Mapping[str, Check]
     base: Mapping[str, Any] = field(default_factory=dict)
+    _found: list[tuple[Mapping[str, Any], Any]] = field(default_factory=list, init=False)
+
+    def without(self, beside: Mapping[str, Any]) -> Any:
+        """Return the outcome without another argument; many are compared with the same one."""
+        for known, found in self._found:
+            if known == beside:
+                return found
+        found = outcome(self.call, {**self.base, **beside})
+        self._found.append((beside, found))
+        return found
 
 
 # ---- what is called
