@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from lancekit.notebook import show_html
 from tests.browser.conftest import BARE, JUPYTER, violations
 from tests.notebook.conftest import NOW
+from tests.support.looks import compare, differ, reduced
 
 pytestmark = pytest.mark.browser
 
@@ -72,3 +74,28 @@ def test_a_card_asks_nobody(cards, opened):
         page.wait_for_load_state("networkidle")
     assert asked == []
     assert "<script" not in cards
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [
+        ("dataset", "light"),
+        ("dataset", "dark"),
+        ("history", "light"),
+        ("merge plan", "dark"),
+        ("failure", "light"),
+    ],
+)
+def test_cards_look_as_they_did(shown, opened, tmp_path, name, theme):
+    with opened(show_html(shown[name], NOW), theme, 800) as page:
+        compare(f"card-{name}-{theme}".replace(" ", "-"), page.locator(".lancekit"), tmp_path)
+
+
+def test_a_card_that_looks_otherwise_is_told(ds, opened):
+    with opened(show_html(ds, NOW), "light", 800) as page:
+        card = page.locator(".lancekit")
+        before, again = (np.asarray(reduced(card.screenshot())) for _ in range(2))
+        assert differ(before, again) == ""
+        for change in ("opacity: 0.7", "font-weight: bold", "text-align: center", "padding: 20px"):
+            page.evaluate(f"document.querySelector('.lancekit').style = '{change}'")
+            assert differ(before, np.asarray(reduced(card.screenshot()))), change

@@ -13,6 +13,7 @@ import pytest
 import lancekit as lk
 from tests.browser.conftest import violations
 from tests.support.lab import lab, write_notebook
+from tests.support.looks import compare
 
 pytestmark = pytest.mark.browser
 
@@ -27,6 +28,11 @@ CELLS = (
 EXPLORER, WORKBENCH, SHOWN = range(3)
 #: sliders of ipywidgets have no name that is read aloud; the number beside it has one
 _SLIDER = 'aria-input-field-name: <div class="noUi-handle'
+#: whether what is run would be: the indicator says idle before
+_READY = """() => {
+    const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
 
 
 class Notebook:
@@ -99,7 +105,7 @@ def notebook(chromium, folder):
         page.set_default_timeout(20_000)
         page.goto(f"{url}/doc/tree/cells.ipynb", wait_until="domcontentloaded")
         page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+        page.wait_for_function(_READY)
         yield Notebook(page)
         page.close()
 
@@ -232,3 +238,18 @@ def test_what_a_cell_shows_has_no_fault(notebook, theme, width):
     with notebook.looks(theme, width):
         for kind in (".jp-RenderedHTMLCommon .lancekit", ".lancekit-picture"):
             assert violations(notebook.page, inside=kind) == []
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_explorer_looks_as_it_did(explorer, notebook, tmp_path, theme):
+    with notebook.looks(theme, 1000):
+        notebook.page.mouse.move(0, 0)
+        compare(f"explorer-{theme}", explorer, tmp_path)
+
+
+def test_the_workbench_looks_as_it_did(notebook, tmp_path):
+    bench = notebook.panel(WORKBENCH)
+    says(bench, "would insert 1, update 2")
+    with notebook.looks("light", 1000):
+        notebook.page.mouse.move(0, 0)
+        compare("workbench-light", bench, tmp_path)

@@ -9,6 +9,7 @@ import pytest
 import lancekit as lk
 from tests.browser.conftest import BARE, JUPYTER, VSCODE, violations
 from tests.notebook.pictures.support import keyed, merged
+from tests.support.looks import compare
 
 pytestmark = pytest.mark.browser
 
@@ -156,3 +157,12 @@ def test_a_picture_asks_nobody(page_of, opened):
         page.wait_for_load_state("networkidle")
     assert asked == []
     assert "<script" not in page_of
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [("history", "light"), ("graph", "dark"), ("fragments", "light"), ("columns", "dark")],
+)
+def test_pictures_look_as_they_did(drawn, opened, tmp_path, name, theme):
+    with opened(drawn[name]._repr_html_(), theme, 800) as page:
+        compare(f"picture-{name}-{theme}", page.locator("svg"), tmp_path)
