@@ -70,6 +70,7 @@ FEATURES = (
             f"{_HTML}::test_the_same_input_gives_the_same_bytes",
             "tests/notebook/test_controls.py::test_a_widget_has_its_twin_beside_it",
             f"{_BROWSER}::test_cards_are_readable_where_styles_are_taken_away",
+            "tests/browser/test_saved.py",
         ),
         "gallery.md#a-merge-before-it-is-done",
     ),
@@ -186,7 +187,11 @@ FEATURES = (
     Feature(
         "Walking through versions",
         "`ds.explore()`: by slider and keys, side by side, with a card that stays",
-        ("tests/notebook/explorer/test_state.py", "tests/notebook/explorer/test_shell.py"),
+        (
+            "tests/notebook/explorer/test_state.py",
+            "tests/notebook/explorer/test_shell.py",
+            "tests/browser/test_lab.py",
+        ),
         "gallery.md#the-explorer",
     ),
     Feature(
