@@ -96,6 +96,6 @@ def test_a_card_that_looks_otherwise_is_told(ds, opened):
         card = page.locator(".lancekit")
         before, again = (np.asarray(reduced(card.screenshot())) for _ in range(2))
         assert differ(before, again) == ""
-        for change in ("opacity: 0.7", "font-weight: bold", "text-align: center", "padding: 20px"):
+        for change in ("background: #eee", "font-size: 15px", "padding: 20px"):
             page.evaluate(f"document.querySelector('.lancekit').style = '{change}'")
             assert differ(before, np.asarray(reduced(card.screenshot()))), change

@@ -23,7 +23,7 @@ _WRITES = bool(os.environ.get("LANCEKIT_TEST_LOOKS"))
 _PART = 4
 #: levels of grey, of 255, that a picture may be off on the average; those from which a pixel is
 #: another one, and the share of such pixels; pixels by which sides may be longer or shorter
-_MEAN, _FAR, _SHARE, _SIDE = 2.0, 48, 0.01, 1
+_MEAN, _FAR, _SHARE, _SIDE = 3.5, 48, 0.015, 1
 _WIDTHS = """() => Object.fromEntries(['system-ui', 'sans-serif', 'monospace'].map(font => {
     const pen = document.createElement('canvas').getContext('2d');
     pen.font = `100px ${font}`;
