@@ -240,7 +240,7 @@ _connect()
 # Importing a module puts it into its package under its name.  The module `lancekit.dataset` is
 # imported and taken away before anybody can, so that `lancekit.dataset` stays the function.
 _import_module("lancekit.dataset")
-del globals()["dataset"]
+globals().pop("dataset", None)  # it is not there when a notebook reloads the extension
 
 
 def load_ipython_extension(shell: object) -> None:
@@ -248,6 +248,13 @@ def load_ipython_extension(shell: object) -> None:
     from lancekit.notebook.extension import load
 
     load(shell)
+
+
+def unload_ipython_extension(shell: object) -> None:
+    """Take back what `load_ipython_extension` gave: ``%unload_ext lancekit``."""
+    from lancekit.notebook.extension import unload
+
+    unload(shell)
 
 
 def __dir__() -> list[str]:

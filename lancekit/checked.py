@@ -264,8 +264,12 @@ def checked(function: F) -> F:
         try:
             given = bind(args, kwargs)
         except TypeError as error:
-            name = function.__qualname__.removesuffix(".__init__")
-            raise InvalidTypeError(f"{name}(): {error}.") from None
+            raise InvalidTypeError(
+                f"{_name(function, args)}(): {error}.",
+                hint="It takes " + ", ".join(n for n in signature.parameters if n != "self") + "."
+                if kwargs.keys() - signature.parameters.keys()
+                else "",
+            ) from None
         for name, found in tests.items():
             if name in given and given[name] is not defaults[name]:
                 _check(name, given[name], found)
@@ -285,6 +289,16 @@ def checked(function: F) -> F:
     )
     wrapped: Any = update_wrapper(wrapper, function)
     return wrapped  # type: ignore[no-any-return]  # called as the function is
+
+
+def _name(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return what a user calls a function: a method by the class that has it, not its part."""
+    name = function.__qualname__.removesuffix(".__init__")
+    kind = (args[0] if isinstance(args[0], type) else type(args[0])) if args else None
+    owner = name.rpartition(".")[0]
+    if kind is None or owner not in {base.__qualname__ for base in kind.__mro__}:
+        return name
+    return f"{kind.__qualname__}.{function.__name__}".removesuffix(".__init__")
 
 
 def checked_methods(kind: type[T]) -> type[T]:

@@ -26,6 +26,8 @@ __all__ = [
     "literal",
     "literals",
     "plural",
+    "python_rows",
+    "python_value",
     "shown",
     "warn",
     "without_secrets",
@@ -200,3 +202,35 @@ def _shown(character: str) -> str:
     if seen or unicodedata.category(character) == "Zs":
         return character
     return character.encode("unicode_escape").decode()
+
+
+def python_value(scalar: Any) -> Any:
+    """Return a value of Arrow as Python's, and a time that Python has none for as text.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> python_value(pa.scalar(19_000, pa.date32())), python_value(pa.scalar(-10**6, pa.date32()))
+    (datetime.date(2022, 1, 8), '-0768-02-04')
+    """
+    try:
+        return scalar.as_py()
+    except (OverflowError, ValueError):
+        pass
+    try:
+        return str(scalar.cast("string").as_py())
+    except (ValueError, NotImplementedError):  # it has such a time inside
+        return f"<{scalar.type} out of range>"
+
+
+def python_rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a small table of Arrow's as dictionaries of what `python_value` gives."""
+    try:
+        rows: list[dict[str, Any]] = table.to_pylist()
+    except (OverflowError, ValueError):
+        named = list(zip(table.column_names, table.columns, strict=True))
+        rows = [
+            {name: python_value(column[at]) for name, column in named}
+            for at in range(table.num_rows)
+        ]
+    return rows

@@ -26,11 +26,26 @@ _NAME = 200
 _LINE = 2000
 
 # what legible knows are URIs and pairs as in them; these are credentials as code has them
+_NAMED = (
+    r"(?:secret|token|passw(?:or)?d|passphrase|pwd|signature|credential|authorization"
+    r"|(?:access|account|api|private)[-_]?key(?:[-_]?id)?)"
+)
 _SECRET = re.compile(
-    r"""((?P<q>["']?)\b[\w.-]{0,60}(?:secret|token|passw(?:or)?d|signature|credential
-    |(?:access|account|api)[-_]?key(?:[-_]?id)?)[\w.-]{0,20}(?P=q)\s*[:=]\s*(?:[rbuf]{1,2})?)
-    (?P<t>["'])(?:\\.|(?!(?P=t))[^\\\n])*(?P=t)?""",
+    rf"""((?P<q>["']?)\b[\w.-]{{0,60}}{_NAMED}[\w.-]{{0,20}}(?P=q)\]?\s*
+    (?::\s*\w{{1,20}}\s*(?==))?[:=][\s(]*(?:[rbuf]{{1,2}}(?=["']))?)
+    (?P<t>(?P<three>\'\'\'|\"\"\")|["'])
+    (?:\\[\s\S]|(?!(?P=t))(?(three)[^\\]|[^\\\n]))*(?P=t)?""",
     re.IGNORECASE | re.VERBOSE,
+)
+# %env TOKEN=... and !export TOKEN=...
+_SHELL = re.compile(
+    rf"^(\s*(?:%env\s+\w{{0,60}}{_NAMED}\w{{0,20}}[\s=]\s*|[%!].*?{_NAMED}\w{{0,20}}=))[^\s'\"]+",
+    re.IGNORECASE | re.MULTILINE,
+)
+# keys that show what they are
+_KEY = re.compile(
+    r"\b(?:(?:gh[pousr]_|github_pat_|glpat-|xox[abpr]-|sk-|hf_|dapi)[\w-]{16,}|(?:AKIA|ASIA)[0-9A-Z]{16}"
+    r"|eyJ[\w-]{10,}\.[\w-]+\.[\w-]*|(?<=Bearer )[\w.~+/=-]+)"
 )
 
 
@@ -145,6 +160,7 @@ def _script() -> Provenance | None:
 
 def _recordable(found: Provenance) -> Provenance:
     source = _SECRET.sub(r"\1\g<t>***\g<t>", without_secrets(found.source))
+    source = _KEY.sub("***", _SHELL.sub(r"\1***", source))
     kept = _bounded(source)
     cut = "" if kept == source else str(len(source.encode(errors="replace")))
     return replace(found, source=kept, cut=cut)

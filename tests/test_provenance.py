@@ -106,6 +106,14 @@ def test_texts_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         "password = 'hidden'; AccountKey=hidden==",
         'f(api_key="hid\\"hidden", token = r"hidden")',
         '{"azure_storage_account_key":"hidden',
+        'os.environ["DB_PASSWORD"] = "hidden"',
+        "secret: str = '''hidden'hidden\nhidden'''",
+        'passphrase=f"hidden", session_token = (\n"hidden")',
+        "%env MY_TOKEN=hidden",
+        "  %env SECRET hidden",
+        "!export API_KEY=hidden && run",
+        'h = {"Authorization": "Bearer hidden"}; r = f("Bearer hidden")',
+        "k = 'ghp_hiddenhiddenhiddenhidden'",
     ],
 )
 def test_credentials_are_not_stored(
@@ -120,6 +128,7 @@ def test_credentials_are_not_stored(
 
 def test_code_without_credentials_stays_as_it_is() -> None:
     text = 'for token in tokens: count["a"] += 1\nds.insert(rows, mode="append")  # secrets'
+    text += "\n%time token\n!ls token"
     made = provenance._recordable(Provenance(source=text))
     assert (made.source, made.cut) == (text, "")
 

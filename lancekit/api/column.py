@@ -22,10 +22,11 @@ from lancekit.format.extensions import resolved_schema
 from lancekit.format.field_marks import is_blob
 from lancekit.format.paths import find_field, path_field
 from lancekit.format.schema import LanceField
+from lancekit.legible import python_value
 from lancekit.operations.constraints.stored import Constraint, stored_constraints
 from lancekit.operations.index.describe import IndexDescription, describe_indices
 from lancekit.operations.maintenance.column_storage import ColumnStorage, column_storage
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics, even_edges
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
@@ -220,7 +221,7 @@ def _top(values: list[pa.Array], most: int) -> tuple[tuple[Any, int], ...]:
     counts = counted.field("counts").to_numpy()
     # of those that are as frequent the first
     order = np.argsort(-counts, kind="stable")[:most]
-    names = counted.field("values").take(pa.array(order)).to_pylist()
+    names = map(python_value, counted.field("values").take(pa.array(order)))
     return tuple(zip(names, counts[order].tolist(), strict=True))
 
 
@@ -235,9 +236,10 @@ def _histogram(values: list[pa.Array], found: ColumnStatistics, bins: int) -> tu
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
         return ()
-    counts, edges = np.histogram(numbers, bins)
+    edges = even_edges(float(numbers.min()), float(numbers.max()), bins)
+    counts, _ = np.histogram(numbers, edges)
     ends = [_as(kind, edge) if temporal else edge for edge in edges.tolist()]
-    ends[0], ends[-1] = (found.min, found.max) if temporal else (ends[0], ends[-1])
+    ends[0], ends[-1] = (found.min, found.max) if temporal else (ends[0], float(numbers.max()))
     return tuple(
         Bin(low, high, rows)
         for low, high, rows in zip(ends[:-1], ends[1:], counts.tolist(), strict=True)
@@ -253,4 +255,5 @@ def _numbers(values: pa.Array, temporal: bool) -> Any:
 
 def _as(kind: pa.DataType, edge: float) -> Any:
     width = pa.int32() if kind.bit_width == 32 else pa.int64()
-    return pa.array([round(edge)], width).view(kind)[0].as_py()
+    most = (1 << (kind.bit_width - 1)) - 1  # of which a float may be one more
+    return python_value(pa.array([min(round(edge), most)], width).view(kind)[0])

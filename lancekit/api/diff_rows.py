@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancekit.choice import check_choice
 from lancekit.lazy import cached_property
+from lancekit.legible import python_rows, python_value
 from lancekit.operations.lineage.diff import Changes, Sides, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan
 from lancekit.operations.lineage.rows import seen
@@ -184,8 +185,7 @@ class DiffRows:
         else:
             name = "_rowid" if self._plan.way.startswith("row ids") else "_rowaddr"
             told = self.sides[new].read([name], addresses)
-        rows: list[dict[str, Any]] = told.to_pylist()
-        return rows
+        return python_rows(told)
 
     def _updated(self, old: Addresses, new: Addresses) -> list[ChangedRow]:
         if not len(new):
@@ -197,7 +197,7 @@ class DiffRows:
                 "update",
                 key,
                 {
-                    name: (before[name][row].as_py(), after[name][row].as_py())
+                    name: (python_value(before[name][row]), python_value(after[name][row]))
                     for name, cells in unlike.items()
                     if cells[row]
                 },
@@ -213,7 +213,7 @@ class DiffRows:
         rows = []
         for row, key in enumerate(self._told(values, addresses, new=new)):
             held = {
-                name: column[row].as_py()
+                name: python_value(column[row])
                 for name, column in values.items()
                 if name not in self._plan.key and column[row].is_valid
             }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from lancekit.api.constraints import ConstraintResult, ConstraintRun, Constraints
+from lancekit.legible import python_rows
 from lancekit.notebook._common import ref, table
 from lancekit.notebook.models import Card, Column, Row, Table
 from lancekit.notebook.words import cell, clean, count, plural
@@ -66,7 +67,7 @@ def _row(result: ConstraintResult) -> Row:
 
 def _sample(result: ConstraintResult) -> Table:
     """Return some of the rows that break a constraint, or what the table has."""
-    rows = [] if result.sample is None else result.sample.to_pylist()
+    rows = [] if result.sample is None else python_rows(result.sample)
     columns = () if result.sample is None else tuple(result.sample.column_names)
     shown = columns[: options.display_columns]
     more = result.violations is not None and result.violations > len(rows)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancekit.legible import python_rows
 from lancekit.notebook._common import ENGINES, facts, ref
 from lancekit.notebook._explanations import read_facts, written
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
@@ -117,7 +118,7 @@ def _sample(caption: str, rows: pa.Table, number: int) -> tuple[Table, ...]:
         Table(
             caption=caption,
             columns=_columns(names),
-            rows=tuple(Row(tuple(map(_text, row.values()))) for row in shown.to_pylist()),
+            rows=tuple(Row(tuple(map(_text, row.values()))) for row in python_rows(shown)),
             note=f"{count(shown.num_rows)} of {plural(number, 'row')}{hidden}.",
             folded=True,
         ),

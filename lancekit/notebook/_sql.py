@@ -7,6 +7,7 @@ from datetime import datetime
 import pyarrow as pa
 from pyarrow import types as pt
 
+from lancekit.legible import python_value
 from lancekit.notebook._common import ENGINES, facts
 from lancekit.notebook.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.words import cell, clean, count, cut, listing, plural
@@ -47,7 +48,7 @@ def _read(part: Part) -> tuple[str, str]:
 def _rows(rows: pa.Table, total: int | None) -> Table:
     width = min(options.display_columns, rows.num_columns)
     shown = rows.slice(0, options.display_rows)
-    columns = [shown.column(at).to_pylist() for at in range(width)]
+    columns = [list(map(python_value, shown.column(at))) for at in range(width)]
     more = rows.num_columns - width
     hidden = f"; {plural(more, 'more column')}" if more > 0 else ""
     of = "the first" if total is None else f"{count(shown.num_rows)} of"

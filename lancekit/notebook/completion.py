@@ -19,7 +19,7 @@ from lancekit.format.paths import paths_by_id
 from lancekit.notebook.magics import WORDS
 from lancekit.statements.tables import Names
 
-__all__ = ["Found", "complete", "register"]
+__all__ = ["Found", "complete", "register", "unregister"]
 
 #: of longer texts, of deeper nesting and of longer calls only the end is looked at
 _TEXT, _DEPTH, _CALL = 20_000, 10, 1000
@@ -44,14 +44,16 @@ _BY_NAME = {
         ("columns", "column", "on", "read_columns", "primary_key", "dedupe_by"), COLUMNS
     ),
     **dict.fromkeys(("filter", "where", "predicate", "condition", "expr"), SQL),
-    **dict.fromkeys(("version", "old", "new", "reference", "ref"), REFS),
+    **dict.fromkeys(("version", "old", "new", "reference", "ref", "against"), REFS),
     **dict.fromkeys(("index_names", "index_name"), INDICES),
     "tag": TAGS,
     "branch": BRANCHES,
 }
 #: what the first argument of a method is
 _FIRST = {
-    **dict.fromkeys(("checkout_version", "at", "diff", "changes", "delta"), REFS),
+    **dict.fromkeys(
+        ("checkout_version", "at", "diff", "changes", "delta", "explore", "plot.columns"), REFS
+    ),
     **dict.fromkeys(("delete", "count_rows", "blame", "bisect", "row_history", "filter"), SQL),
     **dict.fromkeys(("merge_insert", "drop_columns", "column_history", "columns"), COLUMNS),
     **dict.fromkeys(("to_table", "to_batches", "to_pandas", "scanner"), COLUMNS),
@@ -193,9 +195,8 @@ def _kind(methods: list[str], named: str, first: bool) -> str:
         return _BY_NAME.get(named, "")
     if not first:
         return ""
-    qualified = (
-        ".".join(methods[-2:]) if methods[-2:-1] in (["tags"], ["branches"]) else methods[-1]
-    )
+    owned = methods[-2:-1] in (["tags"], ["branches"], ["plot"])
+    qualified = ".".join(methods[-2:]) if owned else methods[-1]
     return _FIRST.get(qualified, "")
 
 
@@ -348,6 +349,11 @@ def register(shell: Any) -> None:
             "ordered": True,
         }
 
+    unregister(shell)
+    shell.Completer.custom_matchers.append(context_matcher(identifier="lancekit")(matcher))
+
+
+def unregister(shell: Any) -> None:
+    """Take the completions from a shell."""
     own = shell.Completer.custom_matchers
-    if not any(getattr(other, "matcher_identifier", "") == "lancekit" for other in own):
-        own.append(context_matcher(identifier="lancekit")(matcher))
+    own[:] = [one for one in own if getattr(one, "matcher_identifier", "") != "lancekit"]

@@ -21,7 +21,7 @@ from pyarrow import types as pt
 from lancekit.display import Displayed
 from lancekit.errors import LancekitError
 from lancekit.lazy import cached_property
-from lancekit.legible import clean_line
+from lancekit.legible import clean_line, python_value
 from lancekit.notebook.html import render_html, render_note
 from lancekit.notebook.models import Card, Column, Row, Table
 from lancekit.notebook.progress import in_kernel
@@ -197,10 +197,7 @@ def _value(scalar: Any) -> str:
     if values is not None and len(values) > _VALUES:
         first = ", ".join(map(_value, values[:_VALUES]))
         return cell(f"[{first}, …] of {count(len(values))}", _VALUE)
-    try:
-        value = None if scalar is None else scalar.as_py()
-    except (ValueError, OverflowError):  # a time that Python has no value for
-        return clean(str(scalar), _VALUE)
+    value = None if scalar is None else python_value(scalar)
     return plural(len(value), "byte") if isinstance(value, bytes) else cell(value, _VALUE)
 
 

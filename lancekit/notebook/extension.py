@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lancekit.notebook import completion
-from lancekit.notebook.failures import install
-from lancekit.notebook.magics import register_magics
+from lancekit.notebook.failures import install, uninstall
+from lancekit.notebook.magics import register_magics, unregister_magics
 
-__all__ = ["load"]
+__all__ = ["load", "unload"]
 
 
 def load(shell: Any) -> None:
@@ -16,3 +16,10 @@ def load(shell: Any) -> None:
     register_magics(shell)
     completion.register(shell)
     install(shell)
+
+
+def unload(shell: Any) -> None:
+    """Take all of this back; a handler of exceptions that came later stays."""
+    unregister_magics(shell)
+    completion.unregister(shell)
+    uninstall(shell)

@@ -30,7 +30,7 @@ from lancekit.notebook.models import Card, Fact
 from lancekit.notebook.text import render_text
 from lancekit.notebook.words import clean, count, plural
 
-__all__ = ["install", "publish", "render"]
+__all__ = ["install", "publish", "render", "uninstall"]
 
 #: the most lines of a card that stands for a traceback
 LINES = 12
@@ -49,10 +49,10 @@ _published: list[BaseException] = []
 
 
 def render(error: BaseException) -> list[str]:
-    """Return the lines that IPython prints for an error."""
+    """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
     if any(error is one for one in _published):
         return [f"{type(error).__name__}: {first_line(error)}"]
-    return _text(error, _card(error, _shell())).splitlines()
+    return [_text(error, _card(error, _shell()))]
 
 
 def publish(shell: Any, error: LancekitError) -> None:
@@ -68,6 +68,12 @@ def install(shell: Any) -> None:
     """Have a notebook show errors of lancekit as HTML, unless another handler is there already."""
     if hasattr(shell, "kernel") and not shell.custom_exceptions:
         shell.set_custom_exc((LancekitError,), _handle)
+
+
+def uninstall(shell: Any) -> None:
+    """Take that back, unless another handler came since."""
+    if shell.custom_exceptions == (LancekitError,):
+        shell.set_custom_exc((), None)
 
 
 def _handle(
@@ -89,7 +95,7 @@ def _handle(
 
 
 def _shell() -> Any:
-    if "IPython" not in sys.modules:
+    if sys.modules.get("IPython") is None:
         return None
     from IPython import get_ipython
 

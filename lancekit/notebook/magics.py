@@ -20,7 +20,7 @@ from lancekit.statements.run import run_statements
 from lancekit.statements.scope import Scope, Text
 from lancekit.statements.tables import Names
 
-__all__ = ["WORDS", "lance", "register_magics"]
+__all__ = ["WORDS", "lance", "register_magics", "unregister_magics"]
 
 #: ``name << SELECT ...``
 _NAMED = re.compile(r"\s*([^\W\d]\w*)\s*<<\s*")
@@ -43,6 +43,12 @@ def register_magics(shell: Any) -> None:
     shell.register_magic_function(
         lambda line, cell=None: lance(shell, line, cell), "line_cell", "lance"
     )
+
+
+def unregister_magics(shell: Any) -> None:
+    """Take the magics from a shell."""
+    for known in shell.magics_manager.magics.values():
+        known.pop("lance", None)
 
 
 def lance(shell: Any, line: str, cell: str | None = None) -> Any:
@@ -103,6 +109,8 @@ def _split(rest: str) -> list[str]:
 
 def _handle(shell: Any, name: str) -> LanceDataset:
     """Return the handle that a name means, as statements read it."""
+    if "/" in name and not any(mark in name for mark in "'`@"):
+        name = f"'{name}'"  # no name has a slash
     text = f"DESCRIBE HISTORY {name}"
     (tree,) = parse_statements(text)
     scope = Scope(Text(text, Names({}, shell.user_ns), _no_query))

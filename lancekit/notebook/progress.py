@@ -38,7 +38,7 @@ def make_bar(wanted: bool) -> Show | None:
 
 def in_kernel() -> bool:
     """Return whether this process is a notebook's kernel."""
-    if "IPython" not in sys.modules:
+    if sys.modules.get("IPython") is None:
         return False
     from IPython import get_ipython
 

@@ -20,6 +20,7 @@ from lancekit.scan.expressions.error_position import failure
 from lancekit.scan.expressions.parser import mark_starts, misplaced, unclosed
 
 __all__ = [
+    "STATEMENTS",
     "Optimize",
     "Restore",
     "asked_names",
@@ -29,6 +30,13 @@ __all__ = [
     "spelled_tree",
 ]
 
+#: what statements there are, for who wrote another
+STATEMENTS = (
+    "There are SELECT, INSERT INTO, UPDATE, DELETE, MERGE INTO, ALTER TABLE, RESTORE, OPTIMIZE and "
+    "DESCRIBE HISTORY."
+)
+_BEGINNINGS = {"SELECT", "WITH", "VALUES", "FROM", "TABLE", "(", "INSERT", "UPDATE", "DELETE"}
+_BEGINNINGS |= {"MERGE", "ALTER", "RESTORE", "OPTIMIZE", "DESCRIBE", "DESC"}
 _BRANCH, _PATH = "branch", "path"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -145,9 +153,15 @@ def parse_statements(text: str) -> list[Any]:
     dialect = Dialect.get_or_raise(_Statements)
     try:
         pieces = dialect.tokenize(text)
-    except TokenError as error:
-        raise failure(text, "a quote or comment is not closed:", unclosed(text)) from error
+    except TokenError:
+        raise failure(text, "a quote or comment is not closed:", unclosed(text)) from None
+    begins = True
     for piece in pieces:
+        if begins and piece.token_type is not TokenType.SEMICOLON:
+            word = piece.text.upper()
+            if word not in _BEGINNINGS:
+                raise failure(text, f"there is no statement {word!r}:", piece.start, STATEMENTS)
+        begins = piece.token_type is TokenType.SEMICOLON
         if piece.token_type is TokenType.IDENTIFIER and text[piece.start] == '"':
             raise failure(
                 text,
@@ -158,7 +172,7 @@ def parse_statements(text: str) -> list[Any]:
     try:
         trees = [tree for tree in dialect.parse(text) if not isinstance(tree, exp.Semicolon | None)]
     except ParseError as error:
-        raise misplaced(text, error) from error
+        raise misplaced(text, error) from None  # its words are about a parser's insides
     except RecursionError:
         raise failure(text, "the statement is nested too deeply:", 0) from None
     for tree in trees:

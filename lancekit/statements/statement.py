@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from lancekit.statements.changes import delete, insert, update
-from lancekit.statements.dialect import Optimize, Restore
+from lancekit.statements.dialect import STATEMENTS, Optimize, Restore
 from lancekit.statements.merging import merge
 from lancekit.statements.queries import compile_query
 from lancekit.statements.scope import Scope, Text
@@ -44,5 +44,5 @@ def run_statement(tree: Any, sql: str, names: Names, *, preview: bool) -> Any:
         return run_query(compile_query(tree, scope), sql)  # it changes nothing
     run = _STATEMENTS.get(type(tree))
     if run is None:
-        raise text.fail(tree, "there is no such statement:")
+        raise text.fail(tree, "there is no such statement:", STATEMENTS)
     return run(tree, scope, preview=preview)

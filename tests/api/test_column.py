@@ -151,3 +151,33 @@ def test_odd_types(tmp_path: Path) -> None:
     empty = lk.write_dataset(pa.table({"n": pa.array([], pa.int64())}), tmp_path / "e")
     assert empty["n"].statistics().null_share == 0
     assert "no file has it" in repr(empty["n"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([-(10**6), None, 0], pa.date32()),
+        pa.array([-(2**60), None, 2**60], pa.timestamp("us")),
+        pa.array([-(2**60), None, 2**60], pa.timestamp("s")),
+        pa.array([-(2**63), None, 2**63 - 1], pa.timestamp("ms", "UTC")),
+        pa.array([-1.7e308, None, 1.7e308]),
+        pa.array([0.3, None, 0.1 + 0.2]),
+        pa.array([2**60, None, 2**60]),
+    ],
+    ids=range(7),
+)
+def test_values_beyond_python_and_histograms_are_told(values: pa.Array, tmp_path: Path) -> None:
+    turned = values.take(pa.array([2, 1, 0]))
+    rows = {"id": [1, 2, 3], "x": values, "s": pa.StructArray.from_arrays([values], ["x"])}
+    ds = lk.write_dataset(rows, tmp_path / "d", primary_key="id")
+    found = ds["x"].statistics()
+    assert sum(part.rows for part in found.histogram) == 2
+    assert "could not be drawn" not in show_html(found)
+    merge = ds.merge_insert("id").when_matched_update_all()
+    plan = merge.preview({**rows, "x": turned})
+    assert "could not be drawn" not in show_html(plan)
+    plan.apply()
+    changed = 0 if values[0] == values[2] else 2
+    assert len(ds.diff(1).sample()) == changed
+    assert len(ds.row_history({"id": 1})) == 1 + bool(changed)
+    assert "x" in ds.plot.columns(1).text

@@ -122,7 +122,8 @@ def test_the_jvm_is_folded(shell: Any) -> None:
         except RuntimeError as error:
             raise EngineError("A Spark job failed.") from error
     except EngineError as error:
-        lines = failures.render(error)
+        (text,) = failures.render(error)
+    lines = text.splitlines()
     cause = facts(lines)["cause"]
     assert cause == "RuntimeError: java.io.IOException: disk (80 lines of the JVM left out)"
 
@@ -182,3 +183,16 @@ def test_a_card_that_fails_is_a_traceback(monkeypatch: Any) -> None:
     monkeypatch.setattr(failures, "_card", lambda *_: 1 / 0)
     error = LancekitError("plain")
     assert error._render_traceback_() == ["lancekit.errors.LancekitError: plain"]
+
+
+@pytest.mark.parametrize("mode", ["Minimal", "Plain", "Verbose"])
+def test_modes_of_tracebacks_leave_the_lines(shell: Any, capsys: Any, mode: str) -> None:
+    shell.run_line_magic("xmode", mode)
+    _, lines = shown(shell, CODE, capsys)
+    assert "where" in facts(lines)
+
+
+def test_parsers_do_not_speak(shell: Any, capsys: Any) -> None:
+    _, lines = shown(shell, "ds.count_rows('id >')", capsys)
+    assert "something is missing after '>'" in lines[0]
+    assert "cause" not in facts(lines)

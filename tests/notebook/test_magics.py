@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,3 +88,30 @@ def _magic(shell: Any, line: str, cell: str | None) -> Any:
     if cell is None:
         return shell.run_line_magic("lance", line)
     return shell.run_cell_magic("lance", line, cell)
+
+
+def test_the_extension_is_taken_back_and_loaded_anew(shell: Any, capsys: Any) -> None:
+    shell.run_line_magic("unload_ext", "lancekit")
+    assert "lance" not in shell.magics_manager.magics["line"]
+    assert shell.Completer.custom_matchers == []
+    for _ in range(2):
+        shell.run_line_magic("load_ext", "lancekit")
+        shell.run_line_magic("unload_ext", "lancekit")
+    shell.run_line_magic("load_ext", "lancekit")
+    assert len(shell.Completer.custom_matchers) == 1
+    assert shell.run_line_magic("lance", "history ds") is not None
+    again = "import importlib, lancekit; importlib.reload(lancekit); print(lancekit.dataset)"
+    done = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
+    assert "function dataset" in done.stdout
+
+
+def test_paths_go_without_quotes(shell: Any) -> None:
+    ds = shell.user_ns["ds"]
+    assert len(shell.run_line_magic("lance", f"history {ds.uri}")) == len(ds.versions())
+
+
+@pytest.mark.parametrize("text", ["SELEC * FROM ds", "SHOW TABLES", "SELECT 1; DROP TABLE ds"])
+def test_statements_that_are_not_there_are_named(shell: Any, text: str, capsys: Any) -> None:
+    with pytest.raises(PredicateError, match=r"no statement '(SELEC|SHOW|DROP)'[^?]*MERGE INTO"):
+        shell.run_cell_magic("lance", "", text)
+    assert capsys.readouterr() == ("", "")

@@ -13,7 +13,8 @@ from pyarrow import types as pt
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.paths import show_path
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit.legible import python_value
+from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics, even_edges
 
 __all__ = ["BINS", "MOST_COUNTED", "Bin", "Summary", "read_summary"]
 
@@ -21,6 +22,8 @@ __all__ = ["BINS", "MOST_COUNTED", "Bin", "Summary", "read_summary"]
 BINS, TOP, MOST_COUNTED = 16, 8, 1 << 16
 #: small batches are looked at so many rows at a time
 _TOGETHER = 1 << 16
+#: below it, whole numbers are floating-point numbers of their own
+_EXACT = 1 << 53
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,11 @@ class _Counts:
         order = pc.sort_indices(self.table, sort_keys=[("count", "descending")])[:TOP]
         best = self.table.take(order)
         return tuple(
-            zip(best.column("value").to_pylist(), best.column("count").to_pylist(), strict=True)
+            zip(
+                map(python_value, best.column("value")),
+                best.column("count").to_pylist(),
+                strict=True,
+            )
         )
 
 
@@ -190,11 +197,9 @@ def _numbers(values: pa.Array | pa.ChunkedArray) -> Any:
 
 def _edges(low: float, high: float, *, whole: bool) -> Any:
     """Return where bars begin and end: of few whole numbers, one for each."""
-    if whole and high - low < BINS:
+    if whole and high - low < BINS and max(-low, high) < _EXACT:
         return np.arange(low, high + 2)
-    if low == high:
-        return np.array([low, np.nextafter(high, np.inf)])
-    return np.linspace(low, high, BINS + 1)
+    return even_edges(low, high, BINS)
 
 
 def _end(kind: pa.DataType, edge: float) -> Any:

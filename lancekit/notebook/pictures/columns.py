@@ -204,20 +204,20 @@ def _draw_values(axes: Any, one: Compared, canvas: Canvas) -> None:
 
 def _value(value: float, kind: pa.DataType) -> str:
     if pa.types.is_date32(kind):
-        return _day(timedelta(days=value))
+        return _day(value * 86_400)
     if pa.types.is_date64(kind):
-        return _day(timedelta(milliseconds=value))
+        return _day(value / 1e3)
     if pa.types.is_timestamp(kind):
         unit = {"s": 1, "ms": 1e3, "us": 1e6, "ns": 1e9}[kind.unit]
-        return _day(timedelta(seconds=value / unit))
+        return _day(value / unit)
     if abs(value) >= 1e6 or 0 < abs(value) < 1e-3:
         return f"{value:.2g}"
     return count(round(value)) if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _day(since: timedelta) -> str:
+def _day(seconds: float) -> str:
     try:
-        return f"{datetime(1970, 1, 1, tzinfo=UTC) + since:%Y-%m-%d}"
+        return f"{datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds):%Y-%m-%d}"
     except OverflowError:
         return "beyond all years"
 

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.notebook.words import cell
+from lancekit.pipeline.diff.statistics import even_edges
 
 __all__ = ["MEASURES", "Compared", "compare", "kolmogorov_smirnov", "stability_index"]
 
@@ -32,6 +33,8 @@ MEASURES: Mapping[str, tuple[str, float]] = {
 _BARS, _NAMED, _NEW, _CLASSES = 24, 6, 2, 10
 #: the least share that a class is taken to have, and the least part of a value in a sample
 _LEAST, _HALF = 1e-4, 0.5
+#: numbers beyond it have no bar: sums of ends are finite
+_HIGHEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,7 @@ def _index(old: Shares, new: Shares, nulls: Pair) -> float:
     A value that fills a tenth is a class of its own, and so are nulls, and what lies below the old
     side's lowest value and above its highest.
     """
+    old, new = old / 4, new / 4  # whose differences are finite
     tenths = np.quantile(old, np.arange(_CLASSES + 1) / _CLASSES) if len(old) else np.zeros(1)
     often = tenths[1:][tenths[1:] == tenths[:-1]]
     ends = np.nextafter([*often, tenths[-1]], np.inf)
@@ -162,15 +166,16 @@ def _bars(old: Shares, new: Shares) -> Shares:
     if not len(both):
         return np.array([0.0, 1.0])
     low, high = float(both.min()), float(both.max())
-    some = np.quantile(both, [0.005, 0.995])
+    some = np.quantile(both / 4, [0.005, 0.995])  # whose difference is finite
     wide = max(float(some[1] - some[0]), 1e-300)
-    low, high = max(low, float(some[0]) - wide / 4), min(high, float(some[1]) + wide / 4)
+    low, high = max(low, float(some[0]) * 4 - wide), min(high, float(some[1]) * 4 + wide)
     if not high > low:
         half = max(abs(low), 1.0) / 2
         low, high = low - half, high + half
+    low, high = max(low, -_HIGHEST), min(high, _HIGHEST)
     least = min(_BARS, max(round(sqrt(len(both))), 4))
-    edges = np.linspace(low, high, least + 1)
-    return edges if (np.diff(edges) > 0).all() else np.array([low, np.nextafter(high, np.inf)])
+    edges: Shares = even_edges(low, high, least)
+    return edges
 
 
 def _numbers(values: pa.ChunkedArray) -> Shares | None:

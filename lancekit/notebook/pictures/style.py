@@ -15,6 +15,8 @@ from io import StringIO
 from math import log
 from typing import Any
 
+from lancekit.errors import InvalidTypeError
+from lancekit.legible import shown
 from lancekit.notebook.pictures.svg import Markup, element, picture
 from lancekit.notebook.words import count, cut, size
 from lancekit.picture import Picture, without_warnings
@@ -134,6 +136,8 @@ def drawn(
     with rc_context(_RC):
         if ax is not None:
             axes = list(ax.flat) if hasattr(ax, "flat") else list(ax) if several(ax) else [ax]
+            if not all(hasattr(one, "stairs") for one in axes) or not axes:
+                raise InvalidTypeError(f"ax is {shown(ax)}.", hint="Pass axes of matplotlib's.")
             canvas = Canvas(axes[0].figure, axes, _theme_of(axes[0]), given=True)
             paint(canvas)
             for one in axes:

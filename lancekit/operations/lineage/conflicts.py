@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from lancekit.display import Displayed
 from lancekit.errors import MergeConflictError
 from lancekit.format.extensions import resolved
-from lancekit.legible import clean, literal, literals
+from lancekit.legible import clean, literal, literals, python_rows
 from lancekit.operations.lineage.rows import read_rows
 from lancekit.operations.lineage.sides import Sides
 from lancekit.operations.lineage.three_way import NOWHERE, ThreeWay
@@ -108,7 +108,7 @@ class Conflicts(Displayed):
         return self._rows(slice(start, start + max(n, 0)))
 
     def _rows(self, part: Part) -> list[ConflictedRow]:
-        rows = self._table(part).to_pylist()
+        rows = python_rows(self._table(part))
         names = self.key
         return [
             ConflictedRow(

@@ -20,7 +20,7 @@ from lancekit.errors import (
 from lancekit.format import row_address
 from lancekit.format.deletions import to_offsets
 from lancekit.format.row_id_bounds import row_id_bounds
-from lancekit.legible import literals, shown
+from lancekit.legible import literals, python_rows, python_value, shown
 from lancekit.operations.lineage.rows import read_rows, seen
 from lancekit.operations.lineage.trace import (
     Compared,
@@ -340,7 +340,7 @@ class _Walk:
         read = [*names.values()] if self._keyed else ["_rowid"]
         table = read_rows(snapshot, rows).read(read, rows)
         shown = [*names] if self._keyed else read
-        return table.rename_columns(shown).to_pylist()
+        return python_rows(table.rename_columns(shown))
 
     def _alone(
         self, snapshot: Snapshot, rows: Addresses, names: Mapping[str, str], *, new: bool
@@ -353,7 +353,7 @@ class _Walk:
         ]
         values: list[dict[str, Any]] = [{}] * len(rows)  # a table without columns has no rows
         if columns:
-            values = read_rows(snapshot, rows).read(columns, rows).to_pylist()
+            values = python_rows(read_rows(snapshot, rows).read(columns, rows))
         for key, row in zip(keys, values, strict=True):
             yield (
                 key,
@@ -388,5 +388,8 @@ def _cells(compared: Compared, old: Addresses, new: Addresses) -> list[Cells]:
         strict=True,
     ):
         for place in np.flatnonzero(differing(before, after)).tolist():
-            found[place][pair.name] = (before[place].as_py(), after[place].as_py())
+            found[place][pair.name] = (
+                python_value(before[place]),
+                python_value(after[place]),
+            )
     return found

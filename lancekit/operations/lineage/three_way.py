@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from lancekit.errors import InvalidArgumentError, MergeConflictError
 from lancekit.format import row_address
-from lancekit.legible import literals
+from lancekit.legible import literals, python_value
 from lancekit.operations.lineage.diff import Changes, compare_rows, find_changes, read_sides
 from lancekit.operations.lineage.diff_plan import DiffPlan, plan_diff
 from lancekit.operations.lineage.rows import read_rows
@@ -368,7 +368,7 @@ class _Meeting:
 def _twice(plan: ThreeWay, key: Sequence[ColumnPair], row: Any) -> MergeConflictError:
     rows = np.array([row], np.uint64)
     values = row_values(key, read_rows(plan.theirs, rows), rows, new=False)
-    named = literals({p.name: v[0].as_py() for p, v in zip(key, values, strict=True)})
+    named = literals({p.name: python_value(v[0]) for p, v in zip(key, values, strict=True)})
     return MergeConflictError(
         f"Both {plan.theirs.called} and {plan.ours.called} have a row with {named}, and they are "
         "not the same row.",

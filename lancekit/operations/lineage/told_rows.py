@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.legible import literals
+from lancekit.legible import literals, python_value
 from lancekit.pipeline.diff.match import Matches, match_keys
 from lancekit.pipeline.diff.values import Seeds, digests
 
@@ -32,7 +32,7 @@ def pair_with_conflicts(
     found = match_keys(old, new)
     if len(found.alone.new) or len(found.repeated.new):
         at = int([*found.alone.new, *found.repeated.new][0])
-        told = {name: rows[name][at].as_py() for name in key}
+        told = {name: python_value(rows[name][at]) for name in key}
         raise InvalidArgumentError(
             f"The row with {literals(told)} settles no conflict, or one that another row settles.",
             hint=hint,

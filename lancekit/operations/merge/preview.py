@@ -16,6 +16,7 @@ from lancekit.format import row_address
 from lancekit.format.extensions import resolved
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.paths import parse_path
+from lancekit.legible import python_rows
 from lancekit.operations.common.results import Counts, MergeResult
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.explain.explanation import Explanation
@@ -280,7 +281,7 @@ def _changes(
     addresses = updated.column(_ADDRESS).to_numpy().astype(np.int64)
     old = _rows(snapshot, sources, addresses)
     new = resolved(updated.select(old.column_names))
-    for before, after in zip(old.to_pylist(), new.to_pylist(), strict=True):
+    for before, after in zip(python_rows(old), python_rows(new), strict=True):
         key = tuple(_value(after, name) for name in clauses.on)
         for name in old.column_names:
             if not _same(before[name], after[name]):

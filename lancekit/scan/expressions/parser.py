@@ -234,11 +234,11 @@ def _tree(sql: str, begin: int = 0) -> Any:
     try:
         trees = Dialect.get_or_raise(_LanceSQL).parse_into(exp.Condition, sql)
     except ParseError as error:
-        raise misplaced(sql, error) from error
-    except TokenError as error:
+        raise misplaced(sql, error) from None  # its words are about a parser's insides
+    except TokenError:
         raise failure(
             sql, "the expression does not parse, a quote or comment is not closed:", unclosed(sql)
-        ) from error
+        ) from None
     for tree in trees:
         if tree is not None:
             mark_starts(tree, begin)

@@ -66,6 +66,9 @@ def test_words():
         pa.array([1, 10**9], pa.duration("ms")),
         pa.array([1, 250], pa.decimal128(9, 2)),
         pa.array([0, 2**64 - 1], pa.uint64()),
+        pa.array([2**60, 2**60]),
+        pa.array([-1.7e308, 0.0, 1.7e308]),
+        pa.array([0.3, 0.1 + 0.2]),
     ],
 )
 def test_times_and_large_numbers_have_bars(values):

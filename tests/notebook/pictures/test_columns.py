@@ -70,6 +70,8 @@ def test_names_and_axes(ds):
         ({"sample": 0}, lk.errors.InvalidArgumentError),
         ({"measure": "chi"}, lk.errors.InvalidArgumentError),
         ({"old": 99}, lk.errors.VersionNotFoundError),
+        ({"ax": 3}, lk.errors.InvalidTypeError),
+        ({"ax": []}, lk.errors.InvalidTypeError),
     ],
 )
 def test_arguments(ds, wrong, kind):
