@@ -145,7 +145,7 @@ def _group_of(item: pytest.Item) -> str:
         if "spark" not in marks:
             raise pytest.UsageError(f"{item.nodeid} takes `spark`: mark it with pytest.mark.spark")
         return "spark"
-    if "notebook" in marks:
+    if "notebook" in marks or item.path.name == "test_notebooks.py":
         return "notebooks"
     if "classic" in marks and marks & {"spark", "over_connect"}:
         return "servers" if "connect" in item.path.name else "processes"

@@ -135,6 +135,7 @@ def shape(text):
     return re.sub(r"fragments +\d+ added", "<fragments> added", re.sub(r" +", " ", text))
 
 
+@functools.cache
 def read(name):
     """Return a notebook as it is saved."""
     import nbformat  # takes seconds, in each worker

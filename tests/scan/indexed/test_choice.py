@@ -163,7 +163,7 @@ def test_filters_give_the_same_rows_with_indices_as_without(
         ds.create_scalar_index(name, IndexConfig(kind.lower(), CONFIGS[kind]))
     filters = [_filter(chance) for _ in range(16 if whole else 4)]
     filters += [_condition(chance, name) for name in KINDS]
-    asked = _check(path, filters)
+    asked = _check(path, filters if whole else filters[1::2])
     _moved(ds, chance)
     asked += _check(path, filters[::2])
     lance.dataset(path).optimize.optimize_indices()
