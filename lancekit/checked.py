@@ -266,7 +266,9 @@ def checked(function: F) -> F:
         except TypeError as error:
             raise InvalidTypeError(
                 f"{_name(function, args)}(): {error}.",
-                hint="It takes " + ", ".join(n for n in signature.parameters if n != "self") + "."
+                hint="It takes "
+                + ", ".join(n for n in signature.parameters if n not in ("self", "cls"))
+                + "."
                 if kwargs.keys() - signature.parameters.keys()
                 else "",
             ) from None

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
-from lancekit.format.paths import paths_by_id
+from lancekit.format.paths import parse_path, paths_by_id
 from lancekit.notebook.magics import WORDS
 from lancekit.statements.tables import Names
 
@@ -207,7 +207,7 @@ def _of_kind(kind: str, typed: str, quote: str, handle: LanceDataset) -> Found |
     if kind == SQL and quote:
         found = _IDENTIFIER.search(typed)
         fragment = found[0] if found else ""
-        return _offer(fragment, map(_in_sql, _columns(handle)), quote, COLUMNS)
+        return _offer(fragment, _sql_columns(handle), quote, COLUMNS)
     if kind == REFS and not quote:
         versions = [str(number) for number in reversed(_listed(handle, "versions"))]
         tags = [f'"{tag}"' for tag in _listed(handle, TAGS)] if not typed else []
@@ -243,6 +243,13 @@ def _columns(handle: LanceDataset) -> Iterator[str]:
     yield from schema.names
     top = {field.id for field in schema.fields}
     yield from (path for id_, path in paths_by_id(schema).items() if id_ not in top)
+
+
+def _sql_columns(handle: LanceDataset) -> Iterator[str]:
+    """Yield them as SQL has them: the names of a path are quoted one by one."""
+    names = len(handle._snapshot.manifest.schema.names)
+    for at, name in enumerate(_columns(handle)):
+        yield _in_sql(name) if at < names else ".".join(map(_in_sql, parse_path(name)))
 
 
 def _in_sql(name: str) -> str:
@@ -316,9 +323,9 @@ def _in_sql_cell(sql: str, variables: Mapping[str, Any]) -> Found | None:
     known = names.known()
     said = {word.lower() for word in re.findall(r"\w+", sql)}
     handles = [names.find(name) for name in known if name.lower() in said]
-    columns = (name for h in handles if isinstance(h, LanceDataset) for name in _columns(h))
+    columns = (name for h in handles if isinstance(h, LanceDataset) for name in _sql_columns(h))
     after = re.search(r"\b(from|join|into|update|table|history|describe)\s+\S*\Z", sql, re.I)
-    offered = known if after else [*map(_in_sql, dict.fromkeys(columns)), *known]
+    offered = known if after else [*dict.fromkeys(columns), *known]
     return _offer(fragment, offered, "\0", "table" if after else COLUMNS)
 
 

@@ -128,6 +128,14 @@ def test_ipython_offers_it(ds: Any) -> None:
         InteractiveShell.clear_instance()
 
 
+def test_odd_names_inside_of_structs_are_quoted_alone() -> None:
+    ds = lk.write_dataset({"s": [{"y z": 1}]}, "memory://completion-nested")
+    found = complete("ds.count_rows('s.", {"ds": ds})
+    assert found is not None
+    assert found.names == ("s.`y z`",)
+    assert ds.count_rows(f"{found.names[0]} = 1") == 1
+
+
 def test_no_data_and_few_listings(tmp_path: Path, ds: Any) -> None:
     with injected(Faults()) as faults:
         opened = lk.dataset(ds.uri)
