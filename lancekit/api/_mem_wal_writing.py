@@ -86,7 +86,7 @@ class ShardWrites(Handle):
         Examples
         --------
         >>> import lancekit as lk
-        >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-example", primary_key="id")
+        >>> ds = lk.write_dataset({"id": [1]}, "memory://mem-wal-writing-example", primary_key="id")
         >>> ds.initialize_mem_wal()
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [2, 3]})
