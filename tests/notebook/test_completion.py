@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from IPython.core.completer import provisionalcompleter
-from IPython.core.interactiveshell import InteractiveShell
 
 import lancekit as lk
 from lancekit.notebook import completion
 from lancekit.notebook.completion import complete
 from tests.support.faults import Call, Faults, injected
+from tests.support.shells import ipython
 
 ROWS = {
     "dep_delay": [1],
@@ -106,9 +106,7 @@ def test_keys_without_the_extension(ds: Any) -> None:
 
 
 def test_ipython_offers_it(ds: Any) -> None:
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    try:
+    with ipython() as shell:
         shell.user_ns["ds"] = ds
         for _ in range(2):
             shell.run_line_magic("load_ext", "lancekit")
@@ -124,8 +122,6 @@ def test_ipython_offers_it(ds: Any) -> None:
         shell.user_ns["ds"] = object()
         with provisionalcompleter():
             list(shell.Completer.completions('ds.to_table(filter="', 20))
-    finally:
-        InteractiveShell.clear_instance()
 
 
 def test_odd_names_inside_of_structs_are_quoted_alone() -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 import lancekit as lk
 from lancekit.display import HTML
 from lancekit.errors import EngineError, LancekitError, SchemaMismatchError
 from lancekit.notebook import failures
+from tests.support.shells import ipython
 
 END = ["where", "next", "cause", "cause", "cause", "whole"]
 CODE = """\
@@ -27,11 +27,9 @@ load()
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Any]:
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
-    shell.user_ns |= {"ds": lk.write_dataset({"id": [1, 2, 3]}, tmp_path / "ds"), "lk": lk}
-    yield shell
-    InteractiveShell.clear_instance()
+    with ipython() as shell:
+        shell.user_ns |= {"ds": lk.write_dataset({"id": [1, 2, 3]}, tmp_path / "ds"), "lk": lk}
+        yield shell
 
 
 def shown(shell: Any, code: str, capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[str]]:

@@ -9,23 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 import lancekit as lk
 from lancekit.errors import InvalidArgumentError, PredicateError
 from lancekit.notebook.magics import _USAGE, _WORDS
+from tests.support.shells import ipython
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Any]:
-    shell = InteractiveShell.instance()
-    shell.reset()
-    shell.run_line_magic("load_ext", "lancekit")
     ds = lk.write_dataset({"id": [1, 2, 3]}, tmp_path / "ds")
     ds.delete("id = 3")
-    shell.user_ns |= {"ds": ds, "least": 2}
-    yield shell
-    InteractiveShell.clear_instance()
+    with ipython() as shell:
+        shell.run_line_magic("load_ext", "lancekit")
+        shell.user_ns |= {"ds": ds, "least": 2}
+        yield shell
 
 
 def test_a_cell_is_sql_over_variables(shell: Any) -> None:

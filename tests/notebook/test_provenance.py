@@ -7,21 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
 
 import lancekit as lk
 from lancekit.notebook.provenance import find
+from tests.support.shells import ipython
 
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Any]:
-    InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance()
     ds = lk.write_dataset({"x": [1]}, tmp_path / "d")
-    shell.user_ns |= {"ds": ds, "lk": lk}
-    with lk.options(provenance="source"):
+    with ipython() as shell, lk.options(provenance="source"):
+        shell.user_ns |= {"ds": ds, "lk": lk}
         yield shell
-    InteractiveShell.clear_instance()
 
 
 def test_the_cell_that_runs(shell: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,7 +335,11 @@ def public_names() -> set[str]:
     """
     classes = [lk.LanceDataset, lk.Tags, lk.Branches, lk.LanceScanner, lk.LanceFragment]
     names = {f"{kind.__name__}.{name}" for kind in classes for name in vars_of(kind)}
-    steps = [name for name in vars_of(lk.MergeInsertBuilder) if name.startswith(("ex", "an", "pr"))]
+    steps = [
+        name
+        for name in vars_of(lk.MergeInsertBuilder)
+        if name.startswith(("ex", "an", "pr", "int"))
+    ]
     # those of batches take the same way with another source
     return names | {f"MergeInsertBuilder.{name}" for name in steps if "batches" not in name}
 

@@ -119,7 +119,7 @@ def graph_of(ds: LanceDataset, clones: Sequence[LanceDataset] = ()) -> Graph:
     if source is not None:
         lines.append(root)
         versions.append(())
-        names.append(f"{cut(clean(source[0]), _NAME)}")
+        names.append(cut(clean(source[0].rstrip("/").rpartition("/")[2]), _NAME))
         links.append(Link("clone", (0, min(versions[0])), (len(lines) - 1, source[1])))
     tags, untold = _tags(ds, lines)
     here = lines.index(ds._line) if ds._line in lines else 0, ds.version
