@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import types as pt
 
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions
@@ -26,7 +25,8 @@ from lancekit.legible import python_value
 from lancekit.operations.constraints.stored import Constraint, stored_constraints
 from lancekit.operations.index.describe import IndexDescription, describe_indices
 from lancekit.operations.maintenance.column_storage import ColumnStorage, column_storage
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics, even_edges
+from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time, plain
+from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
@@ -37,15 +37,6 @@ _ROWS = 100_000
 _PLACES = 16
 #: and no more of their values than this
 _BYTES = 256 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """A range of values, the upper end not in it but for the last one, and its rows."""
-
-    low: Any
-    high: Any
-    rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -205,13 +196,8 @@ def _ids(field: LanceField) -> Iterator[int]:
         yield from _ids(child)
 
 
-def _storage_of(values: pa.Array) -> pa.Array:
-    values = values.storage if isinstance(values, pa.ExtensionArray) else values
-    return values.cast(values.type.value_type) if pt.is_dictionary(values.type) else values
-
-
 def _top(values: list[pa.Array], most: int) -> tuple[tuple[Any, int], ...]:
-    chunks = [_storage_of(one).drop_null() for one in values]
+    chunks = [plain(one).drop_null() for one in values]
     if not chunks or not most:
         return ()
     try:
@@ -226,13 +212,12 @@ def _top(values: list[pa.Array], most: int) -> tuple[tuple[Any, int], ...]:
 
 
 def _histogram(values: list[pa.Array], found: ColumnStatistics, bins: int) -> tuple[Bin, ...]:
-    chunks = [_storage_of(one).drop_null() for one in values]
+    chunks = [plain(one).drop_null() for one in values]
     kind = chunks[0].type if chunks else pa.null()
-    temporal = pt.is_temporal(kind) and not pt.is_interval(kind)
-    numeric = pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind)
-    if not bins or not (temporal or numeric):
+    temporal = is_time(kind)
+    if not bins or not has_ranges(kind):
         return ()
-    numbers = np.concatenate([_numbers(one, temporal) for one in chunks])
+    numbers = np.concatenate([as_numbers(one) for one in chunks])
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
         return ()
@@ -244,13 +229,6 @@ def _histogram(values: list[pa.Array], found: ColumnStatistics, bins: int) -> tu
         Bin(low, high, rows)
         for low, high, rows in zip(ends[:-1], ends[1:], counts.tolist(), strict=True)
     )
-
-
-def _numbers(values: pa.Array, temporal: bool) -> Any:
-    if temporal:
-        width = pa.int32() if values.type.bit_width == 32 else pa.int64()
-        values = values.view(width)
-    return values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
 def _as(kind: pa.DataType, edge: float) -> Any:

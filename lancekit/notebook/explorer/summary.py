@@ -14,9 +14,10 @@ from pyarrow import types as pt
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.paths import show_path
 from lancekit.legible import python_value
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics, even_edges
+from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time, plain
+from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
 
-__all__ = ["BINS", "MOST_COUNTED", "Bin", "Summary", "read_summary"]
+__all__ = ["BINS", "MOST_COUNTED", "Summary", "read_summary"]
 
 #: bars of a histogram; the most frequent values; and of how many different ones these are known
 BINS, TOP, MOST_COUNTED = 16, 8, 1 << 16
@@ -24,15 +25,6 @@ BINS, TOP, MOST_COUNTED = 16, 8, 1 << 16
 _TOGETHER = 1 << 16
 #: below it, whole numbers are floating-point numbers of their own
 _EXACT = 1 << 53
-
-
-@dataclass(frozen=True, slots=True)
-class Bin:
-    """A bar of a histogram: values from one up to another, and how many they are."""
-
-    low: Any
-    high: Any
-    rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +67,7 @@ def read_summary(
         for batch in handle.to_batches(columns=[path], blob_handling="all_binary"):
             if overtaken():
                 raise _OvertakenError
-            waiting.append(_plain(batch.column(0)))
+            waiting.append(plain(batch.column(0)))
             if sum(map(len, waiting)) >= _TOGETHER:
                 yield pa.concat_arrays(waiting)
                 waiting = []
@@ -97,12 +89,6 @@ def read_summary(
         bins=bins,
         others=others,
     )
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    if isinstance(values, pa.ExtensionArray):
-        values = values.storage
-    return values.cast(values.type.value_type) if pt.is_dictionary(values.type) else values
 
 
 class _Counts:
@@ -152,17 +138,17 @@ def _bars(
     kind: pa.DataType, counted: _Counts, values: Callable[[], Iterator[pa.Array]]
 ) -> tuple[tuple[Bin, ...], int]:
     """Return the bars of numbers and times, and how many values none of them has."""
-    if not (pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind) or _is_time(kind)):
+    if not has_ranges(kind):
         return (), 0
     if counted.table is None and counted.is_whole:  # there are none
         return (), 0
 
     def parts() -> Iterator[tuple[Any, Any]]:
         if counted.table is not None:
-            yield _numbers(counted.table["value"]), np.asarray(counted.table["count"])
+            yield as_numbers(counted.table["value"]), np.asarray(counted.table["count"])
             return
         for part in values():
-            numbers = _numbers(part.drop_null())
+            numbers = as_numbers(part.drop_null())
             yield numbers, np.ones(len(numbers), np.int64)
 
     low, high, others = np.inf, -np.inf, 0
@@ -182,19 +168,6 @@ def _bars(
     return tuple(map(Bin, ends[:-1], ends[1:], rows.tolist())), others
 
 
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pt.is_temporal(kind)) and not pt.is_interval(kind)
-
-
-def _numbers(values: pa.Array | pa.ChunkedArray) -> Any:
-    """Return values as floating-point numbers: bars need no more."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if _is_time(values.type):
-        values = values.view(pa.int32() if values.type.bit_width == 32 else pa.int64())
-    return np.asarray(values.cast(pa.float64(), safe=False))
-
-
 def _edges(low: float, high: float, *, whole: bool) -> Any:
     """Return where bars begin and end: of few whole numbers, one for each."""
     if whole and high - low < BINS and max(-low, high) < _EXACT:
@@ -203,7 +176,7 @@ def _edges(low: float, high: float, *, whole: bool) -> Any:
 
 
 def _end(kind: pa.DataType, edge: float) -> Any:
-    if not _is_time(kind):
+    if not is_time(kind):
         return float(edge)
     number = pa.scalar(int(edge), pa.int32() if kind.bit_width == 32 else pa.int64())
     try:

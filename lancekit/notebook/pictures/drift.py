@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lancekit.notebook.words import cell
-from lancekit.pipeline.diff.statistics import even_edges
+from lancekit.pipeline.diff.ranges import as_numbers, even_edges, has_ranges
 
 __all__ = ["MEASURES", "Compared", "compare", "kolmogorov_smirnov", "stability_index"]
 
@@ -180,15 +180,9 @@ def _bars(old: Shares, new: Shares) -> Shares:
 
 def _numbers(values: pa.ChunkedArray) -> Shares | None:
     """Return numbers and times as numbers, without nulls, NaN and infinities."""
-    kind, there = values.type, values.drop_null()
-    if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-        wide = pa.types.is_time64(kind) or pa.types.is_timestamp(kind) or kind.bit_width == 64
-        there = there.cast(pa.int64() if wide else pa.int32())
-    elif pa.types.is_decimal(kind):
-        there = there.cast(pa.float64(), safe=False)
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+    if not has_ranges(values.type):
         return None
-    found = np.asarray(there.to_numpy(), np.float64)
+    found: Shares = as_numbers(values.drop_null())
     return found[np.isfinite(found)]
 
 

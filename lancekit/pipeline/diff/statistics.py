@@ -15,7 +15,7 @@ from lancekit.legible import python_value
 from lancekit.pipeline.diff.values import Seeds, digests
 from lancekit.pipeline.keys.hash import Hashes
 
-__all__ = ["ColumnStatistics", "column_statistics", "even_edges"]
+__all__ = ["ColumnStatistics", "column_statistics"]
 
 #: so many of the lowest digests are kept: of them it is told how many there are in all, to 2 %
 _KEPT = 1 << 14
@@ -64,20 +64,6 @@ def column_statistics(batches: Iterable[pa.Array]) -> ColumnStatistics:
     found = _ends(pa.concat_arrays(ends)) if ends else []
     low, high = (python_value(end[0]) for end in found) if found else (None, None)
     return ColumnStatistics(rows, nulls, low, high, _count(lowest))
-
-
-def even_edges(low: float, high: float, bins: int) -> Any:
-    """Return the ends of ranges of one width: as many as asked, or as numbers between them allow.
-
-    Examples
-    --------
-    >>> even_edges(0.0, 3.0, 3).tolist(), len(even_edges(0.3, 0.1 + 0.2, 12))
-    ([0.0, 1.0, 2.0, 3.0], 2)
-    """
-    steps = np.linspace(0.0, 1.0, bins + 1)
-    edges = np.unique(low * (1 - steps) + high * steps)  # their difference may be infinite
-    edges[0], edges[-1] = low, high
-    return edges if low < high else np.array([low, np.nextafter(high, np.inf)])
 
 
 def _ends(values: pa.Array) -> list[pa.Array]:
