@@ -116,3 +116,13 @@ def violations(page: Any, *, inside: str = ".lancekit") -> list[str]:
         for one in found
         for node in one["nodes"]
     ]
+
+
+def asked_by(html: str, opened: Callable[..., Any]) -> list[str]:
+    """Return what a page asks for when some HTML is put into it."""
+    asked: list[str] = []
+    with opened("") as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.set_content(html)
+        page.wait_for_load_state("networkidle")
+    return asked

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lancekit.notebook import show_html
-from tests.browser.conftest import BARE, JUPYTER, violations
+from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.looks import compare, differ, reduced
 
@@ -67,12 +67,7 @@ def test_cards_are_readable_where_styles_are_taken_away(cards, opened):
 
 
 def test_a_card_asks_nobody(cards, opened):
-    asked = []
-    with opened("") as page:
-        page.on("request", lambda request: asked.append(request.url))
-        page.set_content(cards)
-        page.wait_for_load_state("networkidle")
-    assert asked == []
+    assert asked_by(cards, opened) == []
     assert "<script" not in cards
 
 

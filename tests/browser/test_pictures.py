@@ -7,7 +7,7 @@ import re
 import pytest
 
 import lancekit as lk
-from tests.browser.conftest import BARE, JUPYTER, VSCODE, violations
+from tests.browser.conftest import BARE, JUPYTER, VSCODE, asked_by, violations
 from tests.notebook.pictures.support import keyed, merged
 from tests.support.looks import compare
 
@@ -150,12 +150,7 @@ def test_pictures_say_what_they_show_where_drawings_are_taken_away(drawn, page_o
 
 
 def test_a_picture_asks_nobody(page_of, opened):
-    asked = []
-    with opened("") as page:
-        page.on("request", lambda request: asked.append(request.url))
-        page.set_content(page_of)
-        page.wait_for_load_state("networkidle")
-    assert asked == []
+    assert asked_by(page_of, opened) == []
     assert "<script" not in page_of
 
 
