@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lancekit.api.pylance.arguments import check_count
 from lancekit.api.scan_options import ScanOptions
@@ -21,12 +20,12 @@ from lancekit.format.extensions import resolved_schema
 from lancekit.format.field_marks import is_blob
 from lancekit.format.paths import find_field, path_field
 from lancekit.format.schema import LanceField
-from lancekit.legible import python_value
 from lancekit.operations.constraints.stored import Constraint, stored_constraints
 from lancekit.operations.index.describe import IndexDescription, describe_indices
 from lancekit.operations.maintenance.column_storage import ColumnStorage, column_storage
-from lancekit.pipeline.diff.ranges import Bin, as_numbers, even_edges, has_ranges, is_time, plain
-from lancekit.pipeline.diff.statistics import ColumnStatistics, column_statistics
+from lancekit.pipeline.diff.counts import Counts, histogram
+from lancekit.pipeline.diff.ranges import Bin, plain
+from lancekit.pipeline.diff.statistics import column_statistics
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Bin", "ColumnSummary", "DatasetColumn"]
@@ -58,7 +57,8 @@ class ColumnSummary(Displayed):
     top
         The most frequent values, with their rows; empty where values cannot be counted.
     histogram
-        Ranges of numbers or times, equally wide; empty for other types.
+        Ranges of numbers or times, equally wide; few whole ones have one each.  Empty for other
+        types.
     """
 
     column: str
@@ -153,15 +153,18 @@ class DatasetColumn(Displayed):
         rows
             At most so many rows are read, in 16 runs that lie evenly; and no more than 256 MiB.
         top, bins
-            How many of the most frequent values, and how many ranges of a histogram.
+            How many of the most frequent values, and how many ranges of a histogram at most.
         """
         most, top = check_count("rows", rows), check_count("top", top)
         bins = check_count("bins", bins)
         if most == 0:
             raise InvalidArgumentError("rows is 0.", hint="Pass how many rows may be read.")
-        values = list(self._read(most))
-        found = column_statistics(values)
-        counted = not is_blob(self._fields[-1].metadata)
+        values = [plain(one) for one in self._read(most)]
+        found, counts = column_statistics(values), Counts()
+        ranges: tuple[Bin, ...] = ()
+        if values and not is_blob(self._fields[-1].metadata):
+            together = counts.seen(pa.concat_arrays(values))
+            ranges, _ = histogram(together.type, found, counts, lambda: [together], bins)
         return ColumnSummary(
             column=self.path,
             rows=self._snapshot.manifest.num_rows,
@@ -170,8 +173,8 @@ class DatasetColumn(Displayed):
             min=found.min,
             max=found.max,
             distinct=found.distinct,
-            top=_top(values, top) if counted else (),
-            histogram=_histogram(values, found, bins) if counted else (),
+            top=counts.top(top) or (),
+            histogram=ranges,
         )
 
     def _read(self, most: int) -> Iterator[pa.Array]:
@@ -194,44 +197,3 @@ def _ids(field: LanceField) -> Iterator[int]:
     yield field.id
     for child in field.children:
         yield from _ids(child)
-
-
-def _top(values: list[pa.Array], most: int) -> tuple[tuple[Any, int], ...]:
-    chunks = [plain(one).drop_null() for one in values]
-    if not chunks or not most:
-        return ()
-    try:
-        counted = pc.value_counts(pa.chunked_array(chunks))
-    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):  # lists, structs: they have no order
-        return ()
-    counts = counted.field("counts").to_numpy()
-    # of those that are as frequent the first
-    order = np.argsort(-counts, kind="stable")[:most]
-    names = map(python_value, counted.field("values").take(pa.array(order)))
-    return tuple(zip(names, counts[order].tolist(), strict=True))
-
-
-def _histogram(values: list[pa.Array], found: ColumnStatistics, bins: int) -> tuple[Bin, ...]:
-    chunks = [plain(one).drop_null() for one in values]
-    kind = chunks[0].type if chunks else pa.null()
-    temporal = is_time(kind)
-    if not bins or not has_ranges(kind):
-        return ()
-    numbers = np.concatenate([as_numbers(one) for one in chunks])
-    numbers = numbers[np.isfinite(numbers)]
-    if not len(numbers):
-        return ()
-    edges = even_edges(float(numbers.min()), float(numbers.max()), bins)
-    counts, _ = np.histogram(numbers, edges)
-    ends = [_as(kind, edge) if temporal else edge for edge in edges.tolist()]
-    ends[0], ends[-1] = (found.min, found.max) if temporal else (ends[0], float(numbers.max()))
-    return tuple(
-        Bin(low, high, rows)
-        for low, high, rows in zip(ends[:-1], ends[1:], counts.tolist(), strict=True)
-    )
-
-
-def _as(kind: pa.DataType, edge: float) -> Any:
-    width = pa.int32() if kind.bit_width == 32 else pa.int64()
-    most = (1 << (kind.bit_width - 1)) - 1  # of which a float may be one more
-    return python_value(pa.array([min(round(edge), most)], width).view(kind)[0])

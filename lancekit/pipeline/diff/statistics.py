@@ -70,6 +70,8 @@ def _ends(values: pa.Array) -> list[pa.Array]:
     """Return the lowest and the highest of values, nothing where they have no order."""
     if isinstance(values, pa.DictionaryArray):
         values = values.cast(values.type.value_type)
+    if pa.types.is_duration(values.type):  # Arrow does not order them
+        return [end.view(values.type) for end in _ends(values.view(pa.int64()))]
     try:
         return [pa.repeat(end(values), 1) for end in (pc.min, pc.max)]
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
