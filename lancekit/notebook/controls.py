@@ -20,11 +20,11 @@ from pyarrow import types as pt
 
 from lancekit.display import Displayed
 from lancekit.errors import LancekitError
+from lancekit.ipython import in_kernel
 from lancekit.lazy import cached_property
 from lancekit.legible import clean_line, python_value
 from lancekit.notebook.html import render_html, render_note
 from lancekit.notebook.models import Card, Column, Row, Table
-from lancekit.notebook.progress import in_kernel
 from lancekit.notebook.words import cell, clean, count, plural
 from lancekit.options import options
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import linecache
 import re
-import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,6 +21,7 @@ from typing import Any
 from lancekit import interrupts
 from lancekit.display import HTML, TEXT
 from lancekit.errors import LancekitError
+from lancekit.ipython import active_shell
 from lancekit.legible import clean_line
 from lancekit.notebook._failure import first_line
 from lancekit.notebook.cards import card
@@ -52,7 +52,7 @@ def render(error: BaseException) -> list[str]:
     """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
     if any(error is one for one in _published):
         return [f"{type(error).__name__}: {first_line(error)}"]
-    return [_text(error, _card(error, _shell()))]
+    return [_text(error, _card(error, active_shell()))]
 
 
 def publish(shell: Any, error: LancekitError) -> None:
@@ -92,14 +92,6 @@ def _handle(
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     finally:
         _published.clear()
-
-
-def _shell() -> Any:
-    if sys.modules.get("IPython") is None:
-        return None
-    from IPython import get_ipython
-
-    return get_ipython()
 
 
 def _text(error: BaseException, made: Card) -> str:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from lancekit.ipython import in_kernel
 from lancekit.notebook.words import count
 from lancekit.progress import Progress, Show
 
-__all__ = ["in_kernel", "make_bar"]
+__all__ = ["make_bar"]
 
 MARK = {"lancekit": "progress"}
 """The metadata of a bar's output, by which a saved notebook can be rid of it."""
@@ -34,15 +35,6 @@ def make_bar(wanted: bool) -> Show | None:
     if sys.stderr is not None and sys.stderr.isatty():
         return _terminal_line
     return _LogLines() if wanted and sys.stderr is not None else None
-
-
-def in_kernel() -> bool:
-    """Return whether this process is a notebook's kernel."""
-    if sys.modules.get("IPython") is None:
-        return False
-    from IPython import get_ipython
-
-    return hasattr(get_ipython(), "kernel")
 
 
 def _notebook_display() -> Callable[..., Any] | None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import PurePath
 from typing import Any
 
+from lancekit.ipython import active_shell
 from lancekit.provenance import Provenance
 
 __all__ = ["find"]
@@ -17,11 +18,7 @@ _NUMBER = re.compile(r"In\[(\d+)\]")
 
 def find() -> Provenance | None:
     """Return the cell that runs, with its text, or ``None`` outside of IPython."""
-    if "IPython" not in sys.modules:
-        return None
-    from IPython import get_ipython
-
-    shell: Any = get_ipython()
+    shell = active_shell()
     number = None if shell is None else _running(shell)
     if number is None:
         return None

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError
+from lancekit.ipython import active_shell
 from lancekit.scan.expressions.error_position import failure
 from lancekit.statements.tables import Names
 
@@ -70,8 +70,7 @@ def sql(
 
 def notebook_names() -> Mapping[str, Any]:
     """Return the variables of the notebook that this runs in, if it does."""
-    get: Callable[[], Any] | None = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = get() if get is not None else None
+    shell = active_shell()
     names: Mapping[str, Any] = {} if shell is None else shell.user_ns
     return names
 

@@ -86,7 +86,7 @@ FLOORS = """
     cache
     options  machine
     checked  choice  picture
-    errors  interrupts  lazy  _version
+    errors  interrupts  ipython  lazy  _version
     display  user_cache
     legible
 """
