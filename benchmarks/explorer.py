@@ -16,7 +16,6 @@ from pathlib import Path
 import lancekit as lk
 from benchmarks.display import VERSIONS, milliseconds
 from lancekit.format.manifest import encode_manifest_file
-from lancekit.notebook.controls import drawn
 from lancekit.notebook.explorer.shell import Shell
 from lancekit.notebook.explorer.state import (
     ExplorerState,
@@ -28,6 +27,7 @@ from lancekit.notebook.explorer.state import (
     step,
 )
 from lancekit.notebook.explorer.visit import Visit
+from lancekit.notebook.render.controls import drawn
 
 __all__ = ["main", "measurements"]
 

@@ -1,8 +1,9 @@
-"""What a person sees: cards for the public objects, and pictures.
+"""What a person sees: cards for the public objects, pictures, and what is worked with by clicks.
 
-`cards` turns an object into a model (`models`): what to show, bounded and redacted, read from
-public attributes and metadata only.  `text` and `html` render a model and never touch the object.
-`pictures` draws, by matplotlib if that is there, which is loaded when something is drawn.
+`cards` turns an object into a model (`render.models`): what to show, bounded and redacted, read
+from public attributes and metadata only.  `render` makes text, HTML and widgets of models, and
+never touches the object.  `pictures`, `explorer` and `workbench` use both, and not each other; here
+is what the roof and IPython ask for.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from datetime import UTC, datetime
 
 from lancekit.display import HTML, TEXT
 from lancekit.notebook.cards import card
-from lancekit.notebook.html import render_html
-from lancekit.notebook.models import Card
-from lancekit.notebook.text import render_text
+from lancekit.notebook.render.html import render_html
+from lancekit.notebook.render.models import Card
+from lancekit.notebook.render.text import render_text
 
 __all__ = ["show", "show_html", "show_text"]
 

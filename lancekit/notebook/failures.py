@@ -23,12 +23,12 @@ from lancekit.display import HTML, TEXT
 from lancekit.errors import LancekitError
 from lancekit.ipython import active_shell
 from lancekit.legible import clean_line
-from lancekit.notebook._failure import first_line
 from lancekit.notebook.cards import card
-from lancekit.notebook.html import render_html
-from lancekit.notebook.models import Card, Fact
-from lancekit.notebook.text import render_text
-from lancekit.notebook.words import clean, count, plural
+from lancekit.notebook.cards.failure import first_line
+from lancekit.notebook.render.html import render_html
+from lancekit.notebook.render.models import Card, Fact
+from lancekit.notebook.render.text import render_text
+from lancekit.notebook.render.words import clean, count, plural
 
 __all__ = ["install", "publish", "render", "uninstall"]
 

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from lancekit.ipython import in_kernel
-from lancekit.notebook.words import count
+from lancekit.notebook.render.words import count
 from lancekit.progress import Progress, Show
 
 __all__ = ["make_bar"]

@@ -17,8 +17,8 @@ from lancekit.errors import (
 )
 from lancekit.format.transaction import OPERATIONS
 from lancekit.notebook import show_text
-from lancekit.notebook._common import OPERATIONS as WORDS
 from lancekit.notebook.cards import CARDS, card
+from lancekit.notebook.cards.common import OPERATIONS as WORDS
 from tests.notebook.conftest import NOW, rows
 
 

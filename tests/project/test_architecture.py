@@ -23,8 +23,10 @@ SHOWN_BY = Path(__file__).with_name("shown_by.txt")
 FLOORS = """
     __init__
     _wiring
-    notebook/explorer  notebook/pictures  notebook/workbench
     notebook
+    notebook/explorer  notebook/pictures  notebook/workbench
+    notebook/cards
+    notebook/render
     statements
     blob  dataset  fragment  indices  mem_wal  optimize  query  schema  udf  vector
     _dataset  arrow  debug  lance  log  sampler  util

@@ -59,7 +59,7 @@ FEATURES = (
         "50 kB at most, whatever the names; totals come from the manifest",
         (
             f"{_HTML}::test_no_output_is_too_large",
-            "tests/notebook/test_controls.py::test_a_page_says_which_rows_of_how_many_it_has",
+            "tests/notebook/render/test_controls.py::test_a_page_says_which_rows_of_how_many_it_has",
         ),
         "gallery.md#a-result",
     ),
@@ -68,7 +68,7 @@ FEATURES = (
         "no script, no identifiers, the same bytes again; widgets leave a card behind",
         (
             f"{_HTML}::test_the_same_input_gives_the_same_bytes",
-            "tests/notebook/test_controls.py::test_a_widget_has_its_twin_beside_it",
+            "tests/notebook/render/test_controls.py::test_a_widget_has_its_twin_beside_it",
             f"{_BROWSER}::test_cards_are_readable_where_styles_are_taken_away",
             "tests/browser/test_saved.py",
         ),

@@ -11,14 +11,14 @@ from typing import Literal, get_args
 
 from lancekit.errors import InvalidArgumentError, RetryableConflictError
 from lancekit.legible import code, shown
-from lancekit.notebook._common import ref
-from lancekit.notebook.controls import drawn
+from lancekit.notebook.cards.common import ref
 from lancekit.notebook.explorer.reading import Reader
 from lancekit.notebook.explorer.state import Place
 from lancekit.notebook.explorer.views import opened
-from lancekit.notebook.html import render_code
-from lancekit.notebook.models import Card, Fact
-from lancekit.notebook.words import clean
+from lancekit.notebook.render.controls import drawn
+from lancekit.notebook.render.html import render_code
+from lancekit.notebook.render.models import Card, Fact
+from lancekit.notebook.render.words import clean
 
 __all__ = ["CHANGES", "NAMED", "Change", "ChangeKind", "Plan", "apply_plan", "plan_change"]
 

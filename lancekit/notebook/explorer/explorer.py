@@ -8,10 +8,10 @@ from typing import Any
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.time_travel import Ref
-from lancekit.notebook.controls import Interactive
 from lancekit.notebook.explorer.state import ExplorerState
 from lancekit.notebook.explorer.visit import Visit
-from lancekit.notebook.models import Card, Fact
+from lancekit.notebook.render.controls import Interactive
+from lancekit.notebook.render.models import Card, Fact
 
 __all__ = ["Explorer"]
 

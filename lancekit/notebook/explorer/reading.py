@@ -13,7 +13,7 @@ from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.refs import MAIN
 from lancekit.lazy import cached_property
-from lancekit.notebook._common import REFS_READ
+from lancekit.notebook.cards.common import REFS_READ
 from lancekit.notebook.explorer.state import ExplorerState, Place, Switch
 from lancekit.operations.lineage.columns import fragments_apart
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import ipywidgets as w
 
-from lancekit.notebook.controls import Confirmed, Latest, button, drawn, markup, panel
 from lancekit.notebook.explorer.changes import CHANGES, NAMED, Change, Plan
 from lancekit.notebook.explorer.state import (
     Ask,
@@ -34,8 +33,9 @@ from lancekit.notebook.explorer.state import (
 )
 from lancekit.notebook.explorer.views import code_of
 from lancekit.notebook.explorer.visit import Visit
-from lancekit.notebook.html import render_code, render_note
-from lancekit.notebook.words import clean, count
+from lancekit.notebook.render.controls import Confirmed, Latest, button, drawn, markup, panel
+from lancekit.notebook.render.html import render_code, render_note
+from lancekit.notebook.render.words import clean, count
 
 __all__ = ["Shell"]
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from lancekit.api.diff import SchemaChanges
 from lancekit.format.paths import show_path
 from lancekit.legible import code
-from lancekit.notebook._common import (
+from lancekit.notebook.cards.common import (
     NAMES,
     TOO_MANY_TAGS,
     data_size,
@@ -20,15 +20,15 @@ from lancekit.notebook._common import (
     ref,
     when_and_age,
 )
-from lancekit.notebook._dataset import type_of
-from lancekit.notebook._explanations import read_facts
-from lancekit.notebook.controls import page_table
+from lancekit.notebook.cards.dataset import type_of
+from lancekit.notebook.cards.explanations import read_facts
 from lancekit.notebook.explorer.pages import Cost, Page
 from lancekit.notebook.explorer.reading import Apart, Stop
 from lancekit.notebook.explorer.state import MOST_SORTED, ExplorerState, Place
 from lancekit.notebook.explorer.summary import Summary
-from lancekit.notebook.models import Card, Column, Row, Table
-from lancekit.notebook.words import cell, clean, count, listing, plural, signed, size
+from lancekit.notebook.render.controls import page_table
+from lancekit.notebook.render.models import Card, Column, Row, Table
+from lancekit.notebook.render.words import cell, clean, count, listing, plural, signed, size
 
 __all__ = [
     "code_of",

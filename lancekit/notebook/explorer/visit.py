@@ -11,7 +11,7 @@ from typing import TypeAlias
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.api.time_travel import Ref
 from lancekit.errors import NotFoundError
-from lancekit.notebook._common import place_of
+from lancekit.notebook.cards.common import place_of
 from lancekit.notebook.explorer.changes import Change, Plan, apply_plan, plan_change
 from lancekit.notebook.explorer.pages import read_page
 from lancekit.notebook.explorer.reading import Apart, Reader, Stop, apart
@@ -27,7 +27,7 @@ from lancekit.notebook.explorer.views import (
     unread_card,
     view_of_page,
 )
-from lancekit.notebook.models import Card
+from lancekit.notebook.render.models import Card
 from lancekit.options import options
 
 __all__ = ["Found", "Overtaken", "Visit"]

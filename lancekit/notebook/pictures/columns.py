@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.schema import LanceField
-from lancekit.notebook._common import place_of, ref
+from lancekit.notebook.cards.common import place_of, ref
 from lancekit.notebook.pictures.drift import MEASURES, Compared, compare
 from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, several
 from lancekit.notebook.pictures.words import columns as in_columns
 from lancekit.notebook.pictures.words import sparkline
-from lancekit.notebook.words import clean, count, cut, listing, plural
+from lancekit.notebook.render.words import clean, count, cut, listing, plural
 from lancekit.picture import Picture
 
 __all__ = ["columns_picture"]

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lancekit.notebook.words import cell
+from lancekit.notebook.render.words import cell
 from lancekit.pipeline.diff.ranges import as_numbers, even_edges, has_ranges
 
 __all__ = ["MEASURES", "Compared", "compare", "kolmogorov_smirnov", "stability_index"]

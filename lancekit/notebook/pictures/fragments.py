@@ -12,7 +12,7 @@ import numpy.typing as npt
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import LancekitError
 from lancekit.format.fragment import Fragment
-from lancekit.notebook._common import place_of, ref
+from lancekit.notebook.cards.common import place_of, ref
 from lancekit.notebook.pictures.style import (
     HATCHES,
     Canvas,
@@ -24,7 +24,7 @@ from lancekit.notebook.pictures.style import (
     several,
 )
 from lancekit.notebook.pictures.words import columns, gauge, sparkline
-from lancekit.notebook.words import clean, count, cut, listing, plural, size
+from lancekit.notebook.render.words import clean, count, cut, listing, plural, size
 from lancekit.operations.index.rows import live_fragments
 from lancekit.operations.maintenance.compact_plan import CompactionOptions, plan_compaction
 from lancekit.picture import Picture

@@ -10,7 +10,7 @@ from lancekit.notebook.pictures.lanes import Lanes, lanes_of
 from lancekit.notebook.pictures.refs import graph_of
 from lancekit.notebook.pictures.refs_svg import render_svg
 from lancekit.notebook.pictures.refs_text import mermaid, render_text
-from lancekit.notebook.words import count, listing, plural
+from lancekit.notebook.render.words import count, listing, plural
 from lancekit.picture import Picture
 
 __all__ = ["graph_picture"]

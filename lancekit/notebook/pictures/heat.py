@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from lancekit.api.diff import DatasetDiff
-from lancekit.notebook._common import ref
+from lancekit.notebook.cards.common import ref
 from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, count_axis, drawn, label
 from lancekit.notebook.pictures.words import columns, gauge, sparkline
-from lancekit.notebook.words import clean, count, cut, listing, plural
+from lancekit.notebook.render.words import clean, count, cut, listing, plural
 from lancekit.picture import Picture
 
 __all__ = ["diff_picture"]

@@ -9,7 +9,7 @@ from typing import Any
 from lancekit.api.history import Version
 from lancekit.api.lance_dataset import LanceDataset
 from lancekit.format.refs import MAIN
-from lancekit.notebook._common import (
+from lancekit.notebook.cards.common import (
     OPERATIONS,
     is_quiet,
     operation_word,
@@ -27,7 +27,7 @@ from lancekit.notebook.pictures.style import (
     several,
 )
 from lancekit.notebook.pictures.words import columns, sparkline
-from lancekit.notebook.words import clean, count, cut, listing, moment, plural, size
+from lancekit.notebook.render.words import clean, count, cut, listing, moment, plural, size
 from lancekit.picture import Picture
 
 __all__ = ["history_picture"]

@@ -22,10 +22,10 @@ from lancekit.format.key_filter import (
     shared_keys,
 )
 from lancekit.format.transaction import Transaction
-from lancekit.notebook._common import place_of, ref
+from lancekit.notebook.cards.common import place_of, ref
 from lancekit.notebook.pictures.style import HATCHES, Canvas, boxes, drawn, label
 from lancekit.notebook.pictures.words import columns, gauge
-from lancekit.notebook.words import clean, count, plural
+from lancekit.notebook.render.words import clean, count, plural
 from lancekit.picture import Picture
 
 __all__ = ["FilterFacts", "facts_of", "key_filters_picture"]

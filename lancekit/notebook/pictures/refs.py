@@ -15,9 +15,9 @@ from lancekit.api.lance_dataset import LanceDataset
 from lancekit.errors import LancekitError
 from lancekit.format.operations import Clone
 from lancekit.format.refs import MAIN, Branch
-from lancekit.notebook._common import REFS_READ, operation_word, place_of
+from lancekit.notebook.cards.common import REFS_READ, operation_word, place_of
 from lancekit.notebook.pictures.refs_merges import Reader, merges_into
-from lancekit.notebook.words import clean, count, cut, place, plural
+from lancekit.notebook.render.words import clean, count, cut, place, plural
 from lancekit.versions.line import Line
 from lancekit.versions.listing import list_versions
 from lancekit.versions.reference_files import branch_files, get_branch, list_branches

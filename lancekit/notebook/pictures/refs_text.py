@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from lancekit.notebook.pictures.lanes import Lanes, Row
 from lancekit.notebook.pictures.refs import Node
-from lancekit.notebook.words import count
+from lancekit.notebook.render.words import count
 
 __all__ = ["label", "mermaid", "render_text", "said"]
 

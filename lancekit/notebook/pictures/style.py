@@ -18,7 +18,7 @@ from typing import Any
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
 from lancekit.notebook.pictures.svg import Markup, element, picture
-from lancekit.notebook.words import count, cut, size
+from lancekit.notebook.render.words import count, cut, size
 from lancekit.picture import Picture, without_warnings
 
 __all__ = [

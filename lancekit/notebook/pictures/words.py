@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lancekit.notebook.words import cut
+from lancekit.notebook.render.words import cut
 
 __all__ = ["columns", "gauge", "sparkline"]
 

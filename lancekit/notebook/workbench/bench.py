@@ -14,9 +14,9 @@ from typing import Any, Generic, TypeVar
 
 from lancekit.api.history import History
 from lancekit.errors import InvalidArgumentError
-from lancekit.notebook._common import checkout
-from lancekit.notebook._results import named_versions
-from lancekit.notebook.controls import Interactive, Latest
+from lancekit.notebook.cards.common import checkout
+from lancekit.notebook.cards.results import named_versions
+from lancekit.notebook.render.controls import Interactive, Latest
 from lancekit.notebook.workbench.steps import (
     Applied,
     Apply,

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.errors import InvalidArgumentError
-from lancekit.notebook._common import ref
-from lancekit.notebook.models import Card
+from lancekit.notebook.cards.common import ref
+from lancekit.notebook.render.models import Card
 from lancekit.notebook.workbench.bench import Bench, taken_back
 from lancekit.notebook.workbench.branch_view import (
     branch_bench_card,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from lancekit.notebook._common import ref
-from lancekit.notebook.controls import button, drawn, markup
-from lancekit.notebook.html import render_note, render_table
-from lancekit.notebook.words import clean, count, cut, plural, told
+from lancekit.notebook.cards.common import ref
+from lancekit.notebook.render.controls import button, drawn, markup
+from lancekit.notebook.render.html import render_note, render_table
+from lancekit.notebook.render.words import clean, count, cut, plural, told
 from lancekit.notebook.workbench.branch_bench import PAGE, BranchBench
 from lancekit.notebook.workbench.branch_view import conflict_table
 from lancekit.notebook.workbench.picks import SIDES, key_of

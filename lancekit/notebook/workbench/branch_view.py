@@ -7,10 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from lancekit.notebook._results import branch_plan_card
-from lancekit.notebook.controls import told_error
-from lancekit.notebook.models import Card, Column, Row, Table
-from lancekit.notebook.words import cell, clean, count, plural, told
+from lancekit.notebook.cards.results import branch_plan_card
+from lancekit.notebook.render.controls import told_error
+from lancekit.notebook.render.models import Card, Column, Row, Table
+from lancekit.notebook.render.words import cell, clean, count, plural, told
 from lancekit.notebook.workbench.picks import Picks
 from lancekit.notebook.workbench.steps import State
 from lancekit.operations.lineage.branch_merge import BranchMergePlan

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.api.merge_builder import MergeInsertBuilder
-from lancekit.notebook._common import ref
-from lancekit.notebook.models import Card
+from lancekit.notebook.cards.common import ref
+from lancekit.notebook.render.models import Card
 from lancekit.notebook.workbench.bench import Bench, taken_back
 from lancekit.notebook.workbench.merge_view import code_fact, merge_bench_card
 from lancekit.notebook.workbench.rules import Rules, built, code_of, rules_of

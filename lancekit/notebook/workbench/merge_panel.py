@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lancekit.notebook._common import ref
-from lancekit.notebook.controls import drawn, markup
-from lancekit.notebook.words import clean, count
+from lancekit.notebook.cards.common import ref
+from lancekit.notebook.render.controls import drawn, markup
+from lancekit.notebook.render.words import clean, count
 from lancekit.notebook.workbench.merge_bench import MergeBench
 from lancekit.notebook.workbench.rules import CHOICES
 from lancekit.notebook.workbench.shell import Shell, chosen, layout, picker, shown_if, side_by_side

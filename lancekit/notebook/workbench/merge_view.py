@@ -9,11 +9,11 @@ from datetime import datetime
 import pyarrow as pa
 
 from lancekit.errors import NullKeyError
-from lancekit.notebook._common import facts
-from lancekit.notebook._merge_plan import merge_plan_card
-from lancekit.notebook.controls import told_error
-from lancekit.notebook.models import Card, Column, Fact, Row, Table
-from lancekit.notebook.words import cell, clean, count, listing, plural
+from lancekit.notebook.cards.common import facts
+from lancekit.notebook.cards.merge_plan import merge_plan_card
+from lancekit.notebook.render.controls import told_error
+from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
+from lancekit.notebook.render.words import cell, clean, count, listing, plural
 from lancekit.notebook.workbench.rules import Rules
 from lancekit.notebook.workbench.source import Drift, Held, Odd, drift
 from lancekit.notebook.workbench.steps import State

@@ -8,9 +8,9 @@ from typing import Any
 
 from lancekit.display import Displayed
 from lancekit.notebook.cards import card
-from lancekit.notebook.controls import button, drawn, markup, panel
-from lancekit.notebook.html import render_code, render_note
-from lancekit.notebook.words import count
+from lancekit.notebook.render.controls import button, drawn, markup, panel
+from lancekit.notebook.render.html import render_code, render_note
+from lancekit.notebook.render.words import count
 from lancekit.notebook.workbench.bench import Bench
 from lancekit.notebook.workbench.steps import State
 

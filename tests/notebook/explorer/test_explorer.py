@@ -6,9 +6,9 @@ import pytest
 
 import lancekit as lk
 from lancekit.notebook import show
-from lancekit.notebook.controls import VIEW
 from lancekit.notebook.explorer import Explorer
 from lancekit.notebook.explorer.state import Move
+from lancekit.notebook.render.controls import VIEW
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,6 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.controls import drawn
 from lancekit.notebook.explorer.pages import read_page
 from lancekit.notebook.explorer.reading import Reader, apart
 from lancekit.notebook.explorer.state import ExplorerState, Filter, Go, Look, Pin, Sort, Turn, step
@@ -22,8 +21,9 @@ from lancekit.notebook.explorer.views import (
     summary_card,
     view_of_page,
 )
-from lancekit.notebook.html import MAX_BYTES
-from lancekit.notebook.text import render_text
+from lancekit.notebook.render.controls import drawn
+from lancekit.notebook.render.html import MAX_BYTES
+from lancekit.notebook.render.text import render_text
 
 NOW = datetime(2040, 1, 1, tzinfo=UTC)
 

@@ -5,7 +5,7 @@ import struct
 import pytest
 
 import lancekit as lk
-from lancekit.notebook.html import MAX_BYTES
+from lancekit.notebook.render.html import MAX_BYTES
 from tests.notebook.conftest import rows
 from tests.notebook.pictures.support import numbered, parsed, words
 

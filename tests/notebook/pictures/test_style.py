@@ -10,7 +10,7 @@ import pytest
 import lancekit as lk
 from lancekit.notebook.pictures.style import DARK, DASHES, HATCHES, LIGHT, MARKS, drawn
 from tests.notebook.pictures.support import NAMES, parsed, words
-from tests.notebook.test_html import contrast
+from tests.notebook.render.test_html import contrast
 
 CSS = (files("lancekit.notebook.pictures") / "style.css").read_text(encoding="utf-8")
 

@@ -13,7 +13,7 @@ from lancekit.errors import CommitConflictError, RetryableConflictError
 from lancekit.notebook import show_html, show_text
 from lancekit.notebook.workbench import open_merge
 from lancekit.notebook.workbench.bench import Bench
-from tests.notebook.test_html import HOSTILE, Reader
+from tests.notebook.render.test_html import HOSTILE, Reader
 from tests.notebook.workbench.conftest import widgets
 
 NARROW = pa.schema({"id": pa.int64()})

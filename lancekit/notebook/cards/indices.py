@@ -1,0 +1,118 @@
+"""The card of a table's indices."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+
+from lancekit.api.table_indices import TableIndices
+from lancekit.notebook.cards.common import operation_word, table, when_and_age
+from lancekit.notebook.render.models import Card, Column, Fact, Row
+from lancekit.notebook.render.words import clean, count, listing, plural, size
+from lancekit.operations.index.coverage import IndexCoverage, Uncovered
+from lancekit.options import options
+
+__all__ = ["indices_card"]
+
+_COLUMNS = (
+    Column("index"),
+    Column("type"),
+    Column("column"),
+    Column("rows", numeric=True),
+    Column("covered", numeric=True),
+    Column("size", numeric=True),
+    Column("made of", numeric=True),
+    Column("updated"),
+)
+_MISSING = (
+    Column("not in"),
+    Column("rows", numeric=True),
+    Column("fragments", numeric=True),
+    Column("since version", numeric=True),
+    Column("by"),
+    Column("when"),
+)
+
+#: of columns of one index that are named
+_NAMED = 3
+
+
+def indices_card(indices: TableIndices, now: datetime) -> Card:
+    found, most = list(indices.values()), options.display_rows
+    behind = [index for index in found if index.uncovered]
+    missing: dict[Uncovered, list[str]] = {}
+    for index in behind:
+        for part in index.uncovered:
+            missing.setdefault(part, []).append(index.name)
+    calls = dict.fromkeys(index.mended_by for index in behind if index.mended_by)
+    tables = (
+        table(
+            caption="By name",
+            columns=_COLUMNS,
+            rows=tuple(_row(index, now) for index in found[:most]),
+            note=_cut(most, len(found)),
+        ),
+        table(
+            caption="Rows that are looked at beside them",
+            columns=_MISSING,
+            rows=tuple(_missing(part, names, now) for part, names in islice(missing.items(), most)),
+            note=_cut(most, len(missing)),
+        ),
+    )
+    return Card(
+        kind="Indices",
+        title=plural(len(found), "index", "indices"),
+        headline=(f"{count(len(behind))} behind",)
+        if behind
+        else ("all rows covered",)
+        if found
+        else ('ds.create_scalar_index(column, "BTREE")',),
+        facts=tuple(
+            Fact("bring up to date", call, code=True)
+            for call in (("ds.optimize.optimize_indices()",) if len(calls) > 1 else calls)
+        ),
+        tables=tuple(each for each in tables if each.rows),
+    )
+
+
+def _cut(most: int, number: int) -> str:
+    return f"{count(most)} of {count(number)}; dict(ds.indices) has all" if number > most else ""
+
+
+def _row(index: IndexCoverage, now: datetime) -> Row:
+    of = index.description
+    times = [segment.created_at for segment in of.segments if segment.created_at]
+    return Row(
+        (
+            clean(index.name),
+            clean(of.index_type),
+            listing(of.field_names, _NAMED),
+            f"{count(of.num_rows_indexed)} of {count(index.num_rows)}",
+            _percent(index.share),
+            "" if of.total_size_bytes is None else size(of.total_size_bytes),
+            plural(len(of.segments), "segment") if len(of.segments) > 1 else "",
+            when_and_age(max(times, default=None), now),
+        )
+    )
+
+
+def _percent(share: float) -> str:
+    """Return a share, of which neither all nor nothing is said unless it is so."""
+    whole = round(100 * share)
+    if whole == 100 and share < 1:
+        return "> 99 %"
+    return "< 1 %" if whole == 0 and share > 0 else f"{whole} %"
+
+
+def _missing(part: Uncovered, names: list[str], now: datetime) -> Row:
+    known = part.version is not None
+    return Row(
+        (
+            listing(names, _NAMED),
+            count(part.num_rows),
+            count(len(part.fragments)),
+            count(part.version) if part.version is not None else "",
+            operation_word(part.operation, first=False) if known else "longer ago",
+            when_and_age(part.timestamp, now),
+        )
+    )
