@@ -23,7 +23,9 @@ class Feature:
     seen: str
 
 
-_CARDS, _HTML, _READS = (f"tests/notebook/test_{name}.py" for name in ("cards", "html", "reads"))
+_CARDS, _HTML, _READS = (
+    f"tests/notebook/{name}.py" for name in ("test_cards", "render/test_html", "test_reads")
+)
 _BROWSER = "tests/browser/test_cards.py"
 
 FEATURES = (
