@@ -253,7 +253,7 @@ def test_many_tags_are_counted_and_not_read(ds, tmp_path):
     for i in range(300):
         (folder / f"t{i:03}.json").write_text("this would be an error")
     assert lines(ds.tags)[0] == "301 tags"
-    assert lines(ds.tags)[-1].strip() == "10 of 301; ds.tags.list() has all"
+    assert lines(ds.tags)[-1].strip() == "the first 10 of 301; ds.tags.list() has all"
     assert fact(ds, "tags") == "more than are read for a card"
     assert fact(ds.versions(), "tags") == "more than are read for a card"
 

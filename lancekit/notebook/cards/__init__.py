@@ -35,7 +35,7 @@ from lancekit.cache import CacheInfo
 from lancekit.errors import CommitConflictError, LancekitError
 from lancekit.format.transaction import Transaction
 from lancekit.notebook.cards.bisect import bisection_card
-from lancekit.notebook.cards.cache import cache_card
+from lancekit.notebook.cards.cache import cache_card, session_of_pylance_card
 from lancekit.notebook.cards.column import column_card, summary_card
 from lancekit.notebook.cards.column_history import column_history_card
 from lancekit.notebook.cards.conflict import conflict_card
@@ -44,9 +44,15 @@ from lancekit.notebook.cards.dataset import dataset_card
 from lancekit.notebook.cards.diff import diff_card, feed_card
 from lancekit.notebook.cards.explanations import explanation_card
 from lancekit.notebook.cards.failure import failure_card
-from lancekit.notebook.cards.indices import indices_card
-from lancekit.notebook.cards.mem_wal import mem_wal_cleanup_card, mem_wal_merge_card, shards_card
-from lancekit.notebook.cards.mem_wal_sink import mem_wal_sink_card
+from lancekit.notebook.cards.fragment import fragment_card
+from lancekit.notebook.cards.indices import coverage_card, index_card, indices_card
+from lancekit.notebook.cards.mem_wal import (
+    mem_wal_cleanup_card,
+    mem_wal_merge_card,
+    mem_wal_sink_card,
+    shard_writer_card,
+    shards_card,
+)
 from lancekit.notebook.cards.merge_plan import merge_plan_card
 from lancekit.notebook.cards.refs import branches_card, tags_card
 from lancekit.notebook.cards.results import (
@@ -74,16 +80,11 @@ from lancekit.notebook.cards.scans import (
     vector_planner_card,
 )
 from lancekit.notebook.cards.session import session_card
-from lancekit.notebook.cards.shard_writer import shard_writer_card
 from lancekit.notebook.cards.sql import sql_card
 from lancekit.notebook.cards.statistics import (
     column_statistics_card,
-    coverage_card,
     data_statistics_card,
-    fragment_card,
-    index_card,
     scan_statistics_card,
-    session_of_pylance_card,
     stats_card,
 )
 from lancekit.notebook.cards.transaction import delta_card, transaction_card

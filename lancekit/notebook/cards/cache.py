@@ -1,17 +1,18 @@
-"""The card of what is remembered of files."""
+"""The cards of what is remembered of files, and of the session that pylance has for it."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit.cache import CacheInfo
+from lancekit.api.pylance.session import Session
+from lancekit.cache import CacheInfo, cache_info
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import count, plural, size
 
-__all__ = ["cache_card"]
+__all__ = ["cache_card", "session_of_pylance_card"]
 
 
-def cache_card(info: CacheInfo, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def cache_card(info: CacheInfo, _now: datetime) -> Card:
     if not info.limit:
         return Card(kind="Cache", title="turned off", headline=())
     rows = tuple(
@@ -27,3 +28,7 @@ def cache_card(info: CacheInfo, now: datetime) -> Card:  # noqa: ARG001  # has n
         facts=(Fact("empty it", "lk.clear_cache()", code=True),),
         tables=(Table(caption="What is remembered", columns=columns, rows=rows),) if rows else (),
     )
+
+
+def session_of_pylance_card(_session: Session, now: datetime) -> Card:
+    return cache_card(cache_info(), now)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from lancekit.api.column import ColumnSummary, DatasetColumn
-from lancekit.notebook.cards.common import NAMES, facts, table
+from lancekit.notebook.cards.common import NAMES, facts, first_of, table
 from lancekit.notebook.render.models import Card, Column, Fact, Row
 from lancekit.notebook.render.words import cell, clean, count, listing, plural, size
 from lancekit.operations.index.describe import IndexDescription
@@ -110,7 +110,7 @@ def summary_card(found: ColumnSummary, _now: datetime) -> Card:
                     Row((_value(value), count(n), _share(n, found.rows_read)))
                     for value, n in found.top[:most]
                 ),
-                note=_rest(most, len(found.top)),
+                note=first_of(most, len(found.top)),
             ),
             table(
                 caption="Histogram",
@@ -119,14 +119,10 @@ def summary_card(found: ColumnSummary, _now: datetime) -> Card:
                     Row((_value(b.low), _value(b.high), count(b.rows), _bar(b.rows, tallest)))
                     for b in found.histogram[: 2 * most]
                 ),
-                note=_rest(2 * most, len(found.histogram)),
+                note=first_of(2 * most, len(found.histogram)),
             ),
         ),
     )
-
-
-def _rest(most: int, total: int) -> str:
-    return f"the first {count(most)} of {count(total)}" if total > most else ""
 
 
 def _value(value: Any) -> str:

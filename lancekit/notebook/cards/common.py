@@ -36,6 +36,7 @@ __all__ = [
     "commit_cells",
     "data_size",
     "facts",
+    "first_of",
     "fragments",
     "is_quiet",
     "operation",
@@ -179,6 +180,13 @@ def data_size(version: Version) -> str:
     # releases before 0.30 did not record the sizes of their files
     known = version.total_bytes or not version.num_data_files
     return size(version.total_bytes) if known else "size not recorded"
+
+
+def first_of(most: int, number: int, whole: str = "") -> str:
+    """Return what a table says that may be cut: how many of all it has, and what has all."""
+    if number <= most:
+        return ""
+    return f"the first {count(most)} of {count(number)}{whole and f'; {whole} has all'}"
 
 
 def facts(*pairs: tuple[str, str]) -> tuple[Fact, ...]:

@@ -15,6 +15,7 @@ from lancekit.notebook.cards.common import (
     TOO_MANY_TAGS,
     data_size,
     facts,
+    first_of,
     fragments,
     operation,
     place_of,
@@ -22,7 +23,7 @@ from lancekit.notebook.cards.common import (
     tags_by_version,
 )
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
-from lancekit.notebook.render.words import age, clean, count, listing, moment, place, plural
+from lancekit.notebook.render.words import age, clean, listing, moment, place, plural
 from lancekit.options import options
 
 __all__ = ["dataset_card", "type_of"]
@@ -90,14 +91,11 @@ def _schema(fields: Sequence[LanceField], key: Sequence[int]) -> Table:
         )
         for field in fields[:most]
     )
-    left_out = len(fields) > most
     return Table(
         caption=f"Schema: {plural(len(fields), 'column')}",
         columns=(Column("column"), Column("type"), Column("nullable"), Column("key")),
         rows=rows,
-        note=f"the first {count(most)} of {count(len(fields))}; ds.schema has all"
-        if left_out
-        else "",
+        note=first_of(most, len(fields), "ds.schema"),
         folded=True,
     )
 

@@ -14,7 +14,7 @@ from lancekit.options import options
 __all__ = ["explanation_card", "read_facts", "written"]
 
 
-def explanation_card(told: Explanation, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def explanation_card(told: Explanation, _now: datetime) -> Card:
     return Card(
         kind="Explanation",
         title=f"{clean(told.operation)} of {ref(told.branch, told.version)}",

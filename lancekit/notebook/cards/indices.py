@@ -1,4 +1,4 @@
-"""The card of a table's indices."""
+"""The cards of a table's indices, and of one."""
 
 from __future__ import annotations
 
@@ -6,13 +6,21 @@ from datetime import datetime
 from itertools import islice
 
 from lancekit.api.table_indices import TableIndices
-from lancekit.notebook.cards.common import operation_word, table, when_and_age
+from lancekit.notebook.cards.common import (
+    NAMES,
+    facts,
+    first_of,
+    operation_word,
+    table,
+    when_and_age,
+)
 from lancekit.notebook.render.models import Card, Column, Fact, Row
 from lancekit.notebook.render.words import clean, count, listing, plural, size
 from lancekit.operations.index.coverage import IndexCoverage, Uncovered
+from lancekit.operations.index.describe import IndexDescription
 from lancekit.options import options
 
-__all__ = ["indices_card"]
+__all__ = ["coverage_card", "index_card", "indices_card"]
 
 _COLUMNS = (
     Column("index"),
@@ -50,13 +58,13 @@ def indices_card(indices: TableIndices, now: datetime) -> Card:
             caption="By name",
             columns=_COLUMNS,
             rows=tuple(_row(index, now) for index in found[:most]),
-            note=_cut(most, len(found)),
+            note=first_of(most, len(found), "dict(ds.indices)"),
         ),
         table(
             caption="Rows that are looked at beside them",
             columns=_MISSING,
             rows=tuple(_missing(part, names, now) for part, names in islice(missing.items(), most)),
-            note=_cut(most, len(missing)),
+            note=first_of(most, len(missing), "dict(ds.indices)"),
         ),
     )
     return Card(
@@ -73,10 +81,6 @@ def indices_card(indices: TableIndices, now: datetime) -> Card:
         ),
         tables=tuple(each for each in tables if each.rows),
     )
-
-
-def _cut(most: int, number: int) -> str:
-    return f"{count(most)} of {count(number)}; dict(ds.indices) has all" if number > most else ""
 
 
 def _row(index: IndexCoverage, now: datetime) -> Row:
@@ -115,4 +119,41 @@ def _missing(part: Uncovered, names: list[str], now: datetime) -> Row:
             operation_word(part.operation, first=False) if known else "longer ago",
             when_and_age(part.timestamp, now),
         )
+    )
+
+
+def index_card(index: IndexDescription, _now: datetime) -> Card:
+    known = index.total_size_bytes
+    return Card(
+        kind="Index",
+        title=clean(index.name),
+        headline=(
+            clean(index.index_type),
+            f"on {listing(index.field_names, NAMES)}",
+            f"{plural(index.num_rows_indexed, 'row')} covered",
+            "size not recorded" if known is None else size(known),
+        ),
+        facts=facts(("made of", plural(len(index.segments), "segment"))),
+    )
+
+
+def coverage_card(index: IndexCoverage, _now: datetime) -> Card:
+    made = index.description
+    missing = (
+        f"{plural(part.num_rows, 'row')} in {plural(len(part.fragments), 'fragment')}"
+        + (f" since version {count(part.version)}" if part.version else "")
+        for part in index.uncovered
+    )
+    return Card(
+        kind="Index",
+        title=clean(index.name),
+        headline=(
+            clean(made.index_type),
+            f"on {listing(made.field_names, NAMES)}",
+            f"{count(made.num_rows_indexed)} of {plural(index.num_rows, 'row')} covered",
+        ),
+        facts=(
+            *facts(("not covered", listing(missing, NAMES))),
+            *((Fact("bring up to date", index.mended_by, code=True),) if index.mended_by else ()),
+        ),
     )

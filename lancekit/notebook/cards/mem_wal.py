@@ -1,18 +1,27 @@
-"""The cards of shards, and of what was done to them."""
+"""The cards of shards, of what writes to them, and of what was done to them."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from lancekit.notebook.cards.common import ENGINES, NAMES, facts, ref, table
+from lancekit.api.mem_wal_sink import MemWalSink
+from lancekit.api.shard_writer import ShardWriter
+from lancekit.format.mem_wal.details import ShardingSpec
+from lancekit.notebook.cards.common import ENGINES, NAMES, facts, first_of, ref, table
 from lancekit.notebook.render.models import Card, Column, Row
-from lancekit.notebook.render.words import clean, count, listing, plural, size
+from lancekit.notebook.render.words import clean, count, listing, place, plural, size
 from lancekit.operations.common.results import MemWalMergeResult, MergedShard
 from lancekit.operations.mem_wal.cleanup import MemWalCleanupStats
 from lancekit.operations.mem_wal.shards import ShardInfo, Shards
 from lancekit.options import options
 
-__all__ = ["mem_wal_cleanup_card", "mem_wal_merge_card", "shards_card"]
+__all__ = [
+    "mem_wal_cleanup_card",
+    "mem_wal_merge_card",
+    "mem_wal_sink_card",
+    "shard_writer_card",
+    "shards_card",
+]
 
 _SHARDS = (
     Column("shard"),
@@ -22,17 +31,22 @@ _SHARDS = (
     Column("merged up to", numeric=True),
     Column("entries in the log", numeric=True),
 )
+_SINK_SHARDS = (
+    Column("shard"),
+    Column("epoch", numeric=True),
+    Column("rows", numeric=True),
+    Column("log written up to", numeric=True),
+)
 
 
-def shards_card(shards: Shards, now: datetime) -> Card:  # noqa: ARG001  # no times
+def shards_card(shards: Shards, _now: datetime) -> Card:
     most = options.display_rows
     waiting = sum(len(one.unmerged_generations) for one in shards)
-    cut = f"{count(most)} of {count(len(shards))}; list(ds.mem_wal_shards()) has all"
     rows = table(
         caption="By id",
         columns=_SHARDS,
         rows=tuple(map(_shard, shards[:most])),
-        note=cut if len(shards) > most else "",
+        note=first_of(most, len(shards), "list(ds.mem_wal_shards())"),
     )
     return Card(
         kind="Shards",
@@ -60,7 +74,7 @@ def _shard(shard: ShardInfo) -> Row:
     )
 
 
-def mem_wal_merge_card(result: MemWalMergeResult, now: datetime) -> Card:  # noqa: ARG001  # no times
+def mem_wal_merge_card(result: MemWalMergeResult, _now: datetime) -> Card:
     merged = plural(result.num_merged_generations, "generation")
     if not result.commits:
         title = f"nothing to merge into {ref(result.branch, result.version)}"
@@ -99,7 +113,7 @@ def _merged(shard: MergedShard) -> str:
     return f"{shard.shard} ({word} {which})"
 
 
-def mem_wal_cleanup_card(result: MemWalCleanupStats, now: datetime) -> Card:  # noqa: ARG001
+def mem_wal_cleanup_card(result: MemWalCleanupStats, _now: datetime) -> Card:
     return Card(
         kind="MemWAL cleanup",
         title=f"removed {plural(result.files_removed, 'file')}",
@@ -110,3 +124,75 @@ def mem_wal_cleanup_card(result: MemWalCleanupStats, now: datetime) -> Card:  # 
             ("manifests", count(result.manifests_removed)),
         ),
     )
+
+
+def shard_writer_card(writer: ShardWriter, _now: datetime) -> Card:
+    done, memory = writer.stats(), writer.memory()
+    failed = done["memtable_flush_failures"]
+    entries = plural(done["wal_flush_count"], "entry", "entries")
+    return Card(
+        kind="Shard writer",
+        title=clean(writer.shard_id),
+        headline=(clean(writer.state), f"epoch {writer.epoch}"),
+        facts=facts(
+            ("log", f"written, and seen, up to entry {count(writer.position)}"),
+            ("not in it yet", _amount(memory.pending_rows, memory.pending_bytes)),
+            ("in memory", _amount(memory.rows, memory.bytes)),
+            ("generation", f"{count(memory.generation)} comes next"),
+            ("not written yet", plural(memory.frozen, "generation") if memory.frozen else ""),
+            ("written", plural(done["memtable_flush_count"], "generation")),
+            ("failed", plural(failed, "attempt to write one", "attempts") if failed else ""),
+            ("puts", f"{count(done['put_count'])}, in {entries} of the log"),
+        ),
+    )
+
+
+def _amount(rows: int, taken: int) -> str:
+    return f"{plural(rows, 'row')}, {size(taken)}" if rows else ""
+
+
+def mem_wal_sink_card(sink: MemWalSink, _now: datetime) -> Card:
+    shards, most = sink.shards, options.display_rows
+    rows = sum(one.rows for one in shards.values())
+    last = "" if sink.last_batch is None else f", the last one number {count(sink.last_batch)}"
+    return Card(
+        kind="MemWAL sink",
+        title=clean(sink.query),
+        headline=(sink.delivery, f"{plural(rows, 'row')} put"),
+        facts=facts(
+            ("table", clean(place(sink.uri))),
+            ("branch", clean(sink.branch or "")),
+            ("why", f"a batch that is given again {_again(sink)}"),
+            ("rows go to", _given(sink.sharding)),
+            ("batches", f"{count(sink.batches)}{last}" if sink.batches else ""),
+        ),
+        tables=(
+            table(
+                caption="By shard",
+                columns=_SINK_SHARDS,
+                rows=tuple(
+                    Row((shard, count(one.epoch), count(one.rows), count(one.position)))
+                    for shard, one in list(shards.items())[:most]
+                ),
+                note=first_of(most, len(shards), "sink.shards"),
+            ),
+        )
+        if shards
+        else (),
+    )
+
+
+def _again(sink: MemWalSink) -> str:
+    if sink.key:
+        return f"takes its own place, by the primary key ({listing(map(clean, sink.key), NAMES)})"
+    return "is there twice, for the table has no primary key"
+
+
+def _given(spec: ShardingSpec) -> str:
+    ways = {
+        "bucket": "{num_buckets} shards, by the bucket of a column",
+        "identity": "a shard for each value of a column",
+        "unsharded": "one shard",
+    }
+    known = (field for field in spec.fields if field.transform in ways)
+    return listing((ways[field.transform or ""].format(**field.parameters) for field in known), 1)

@@ -22,7 +22,7 @@ __all__ = ["merge_plan_card"]
 _VALUE = 120
 
 
-def merge_plan_card(plan: MergePlan, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def merge_plan_card(plan: MergePlan, _now: datetime) -> Card:
     told = plan.explanation
     twice = plan.num_duplicate_rows
     return Card(

@@ -8,9 +8,9 @@ from typing import Any
 
 from lancekit.api.branches import Branches
 from lancekit.api.tags import Tags
-from lancekit.notebook.cards.common import REFS_READ, ref, table, when_and_age
+from lancekit.notebook.cards.common import REFS_READ, first_of, ref, table, when_and_age
 from lancekit.notebook.render.models import Card, Column, Row
-from lancekit.notebook.render.words import clean, count, plural
+from lancekit.notebook.render.words import clean, plural
 from lancekit.options import options
 
 __all__ = ["branches_card", "tags_card"]
@@ -50,7 +50,6 @@ def _refs_card(
         rows = tuple(Row((clean(name), *[""] * (len(columns) - 1))) for name in names[:most])
     else:
         rows = tuple(row(name, ref) for name, ref in pairs[:most])
-    more = len(names) > most
     call = f"ds.{kind.lower()}.list()"
     return Card(
         kind=kind,
@@ -61,7 +60,7 @@ def _refs_card(
                 caption="By name" if pairs is None else "Newest version first",
                 columns=columns,
                 rows=rows,
-                note=f"{count(most)} of {count(len(names))}; {call} has all" if more else "",
+                note=first_of(most, len(names), call),
             ),
         )
         if names

@@ -59,7 +59,7 @@ _GUARDS = {
 }
 
 
-def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def merge_card(result: MergeResult, _now: datetime) -> Card:
     return Card(
         kind="Merge",
         title=f"merged into {ref(result.branch, result.version)}",
@@ -88,7 +88,7 @@ def merge_card(result: MergeResult, now: datetime) -> Card:  # noqa: ARG001  # h
     )
 
 
-def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def delete_card(result: DeleteResult, _now: datetime) -> Card:
     return Card(
         kind="Delete",
         title=f"deleted {plural(result.num_deleted_rows, 'row')}",
@@ -103,7 +103,7 @@ def delete_card(result: DeleteResult, now: datetime) -> Card:  # noqa: ARG001  #
     )
 
 
-def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def update_card(result: UpdateResult, _now: datetime) -> Card:
     return Card(
         kind="Update",
         title=f"updated {plural(result.num_rows_updated, 'row')}",
@@ -119,7 +119,7 @@ def update_card(result: UpdateResult, now: datetime) -> Card:  # noqa: ARG001  #
     )
 
 
-def apply_card(result: ApplyResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def apply_card(result: ApplyResult, _now: datetime) -> Card:
     landed = result.version != result.read_version
     title = f"{_DOINGS.get(result.doing, result.doing)} {ref(result.branch, result.version)}"
     return Card(
@@ -155,7 +155,7 @@ _DOINGS = {
 }
 
 
-def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def branch_plan_card(plan: BranchMergePlan, _now: datetime) -> Card:
     ends = (("ours", plan.ours), ("theirs", plan.theirs), ("since", plan.base))
     clashes = (f"{count(number)} {kind}" for kind, number in plan.conflicts.counts.items())
     return Card(
@@ -178,7 +178,7 @@ def branch_plan_card(plan: BranchMergePlan, now: datetime) -> Card:  # noqa: ARG
     )
 
 
-def comparison_card(found: BranchComparison, now: datetime) -> Card:  # noqa: ARG001  # no times
+def comparison_card(found: BranchComparison, _now: datetime) -> Card:
     """Return the card of two branches; rows are read when they are asked for."""
     ends = (("theirs", found.theirs), ("ours", found.ours), ("since", found.base))
     way = "theirs is taken over as it is" if found.is_fast_forward else "row by row"
@@ -197,7 +197,7 @@ def comparison_card(found: BranchComparison, now: datetime) -> Card:  # noqa: AR
     )
 
 
-def conflicts_card(conflicts: Conflicts, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def conflicts_card(conflicts: Conflicts, _now: datetime) -> Card:
     """Return the card of conflicts; their rows are read when they are asked for."""
     ends = (("ours", conflicts.ours), ("theirs", conflicts.theirs), ("since", conflicts.base))
     return Card(
@@ -214,7 +214,7 @@ def conflicts_card(conflicts: Conflicts, now: datetime) -> Card:  # noqa: ARG001
     )
 
 
-def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: ARG001  # no times
+def compaction_card(result: CompactionMetrics, _now: datetime) -> Card:
     left = [
         f"{plural(len(ids), 'fragment')} that index {clean(name)} covers"
         for name, ids in result.left_to_indices.items()
@@ -238,7 +238,7 @@ def compaction_card(result: CompactionMetrics, now: datetime) -> Card:  # noqa: 
     )
 
 
-def deepen_card(result: DeepenResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def deepen_card(result: DeepenResult, _now: datetime) -> Card:
     return Card(
         kind="Deepened",
         title=f"{plural(result.files_copied, 'file')} copied",
@@ -257,7 +257,7 @@ def deepen_card(result: DeepenResult, now: datetime) -> Card:  # noqa: ARG001  #
     )
 
 
-def cleanup_card(result: CleanupStats, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def cleanup_card(result: CleanupStats, _now: datetime) -> Card:
     return Card(
         kind="Cleanup",
         title=plural(result.old_versions, "old version"),
@@ -266,7 +266,7 @@ def cleanup_card(result: CleanupStats, now: datetime) -> Card:  # noqa: ARG001  
     )
 
 
-def cleanup_plan_card(result: CleanupExplanation, now: datetime) -> Card:  # noqa: ARG001
+def cleanup_plan_card(result: CleanupExplanation, _now: datetime) -> Card:
     stats = result.stats
     branches = (
         f"{clean(b.name)} (version {b.referenced_version})" for b in result.referenced_branches

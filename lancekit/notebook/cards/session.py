@@ -12,7 +12,7 @@ from lancekit.spark.session.info import SessionInfo
 __all__ = ["session_card"]
 
 
-def session_card(info: SessionInfo, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def session_card(info: SessionInfo, _now: datetime) -> Card:
     if info.state == "none":
         start = Fact("start", "lk.spark_session()", code=True)
         return Card(kind="Spark", title="no session", headline=(), facts=(start,))

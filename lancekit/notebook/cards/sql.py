@@ -20,7 +20,7 @@ __all__ = ["sql_card"]
 _VALUE, _FILTER = 80, 200
 
 
-def sql_card(result: SqlResult, now: datetime) -> Card:  # noqa: ARG001  # has no times
+def sql_card(result: SqlResult, _now: datetime) -> Card:
     """Return the card of a result; rows are shown that are here, or were asked for already."""
     rows = result.shown
     total = "rows not counted" if result.num_rows is None else plural(result.num_rows, "row")
