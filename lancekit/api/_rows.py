@@ -13,7 +13,7 @@ from lancekit.api.pylance.arguments import (
 )
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError
-from lancekit.format.paths import find_field
+from lancekit.format.paths import find_field, spelled
 from lancekit.format.storage_version import check_storage_version
 from lancekit.operations.common.results import DeleteResult, UpdateResult
 from lancekit.operations.common.retry import CONFLICT_RETRIES, RETRY_TIMEOUT, RetryPolicy
@@ -130,7 +130,7 @@ class Rows(Handle):
             No column was named, and the dataset has no primary key.
         """
         schema = self._snapshot.manifest.schema
-        names = check_names("on", on)
+        names = tuple(spelled(schema, name) for name in check_names("on", on))
         names = names or tuple(f.name for f in schema.primary_key)
         if not names:
             raise InvalidArgumentError(

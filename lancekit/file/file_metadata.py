@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancekit.file.columns.physical import owner_paths
-from lancekit.file.container.footer import Container, StoredPage
+from lancekit.file.container.footer import VERSIONS, Container, StoredPage
 from lancekit.file.container.legacy_tables import LEGACY
 from lancekit.file.describe import describe
 from lancekit.file.kernels.faults import located
@@ -25,6 +25,9 @@ __all__ = [
     "LancePageMetadata",
     "metadata_of",
 ]
+
+#: the numbers of a version where footers have others than manifests
+_FOOTERS = {(2, 0): (0, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,8 @@ class LanceColumnMetadata:
 class LanceFileMetadata:
     """What a file says about itself; printed, it shows how every column is encoded.
 
-    Files of version 2.0 say so, whatever their footer has, which may be 0.3; legacy ones, 0.1 to
-    tables, are of version 0.2.
+    The numbers of the version are those of a file's footer: 0 and 3 in files of version 2.0, 0 and
+    2 in legacy ones, which are 0.1 to tables.
     """
 
     schema: pa.Schema
@@ -90,7 +93,7 @@ class LanceFileMetadata:
     columns: list[LanceColumnMetadata]
 
     def __str__(self) -> str:
-        version = f"{self.major_version}.{self.minor_version}"
+        version, _ = VERSIONS[self.major_version, self.minor_version]
         title = f"Data file {version}, {self.num_rows:,} rows, {self.num_data_bytes:,} bytes"
         return "\n  ".join([title, *map(str, self.columns)])
 
@@ -115,7 +118,7 @@ def metadata_of(reader: FileReader) -> LanceFileMetadata:
     container = reader.container
     buffers = [LanceBufferDescriptor(*place) for place in container.global_table]
     first, *others = buffers
-    major, minor = container.version
+    major, minor = _FOOTERS.get(container.version, container.version)
     paths = owner_paths(reader.stored_schema, container.version)
     if container.version == LEGACY:
         columns = _legacy_columns(reader, paths)

@@ -101,7 +101,7 @@ class LanceFileSession:
 
     def list(self, path: str | None = None) -> list[str]:
         """Return the names of all files at or below a folder, in order."""
-        return sorted(found.name for found in self._store.list_tree(path or ""))
+        return sorted(found.name for found in self._store.list_tree((path or "").rstrip("/")))
 
     def list_with_delimiter(self, path: str | None = None) -> ListResult:
         """Return the names of what is directly in a folder."""

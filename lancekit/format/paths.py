@@ -24,6 +24,7 @@ __all__ = [
     "pick",
     "pruned",
     "show_path",
+    "spelled",
     "top_of",
 ]
 
@@ -114,6 +115,31 @@ def find_field(schema: LanceSchema, path: str) -> tuple[LanceField, ...]:
             raise column_not_found(path, _leaf_paths(chain[0], (first,)))
         chain.append(child)
     return tuple(chain)
+
+
+def spelled(schema: LanceSchema, path: str) -> str:
+    """Return a path as the schema has it: as it is written, else the only one but for case.
+
+    What leads nowhere is returned as it is.
+
+    Examples
+    --------
+    >>> schema = LanceSchema.from_arrow(pa.schema({"m": pa.struct({"userId": pa.int64()})}))
+    >>> spelled(schema, "M.userid"), spelled(schema, "m.userId"), spelled(schema, "x")
+    ('m.userId', 'm.userId', 'x')
+    """
+    if path in schema:
+        return path
+    names: list[str] = []
+    fields = schema.fields
+    for name in parse_path(path):
+        same = [field for field in fields if field.name.lower() == name.lower()]
+        found = [field for field in same if field.name == name] or same
+        if len(found) != 1:
+            return path
+        names.append(found[0].name)
+        fields = found[0].children
+    return show_path(names)
 
 
 def _leaf_paths(field: LanceField, names: tuple[str, ...]) -> list[str]:

@@ -137,6 +137,15 @@ def test_fields_are_found_by_path_as_in_pylance(path: str) -> None:
         assert (mine and mine.id()) == (other and other.id()), method
 
 
+def test_the_key_of_a_merge_may_be_named_in_another_case(tmp_path: Path) -> None:
+    told = []
+    for module in (lance, lk):
+        ds = module.write_dataset(ROWS.rename_columns(["Id", "name"]), tmp_path / module.__name__)
+        merge = ds.merge_insert("ID").when_matched_update_all().when_not_matched_insert_all()
+        told.append(merge.execute(pa.table({"Id": [3, 4], "name": ["x", "y"]})))
+    assert told[1] == told[0]
+
+
 def test_a_schema_with_ids_is_what_operations_take(tmp_path: Path) -> None:
     ds = lk.write_dataset(ROWS, tmp_path)
     ds.alter_columns({"path": "name", "name": "title"})

@@ -28,7 +28,7 @@ def session(tmp_path: Path) -> LanceFileSession:
 
 def test_answers_are_the_references(session: LanceFileSession, tmp_path: Path) -> None:
     theirs = lance.file.LanceFileSession(str(tmp_path / "files"))
-    for folder in (None, "a", "a/b", "none"):
+    for folder in (None, "a", "a/", "a/b", "none", "none/"):
         assert session.list(folder) == sorted(theirs.list(folder))
         ours, other = session.list_with_delimiter(folder), theirs.list_with_delimiter(folder)
         assert ours == ListResult(sorted(other.common_prefixes), sorted(other.objects))

@@ -12,6 +12,7 @@ from pyroaring import BitMap
 
 from lancekit.display import Displayed
 from lancekit.format.index import IndexMetadata
+from lancekit.format.items import Items
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.read import OpenSegment
@@ -83,7 +84,7 @@ def describe_indices(snapshot: Snapshot) -> list[IndexDescription]:
 
 def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescription:
     first, paths = segments[0], paths_by_id(snapshot.manifest.schema)
-    found = tuple(
+    found = Items(
         IndexSegmentDescription(
             uuid=str(index.uuid),
             fragment_ids=BitMap(index.fragment_ids or ()),
@@ -103,7 +104,7 @@ def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescri
         index_type=first.kind,
         num_rows_indexed=_rows(snapshot, _covered(snapshot, segments)),
         fields=first.fields,
-        field_names=tuple(paths.get(id_, f"field {id_}") for id_ in first.fields),
+        field_names=Items(paths.get(id_, f"field {id_}") for id_ in first.fields),
         segments=found,
         total_size_bytes=sum(sizes) if len(sizes) == len(found) else None,
     )

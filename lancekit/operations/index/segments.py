@@ -23,7 +23,7 @@ from lancekit.errors import (
 )
 from lancekit.format.field_marks import holds_blobs
 from lancekit.format.index import IndexDetails, IndexMetadata
-from lancekit.format.paths import find_field, show_path
+from lancekit.format.paths import find_field, show_path, spelled
 from lancekit.format.schema import LanceField
 from lancekit.index.build.builders import builder_of, parsed_parameters
 from lancekit.index.build.column import Content, IndexedColumn
@@ -83,8 +83,8 @@ def indexed_field(snapshot: Snapshot, path: str, kind: IndexKind) -> IndexedFiel
 
 
 def column_of(snapshot: Snapshot, path: str) -> IndexedField:
-    """Return a column by its path; ``ColumnNotFoundError`` if there is none."""
-    chain = find_field(snapshot.manifest.schema, path)
+    """Return a column by its path, in any case if one fits; else ``ColumnNotFoundError``."""
+    chain = find_field(snapshot.manifest.schema, spelled(snapshot.manifest.schema, path))
     field = chain[-1]
     return IndexedField(
         field=field, path=show_path([one.name for one in chain]), type=field.to_arrow().type

@@ -244,3 +244,18 @@ def test_callbacks_that_fail(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match="progress callback failed: KeyError: 'load_data'"):
         ds.create_scalar_index("t", "INVERTED", progress_callback=fail)
     assert len(ds.list_indices()) == 2
+
+
+@pytest.mark.parametrize("path", ["key", "userid", "M.id", "m.Id", "M.`a.b`"])
+def test_a_column_may_be_named_in_another_case(path: str, tmp_path: Path) -> None:
+    parts = [{"id": n, "Id": -n, "A.b": n} for n in range(3)]
+    table = pa.table({"userId": range(3), "Key": range(3), "key": range(3), "m": parts})
+    told = []
+    for module in (lance, lk):
+        ds = module.write_dataset(table, tmp_path / module.__name__)
+        ds.create_scalar_index(path, "BTREE")
+        (index,) = ds.describe_indices()
+        told.append((index.name, index.field_names))
+    assert told[1] == told[0]
+    with pytest.raises(ColumnNotFoundError, match=r"no column 'm\.ID'"):
+        ds.create_scalar_index("m.ID", "BTREE")  # it may be either of two
