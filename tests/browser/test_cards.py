@@ -10,7 +10,7 @@ import pytest
 from lancekit.notebook import show_html
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
-from tests.support.looks import compare, differ, reduced
+from tests.support.looks import KEPT, compare, differ, reduced
 
 pytestmark = pytest.mark.browser
 
@@ -91,6 +91,26 @@ def test_a_card_that_looks_otherwise_is_told(ds, opened):
         card = page.locator(".lancekit")
         before, again = (np.asarray(reduced(card.screenshot())) for _ in range(2))
         assert differ(before, again) == ""
-        for change in ("background: #eee", "font-size: 15px", "padding: 20px"):
+        changes = (
+            "background: #eee",
+            "font-size: 15px",
+            "padding: 20px",
+            "filter: hue-rotate(60deg)",
+        )
+        for change in changes:
             page.evaluate(f"document.querySelector('.lancekit').style = '{change}'")
             assert differ(before, np.asarray(reduced(card.screenshot()))), change
+
+
+@pytest.mark.parametrize("path", sorted(KEPT.glob("*.png")), ids=lambda path: path.stem)
+def test_a_wrong_colour_of_what_is_kept_is_told_and_a_moved_edge_is_not(path):
+    image = pytest.importorskip("PIL.Image")
+    right = image.open(path).convert("RGB")
+    hue, *others = right.convert("HSV").split()
+    for turn in (30, 64, 128):  # of 256
+        turned = image.merge("HSV", (hue.point(lambda at, by=turn: (at + by) % 256), *others))
+        assert differ(np.asarray(right), np.asarray(turned.convert("RGB"))) != ""
+    pixels = np.asarray(right).astype(float)
+    for axis in (0, 1):  # by one of the four pixels that have become one
+        moved = 0.75 * pixels + 0.25 * np.roll(pixels, 1, axis)
+        assert differ(pixels, moved) == ""
