@@ -110,15 +110,16 @@ class Shell:
             self._button("▶", "next version", Move(1)),
             self._button("▶|", "newest version", End(newest=True)),
         ]
+        # for the pointer alone: its handle has no name, and the style takes it from keys and
+        # readers, which have the number beside it
         self.slider = w.IntSlider(
-            description="version",
             readout=False,
             tooltip="slide through the versions",
             layout=w.Layout(flex="1 1 12em", width="auto", min_width="10em"),
             style=_STYLE,
         )
         self.version = w.BoundedIntText(
-            description="number",
+            description="version",
             tooltip="go to a version by its number",
             layout=w.Layout(width="11em"),
             style=_STYLE,
