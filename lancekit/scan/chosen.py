@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,10 @@ from lancekit.scan.outputs import Output
 from lancekit.scan.scan import Scan
 from lancekit.scan.take import rows_at
 
-__all__ = ["POSITION", "chosen_rows", "fulfilling"]
+__all__ = ["POSITION", "Narrowed", "chosen_rows", "fulfilling"]
+
+#: makes of a filter one that asks more of rows; of ``None`` what asks no more than that
+Narrowed: TypeAlias = Callable[[Predicate | None], Predicate]
 
 #: the column of the rows' positions in the dataset
 POSITION = "position"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.index.ascending import among
 from lancekit.index.inverted.partition import Partition
 from lancekit.index.inverted.shared import Shared, shared
 
@@ -124,7 +125,7 @@ def one_of_each(
         for token in set(group):
             postings = partition.postings(token)
             if postings is not None:
-                there |= _held(found.docs, postings.docs)
+                there |= among(found.docs, postings.docs)
         kept &= there
     return Matches(found.docs[kept], found.scores[kept])
 
@@ -167,15 +168,6 @@ def _sum(parts: Sequence[Matches], documents: int) -> Matches:
     firsts = np.flatnonzero(np.append(True, docs[1:] != docs[:-1]))
     scores = np.concatenate([part.scores for part in parts])[order]
     return Matches(docs[firsts], np.add.reduceat(scores, firsts))
-
-
-def _held(some: Numbers, ascending: Numbers) -> npt.NDArray[np.bool_]:
-    """Return which of some documents are among others."""
-    if not len(ascending):
-        return np.zeros(len(some), bool)
-    places = np.minimum(np.searchsorted(ascending, some), len(ascending) - 1)
-    held: npt.NDArray[np.bool_] = ascending[places] == some
-    return held
 
 
 def _nothing() -> Matches:

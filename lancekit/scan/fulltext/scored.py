@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from lancekit.index.ascending import among
+
 __all__ = ["Scored", "added", "best_of", "best_places", "lessened", "nothing", "required"]
 
 Positions = npt.NDArray[np.int64]
@@ -34,13 +36,7 @@ class Scored:
 
     def among(self, others: Scored) -> npt.NDArray[np.bool_]:
         """Return which rows others have, too."""
-        if not len(others.positions):
-            return np.zeros(len(self.positions), bool)
-        at = np.searchsorted(others.positions, self.positions)
-        known: npt.NDArray[np.bool_] = (
-            others.positions[np.minimum(at, len(others.positions) - 1)] == self.positions
-        )
-        return known
+        return among(self.positions, others.positions)
 
     def where(self, wanted: npt.NDArray[np.bool_]) -> Scored:
         """Return some of the rows."""

@@ -13,8 +13,7 @@ import pyarrow as pa
 from lancekit.errors import CorruptFileError, UnsupportedFeatureError
 from lancekit.index.inverted.fuzzy import Spelling
 from lancekit.legible import warn
-from lancekit.scan.chosen import POSITION, chosen_rows, fulfilling
-from lancekit.scan.expressions.predicate import Predicate
+from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fulltext.column import TextColumn
@@ -74,7 +73,8 @@ class FullTextSearch:
     guests
         Tables that are read as fragments, with indices of their own.
     among
-        What is asked before of all rows in any case, if the scan's filter is not.
+        What is asked of rows in any case: of those that an index has, of no more of them than
+        would be the best.
     """
 
     query: FullTextQuery
@@ -82,7 +82,7 @@ class FullTextSearch:
     prefilter: bool = False
     indexed_only: bool = False
     guests: tuple[Guest, ...] = ()
-    among: Predicate | None = None
+    among: Narrowed | None = None
 
     def with_guests(self, guests: tuple[Guest, ...]) -> Self:
         """Return the same search, of some tables, too, that are read as fragments."""
@@ -138,7 +138,7 @@ class FullTextSearch:
             best = self._find(scan, asked or None).best(asked)
             if self.among is None:
                 return best
-            kept = best.where(fulfilling(scan, best.positions, self.among))
+            kept = best.where(fulfilling(scan, best.positions, self.among(None)))
             if most is None or asked is None:
                 return kept
             if len(kept.positions) >= most or len(best.positions) < asked:
@@ -147,6 +147,7 @@ class FullTextSearch:
 
     def _find(self, scan: Scan, most: int | None) -> Scored:
         early = scan.request.predicate if self.prefilter else None
+        read = early if self.among is None else self.among(early)
         asked: dict[str, list[MatchQuery | PhraseQuery]] = {}
         for leaf in leaves(self.query):
             asked.setdefault(leaf.column, []).append(leaf)
@@ -156,7 +157,7 @@ class FullTextSearch:
                 name,
                 tuple(scan.sources),
                 _texts(mine),
-                early or self.among,
+                read,
                 self.indexed_only,
                 guests=self.guests,
             )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 import numpy.typing as npt
 
 from lancekit.index.distances import Distances
 
-__all__ = ["Best", "counted"]
+__all__ = ["Best", "Kept", "counted"]
+
+#: tells of rows, by their positions, which count
+Kept: TypeAlias = Callable[[npt.NDArray[np.int64]], npt.NDArray[np.bool_]]
 
 
 def counted(
@@ -44,9 +50,24 @@ class Best:
         distances: Distances,
         row_ids: npt.NDArray[np.uint64],
         positions: npt.NDArray[np.int64],
+        kept: Kept | None = None,
     ) -> None:
-        """Look at more rows."""
+        """Look at more rows.
+
+        Parameters
+        ----------
+        distances
+            Becomes NaN where a row is found not to count.
+        kept
+            Is asked of those that would be among the best; ``None`` if all count.
+        """
         chosen = self._chosen(distances)
+        while kept is not None and len(chosen):
+            gone = chosen[~kept(positions[chosen])]
+            if not len(gone):
+                break
+            distances[gone] = np.nan  # others take their places
+            chosen = self._chosen(distances)
         if not len(chosen):
             return
         found = np.concatenate([self.distances, distances[chosen]])

@@ -13,6 +13,7 @@ from pyroaring import BitMap
 
 from lancekit.errors import LancekitError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata
+from lancekit.index.ascending import among
 from lancekit.index.distances import Distances
 from lancekit.index.ivf.segment import Neighbours, VectorSegment
 from lancekit.index.kinds import VECTORS, first_of
@@ -22,7 +23,7 @@ from lancekit.lazy import cached_property
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.guest import Guest
 from lancekit.scan.indexed.unused import tell_unused
-from lancekit.scan.nearest.best import counted
+from lancekit.scan.nearest.best import Kept, counted
 from lancekit.scan.places import Moves, Places
 from lancekit.versions.snapshot import Snapshot
 
@@ -80,7 +81,9 @@ class Wanted:
     places
         Where rows that count are, for each segment.
     allowed
-        The ids of the rows that count; ``None`` if all do.
+        The ids of the rows that count, ascending; ``None`` if all do.
+    kept
+        Is asked in addition of those that would be among the nearest.
     lower, upper
         The least distance that counts, and the first that does not.
     """
@@ -88,6 +91,7 @@ class Wanted:
     count: int
     places: tuple[Places, ...]
     allowed: Numbers | None = None
+    kept: Kept | None = None
     lower: float | None = None
     upper: float | None = None
 
@@ -98,7 +102,7 @@ class Wanted:
         if self.upper is not None:
             far[far >= self.upper + error] = np.nan
         if self.allowed is not None:
-            far[~np.isin(places.ids(looked.ids()), self.allowed)] = np.nan
+            far[~among(places.ids(looked.ids()), self.allowed)] = np.nan
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -249,6 +253,8 @@ def _best(looked: _Looked, wanted: Wanted, places: Places) -> Proposed:
         ids, near = looked.exactly(some, far[some])
         positions = places.positions(ids)
         there = np.flatnonzero(counted(near, wanted.lower, wanted.upper) & (positions >= 0))
+        if wanted.kept is not None:
+            there = there[wanted.kept(positions[there])]
         kept = there[np.lexsort((ids[there], near[there]))][:count]
         # of the rows left out none is nearer
         whole = len(kept) == count and near[kept[-1]] <= limit - error

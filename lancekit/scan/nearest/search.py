@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyroaring import BitMap
 
-from lancekit.scan.chosen import POSITION, chosen_rows
+from lancekit.scan.chosen import POSITION, Narrowed, chosen_rows, fulfilling
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.guest import Guest
-from lancekit.scan.nearest.best import Best
+from lancekit.scan.nearest.best import Best, Kept
 from lancekit.scan.nearest.indexed import IndexedVectors, Wanted
 from lancekit.scan.nearest.vectors import measured
 from lancekit.scan.outputs import Output, column_names
@@ -53,7 +54,8 @@ class NearestSearch:
     index
         What proposes rows of the fragments that it covers; ``None`` if all vectors are looked at.
     among
-        What is asked before of all rows in any case, if the scan's filter is not.
+        What is asked of rows in any case, of no more of them than would be the nearest; others
+        take the places of those that do not count.
     """
 
     column: str
@@ -65,7 +67,7 @@ class NearestSearch:
     lower: float | None = None
     upper: float | None = None
     index: IndexedVectors | None = None
-    among: Predicate | None = None
+    among: Narrowed | None = None
 
     def with_guests(self, guests: tuple[Guest, ...]) -> Self:
         """Return the same search, of some tables, too, that are read as fragments."""
@@ -131,11 +133,12 @@ class NearestSearch:
         if self.index is not None and covered:
             self._add_proposed(self.index, scan, best)
             left = () if self.index.only else left
+        kept = self._kept(scan)
         for table in self._vectors(replace(scan, sources=left)) if left else ():
             vectors, ids, where = table.columns
             numbers = ids.to_numpy(), where.to_numpy().astype(np.int64)
             for one, query in zip(best, self.queries, strict=True):
-                one.add(measured(self.metric, vectors, query), *numbers)
+                one.add(measured(self.metric, vectors, query), *numbers, kept)
         index = np.repeat(np.arange(len(best), dtype=np.int32), [len(b.positions) for b in best])
         return pa.table(
             {
@@ -153,6 +156,7 @@ class NearestSearch:
             count=self.k * (1 if index.are_exact else index.probes.refine),
             places=index.places(sources),
             allowed=self._allowed(scan, fragments & index.covered),
+            kept=self._kept(scan),
             lower=self.lower,
             upper=self.upper,
         )
@@ -177,7 +181,10 @@ class NearestSearch:
         return np.sort(found.column(0).to_numpy())
 
     def _early(self, scan: Scan) -> Predicate | None:
-        return scan.request.predicate if self.prefilter else self.among
+        return scan.request.predicate if self.prefilter else None
+
+    def _kept(self, scan: Scan) -> Kept | None:
+        return self.among and partial(fulfilling, scan, predicate=self.among(None))
 
     def _vectors(self, scan: Scan) -> Iterator[pa.Table]:
         schema = scan.sources[0].schema

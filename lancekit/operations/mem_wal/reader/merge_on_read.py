@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -149,10 +150,10 @@ def merged_scan(scan: Scan, of: ReadSet) -> Scan:
     if not of.parts:
         return replace(scan, request=replace(request, outputs=outputs))
     _check_ids(of)
-    if of.newest is not None and early:
+    if of.newest is not None and search is None:
         predicate = NewestOnly.among(of.newest, predicate)
     elif of.newest is not None and search is not None:
-        search = replace(search, among=NewestOnly.among(of.newest, None))
+        search = replace(search, among=partial(NewestOnly.among, of.newest))
     guests = tuple(_guests(of))
     return replace(
         scan,

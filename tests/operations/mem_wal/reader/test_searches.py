@@ -13,6 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.api.scan_options import ScanOptions, planned
 from lancekit.operations.mem_wal.reader.merge_on_read import merged_scan
+from lancekit.operations.mem_wal.reader.newest import NewestOnly
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
 from lancekit.scan.fulltext.column import TextColumn
 from lancekit.scan.indexed_rows import looked_at
@@ -189,3 +190,43 @@ def test_many_rows_that_newer_ones_replace_leave_no_better_one_out(tmp_path: Pat
     put(ds, dict.fromkeys(range(190), "a long text about rain and snow"))
     found = ds.to_table(full_text_query="snow", limit=10, include_mem_wal=True)
     assert sorted(found["id"].to_pylist()) == [*range(190, 200)]
+
+
+@pytest.mark.parametrize("kind", [None, "IVF_FLAT", "IVF_SQ"])
+def test_newer_rows_are_looked_for_only_of_those_that_would_be_the_nearest(
+    tmp_path: Path, kind: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = keyed(
+        pa.schema({"id": pa.int64(), "vec": pa.list_(pa.float32(), 2), "v": pa.int32()}), "id"
+    )
+
+    def rows(ids: range, shift: float) -> pa.Table:
+        vectors = [[number + shift, 0.0] for number in ids]
+        return pa.table([[*ids], vectors, [n % 7 for n in ids]], schema=schema)
+
+    ds = lk.write_dataset(rows(range(4000), 0), tmp_path / "d", max_rows_per_file=1500)
+    if kind is not None:
+        ds.create_index("vec", kind, num_partitions=4)
+    ds.initialize_mem_wal(unsharded=True)
+    with ds.mem_wal_writer(SHARD) as writer:  # of the nearest rows most are elsewhere now
+        writer.put(rows(range(100, 140), 9000))
+    asked: list[int] = []
+    mask = NewestOnly.mask
+
+    def counted(self: NewestOnly, data: Any) -> Any:
+        asked.append(data.num_rows)
+        return mask(self, data)
+
+    monkeypatch.setattr(NewestOnly, "mask", counted)
+    nearest = {"column": "vec", "q": [120.0, 0.0], "k": 12, "minimum_nprobes": 4}
+    most = {"refine_factor": 20} if kind == "IVF_SQ" else {}
+    found = ds.to_table(["id"], nearest=nearest | most, include_mem_wal=True)
+    expected = [99, 140, 141, 98, 97, 142, 96, 143, 144, 95, 94, 145]
+    distances = [(number - 120) ** 2 for number in expected]
+    assert found["_distance"].to_pylist() == sorted(distances)
+    assert sorted(found["id"].to_pylist()) == sorted(expected)
+    few = ds.to_table(["id"], "v = 3", nearest=nearest | most, prefilter=True, include_mem_wal=True)
+    with_three = [number for number in (*range(100), *range(140, 4000)) if number % 7 == 3]
+    by_distance = sorted((number - 120) ** 2 for number in with_three)
+    assert few["_distance"].to_pylist() == by_distance[:12]
+    assert sum(asked) < 4000
