@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from html import escape
 from typing import Any
 
 from lancekit.ipython import in_kernel
+from lancekit.notebook.render.markup import element, joined
 from lancekit.notebook.render.words import count
 from lancekit.progress import Progress, Show
 
@@ -68,9 +68,10 @@ class _NotebookBar:
 
 
 def _html(progress: Progress) -> str:
-    value = "" if not progress.total else f' value="{progress.done}" max="{progress.total}"'
-    text = escape(_text(progress))
-    return f'<progress aria-label="{text}"{value}></progress> <span>{text}</span>'
+    text, total = _text(progress), progress.total or None
+    done = None if total is None else progress.done
+    bar = element("progress", aria_label=text, value=done, max=total)
+    return joined(bar, " ", element("span", text))
 
 
 def _terminal_line(progress: Progress) -> None:

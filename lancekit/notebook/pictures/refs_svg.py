@@ -8,7 +8,8 @@ from itertools import pairwise
 from lancekit.notebook.pictures.lanes import Lanes, Row
 from lancekit.notebook.pictures.refs import Link, Node
 from lancekit.notebook.pictures.refs_text import label, said
-from lancekit.notebook.pictures.svg import Markup, element, picture, width_of
+from lancekit.notebook.pictures.svg import picture, width_of
+from lancekit.notebook.render.markup import Markup, element
 
 __all__ = ["render_svg"]
 

@@ -17,7 +17,8 @@ from typing import Any
 
 from lancekit.errors import InvalidTypeError
 from lancekit.legible import shown
-from lancekit.notebook.pictures.svg import Markup, element, picture
+from lancekit.notebook.pictures.svg import picture
+from lancekit.notebook.render.markup import Markup, element
 from lancekit.notebook.render.words import count, cut, size
 from lancekit.picture import Picture, without_warnings
 

@@ -1,43 +1,13 @@
-"""SVG as text: elements whose strings are escaped, and what all drawings have in common."""
+"""What all drawings in SVG have in common."""
 
 from __future__ import annotations
 
-from functools import cache
-from html import escape
-from importlib.resources import files
+from lancekit.notebook.render.markup import Markup, element, sheet
 
-__all__ = ["Markup", "element", "picture", "width_of"]
+__all__ = ["picture", "width_of"]
 
 #: nothing is narrower on a small screen: beyond it a drawing is scrolled, not shrunk
 _LEAST = 420
-
-
-class Markup(str):
-    """A string that is SVG already."""
-
-    __slots__ = ()
-
-
-def element(name: str, *children: str, **attributes: object) -> Markup:
-    """Return an element; underscores of attributes' names are dashes, a trailing one is dropped."""
-    pairs = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(_said(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    inside = "".join(c if isinstance(c, Markup) else escape(c, quote=False) for c in children)
-    return Markup(f"<{name}{pairs}>{inside}</{name}>" if inside else f"<{name}{pairs}/>")
-
-
-def _said(value: object) -> str:
-    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-@cache
-def style() -> str:
-    """Return the rules for both themes, which are scoped to the root's class."""
-    css = (files("lancekit.notebook.pictures") / "style.css").read_text(encoding="utf-8")
-    return " ".join(css.split())
 
 
 def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) -> str:
@@ -47,7 +17,7 @@ def picture(title: str, alt: str, size: tuple[float, float], *inside: Markup) ->
         "svg",
         element("title", title),
         element("desc", alt),
-        element("style", Markup(style())),
+        element("style", Markup(sheet("lancekit.notebook.pictures"))),
         element("rect", class_="ground", width=width, height=height),
         *inside,
         xmlns="http://www.w3.org/2000/svg",

@@ -1,14 +1,8 @@
-"""Cards as HTML: no script, no network, no identifiers; folding by ``<details>``.
-
-Markup is built by `_element`, which escapes every string that is not markup already.
-"""
+"""Cards as HTML: no script, no network, no identifiers; folding by ``<details>``."""
 
 from __future__ import annotations
 
-from functools import cache
-from html import escape
-from importlib.resources import files
-
+from lancekit.notebook.render.markup import Markup, element, joined, sheet
 from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import cut
 
@@ -20,30 +14,8 @@ MAX_BYTES = 50_000
 _SIZES = ((80, True), (80, False), (20, False))
 
 
-class _Markup(str):
-    """A string that is HTML already."""
-
-    __slots__ = ()
-
-
-def _element(name: str, *children: str, **attributes: str) -> _Markup:
-    """Return an element; a trailing underscore of an attribute's name is dropped."""
-    pairs = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"'
-        for key, value in attributes.items()
-        if value
-    )
-    return _Markup(f"<{name}{pairs}>{_inside(*children)}</{name}>")
-
-
-def _inside(*children: str) -> _Markup:
-    return _Markup("".join(c if isinstance(c, _Markup) else escape(c) for c in children))
-
-
-@cache
-def _style() -> _Markup:
-    css = (files("lancekit.notebook.render") / "style.css").read_text(encoding="utf-8")
-    return _element("style", _Markup(" ".join(css.split())))
+def _style() -> Markup:
+    return element("style", Markup(sheet("lancekit.notebook.render")))
 
 
 def render_html(card: Card) -> str:
@@ -57,12 +29,12 @@ def render_html(card: Card) -> str:
 
 def render_note(text: str, role: str = "") -> str:
     """Render a line; ``role`` is ``"status"`` or ``"alert"`` where it is to be read aloud."""
-    return _bare(_element("p", text, class_="note", role=role))
+    return _bare(element("p", text, class_="note", role=role))
 
 
 def render_code(text: str) -> str:
     """Render code to be copied: one click marks all of it."""
-    return _bare(_element("pre", _element("code", text)))
+    return _bare(element("pre", element("code", text)))
 
 
 def render_table(table: Table) -> str:
@@ -70,19 +42,19 @@ def render_table(table: Table) -> str:
     return _bare(_section(table, *_SIZES[0]))
 
 
-def _bare(*children: str) -> _Markup:
-    return _element("div", _style(), *children, class_="lancekit bare")
+def _bare(*children: str) -> Markup:
+    return element("div", _style(), *children, class_="lancekit bare")
 
 
-def _card(card: Card, most: int, hover: bool) -> _Markup:
-    return _element(
+def _card(card: Card, most: int, hover: bool) -> Markup:
+    return element(
         "div",
         _style(),
-        _element(
+        element(
             "p",
-            _element("span", card.kind, class_="kind"),
+            element("span", card.kind, class_="kind"),
             " ",
-            _element("b", card.title),
+            element("b", card.title),
             *(f" · {part}" for part in card.headline),
             class_="head",
         ),
@@ -94,53 +66,53 @@ def _card(card: Card, most: int, hover: bool) -> _Markup:
     )
 
 
-def _facts(facts: tuple[Fact, ...]) -> _Markup:
+def _facts(facts: tuple[Fact, ...]) -> Markup:
     if not facts:
-        return _Markup()
+        return Markup()
     pairs = (
-        _inside(
-            _element("dt", fact.label),
-            _element("dd", _element("code", fact.value) if fact.code else fact.value),
+        joined(
+            element("dt", fact.label),
+            element("dd", element("code", fact.value) if fact.code else fact.value),
         )
         for fact in facts
     )
-    return _element("dl", *pairs)
+    return element("dl", *pairs)
 
 
-def _section(table: Table, most: int, hover: bool) -> _Markup:
-    note = _element("p", table.note, class_="note") if table.note else _Markup()
+def _section(table: Table, most: int, hover: bool) -> Markup:
+    note = element("p", table.note, class_="note") if table.note else Markup()
     if not table.rows:
-        return _inside(_element("p", table.caption, class_="note"), note)
+        return joined(element("p", table.caption, class_="note"), note)
     if not table.folded:
-        return _inside(_table(table, most, hover), note)
-    return _element("details", _element("summary", table.caption), _table(table, most, hover), note)
+        return joined(_table(table, most, hover), note)
+    return element("details", element("summary", table.caption), _table(table, most, hover), note)
 
 
-def _table(table: Table, most: int, hover: bool) -> _Markup:
-    head = (_element("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
+def _table(table: Table, most: int, hover: bool) -> Markup:
+    head = (element("th", c.title, scope="col", class_=_class(c)) for c in table.columns)
     body = (_row(row, table.columns, most, hover) for row in table.rows)
-    grid = _element(
+    grid = element(
         "table",
-        _element("caption", table.caption),
-        _element("thead", _element("tr", *head)),
-        _element("tbody", *body),
+        element("caption", table.caption),
+        element("thead", element("tr", *head)),
+        element("tbody", *body),
     )
     # whoever has no mouse scrolls it by keys, and so has to reach it
     named = {"role": "group", "aria-label": cut(table.caption, 80)}
-    return _element("div", grid, class_="scroll", tabindex="0", **named)
+    return element("div", grid, class_="scroll", tabindex="0", **named)
 
 
-def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> _Markup:
+def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> Markup:
     cells = (
         _cell(text, _class(column, place in row.marked), place == 0, most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
     )
-    return _element("tr", *cells, class_="quiet" if row.quiet else "")
+    return element("tr", *cells, class_="quiet" if row.quiet else "")
 
 
-def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> _Markup:
+def _cell(text: str, class_: str, first: bool, most: int, hover: bool) -> Markup:
     shown = cut(text, most)
-    return _element(
+    return element(
         "th" if first else "td",
         shown,
         scope="row" if first else "",
