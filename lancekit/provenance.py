@@ -98,8 +98,10 @@ class Provenance:
     def __str__(self) -> str:
         """Return where it was, in words: ``cell 12 of cleaning.ipynb``."""
         where = ""
-        if self.cell or self.notebook:
-            where = f"cell {self.cell or '?'} of {self.notebook or 'a notebook'}"
+        if self.cell:
+            where = f"cell {self.cell} of {self.notebook or 'a notebook'}"
+        elif self.notebook:
+            where = self.notebook
         elif self.script:
             where = self.script + (f", line {self.line}" if self.line else "")
         parts = [where, f"Spark application {self.application}" if self.application else ""]
@@ -136,7 +138,8 @@ def _found() -> Provenance:
             one = find()
         except Exception:  # noqa: S112  # a commit does not fail for what is said of it
             continue
-        if one is not None and not (facts.get("cell") and one.script):
+        # what a kernel was started with is nobody's script
+        if one is not None and not (facts.get("notebook", facts.get("cell")) and one.script):
             facts |= {name: value for name, value in asdict(one).items() if value}
     return Provenance(**facts, user=_user())
 
@@ -150,7 +153,7 @@ def _user() -> str:
 
 def _script() -> Provenance | None:
     """Return the program that runs, and its innermost line on the way here."""
-    name = PurePath(sys.argv[0]).name if sys.argv else ""
+    name = PurePath(sys.argv[0]).name if sys.argv and sys.argv[0] != "-c" else ""
     frame = sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__") != "__main__":
         frame = frame.f_back

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,17 +45,106 @@ def test_nothing_is_recorded_unasked(tmp_path: Path, found: Provenance) -> None:
     assert own(ds, 4) == {}
 
 
-def test_every_kind_of_commit_says_it(tmp_path: Path, found: Provenance) -> None:
-    with lk.options(provenance="names"):
-        ds = lk.write_dataset({"x": [1]}, tmp_path / "d", transaction_properties={"mine": "1"})
-        ds.update_config({"a": "b"})
-        ds.create_scalar_index("x", "BTREE")
-        branch = ds.create_branch("b")
-        copy = ds.shallow_clone(str(tmp_path / "c"), 1)
-        ds.restore()
-    for version in (*ds.versions(), *branch.versions()[-1:], *copy.versions()):
-        assert str(version.provenance) == "cell 12 of cleaning.ipynb by ana"
-    assert lance.dataset(ds.uri).read_transaction(1).transaction_properties["mine"] == "1"
+def every_kind(place: Path) -> Iterator[tuple[str, lk.LanceDataset]]:
+    """Commit in every way there is: which one, and the dataset that got a version."""
+    rows = {"x": [1, 2]}
+    ds = lk.write_dataset(rows, place / "d", primary_key="x")
+    yield "create", ds
+    yield "append", lk.write_dataset({"x": [3]}, ds, mode="append")
+    ds.checkout_latest()
+    ways: dict[str, Callable[[], Any]] = {
+        "update": lambda: ds.update({"x": "x + 10"}),
+        "delete": lambda: ds.delete("x = 13"),
+        "merge": lambda: ds.merge_insert("x").when_not_matched_insert_all().execute({"x": [4, 5]}),
+        # before there is an index: pylance cannot read a transaction that moves one
+        "compact": ds.optimize.compact_files,
+        "index": lambda: ds.create_scalar_index("x", "BTREE"),
+        "optimize indices": lambda: (ds.insert({"x": [6]}), ds.optimize.optimize_indices()),
+        "drop index": lambda: ds.drop_index("x_idx"),
+        "config": lambda: ds.update_config({"a": "b"}),
+        "auto cleanup": lambda: ds.optimize.enable_auto_cleanup(
+            {"interval": 99, "older_than_seconds": 99}
+        ),
+        "no cleanup": ds.optimize.disable_auto_cleanup,
+        "metadata": lambda: ds.update_schema_metadata({"a": "b"}),
+        "constraint": lambda: ds.constraints.add("small", "x < 99"),
+        "columns": lambda: ds.add_columns({"y": "x + 1"}),
+        "alter": lambda: ds.alter_columns({"path": "y", "name": "z"}),
+        "drop column": lambda: ds.drop_columns(["z"]),
+        "undo": ds.undo,
+        "again": ds.undo,
+        "restore": ds.restore,
+        "truncate": ds.truncate_table,
+        "overwrite": lambda: (
+            lk.write_dataset(rows, ds, mode="overwrite", primary_key="x"),
+            ds.checkout_latest(),
+        ),
+    }
+    for name, work in ways.items():
+        work()
+        yield name, ds
+    files = lk.fragment.write_fragments({"x": [7]}, ds)
+    append = lk.LanceOperation.Append(files)
+    yield "commit", lk.LanceDataset.commit(ds, append, read_version=ds.version)
+    ds.checkout_latest()
+    batch = [lk.Transaction(ds.version, append)]
+    yield "batch", lk.LanceDataset.commit_batch(ds, batch)["dataset"]
+    ds.checkout_latest()
+
+    branch = ds.create_branch("b")
+    yield "branch", branch
+    branch.insert({"x": [20]})
+    yield "on a branch", branch
+    ds.branches.merge("b")
+    yield "fast-forward", ds
+    branch.insert({"x": [21]})
+    ds.insert({"x": [22]})
+    ds.branches.merge("b")
+    yield "three-way", ds
+    branch.insert({"x": [23]})
+    ds.branches.cherry_pick("b", branch.version)
+    yield "cherry pick", ds
+    branch.insert({"x": [24]})
+    ds.branches.rebase("b")
+    branch.checkout_latest()
+    yield "rebase", branch
+    yield "shallow clone", ds.shallow_clone(str(place / "s"), ds.version)
+    yield "deep clone", ds.deep_clone(str(place / "c"), ds.version)
+
+    ds.initialize_mem_wal()
+    yield "shards", ds
+    with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
+        writer.put({"x": [30]})
+    (generation,) = place.glob("d/_mem_wal/*/*gen*/")
+    yield "flush", lk.dataset(generation)
+    ds.merge_mem_wal()
+    yield "merged shards", ds
+
+
+@pytest.mark.parametrize("option", ["off", "names"])
+def test_every_kind_of_commit_says_it(option: str, tmp_path: Path, found: Provenance) -> None:
+    told = {"notebook": "cleaning.ipynb", "cell": "12", "user": "ana"} if option == "names" else {}
+    with lk.options(provenance=option):
+        before = set()
+        for name, ds in every_kind(tmp_path):
+            assert own(ds, ds.version) == told, name
+            assert (ds.uri, ds.branch, ds.version) not in before, name
+            before.add((ds.uri, ds.branch, ds.version))
+
+
+def test_transactions_that_say_different_things_are_one_that_says_neither(
+    tmp_path: Path, found: Provenance
+) -> None:
+    ds = lk.write_dataset({"x": [1]}, tmp_path / "d", transaction_properties={"mine": "1"})
+
+    def append(said: dict[str, str]) -> lk.Transaction:
+        written = lk.LanceOperation.Append(lk.fragment.write_fragments({"x": [7]}, ds))
+        return lk.Transaction(1, written, transaction_properties=said)
+
+    one, other = ({PREFIX + name: "other"} for name in ("cell", "script"))
+    for said, told in (([one, one], {"cell": "other"}), ([one, other, {"a": "b"}], {})):
+        ds = lk.LanceDataset.commit_batch(ds, list(map(append, said)))["dataset"]
+        assert own(ds, ds.version) == told
 
 
 def test_what_is_said_already_stays(tmp_path: Path, found: Provenance) -> None:

@@ -12,6 +12,7 @@ from lancekit.checked import checked
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidArgumentError
 from lancekit.pipeline.rows.write import MAX_BYTES_PER_FILE, MAX_ROWS_PER_FILE
+from lancekit.provenance import recorded
 from lancekit.versions.line import open_line
 
 __all__ = ["stream_sink"]
@@ -63,7 +64,8 @@ def stream_sink(
     storage_options, data_storage_version, enable_stable_row_ids, optimize_for
         As there, too.
     commit_message, transaction_properties
-        As there, for each batch.
+        As there, for each batch.  If `lancekit.options.provenance` asks for it, they say where
+        this function was called.
 
     Returns
     -------
@@ -105,7 +107,8 @@ def stream_sink(
             data_storage_version=data_storage_version,
             stable_row_ids=enable_stable_row_ids,
             message=commit_message,
-            properties=dict(transaction_properties or {}),
+            # batches come in a thread, or over Connect in a process, that knows no cell
+            properties=dict(recorded(transaction_properties or {})),
             optimize_for=optimize_for,
         ),
         storage_options=None if storage_options is None else dict(storage_options),

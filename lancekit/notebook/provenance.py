@@ -17,11 +17,12 @@ _NUMBER = re.compile(r"In\[(\d+)\]")
 
 
 def find() -> Provenance | None:
-    """Return the cell that runs, with its text, or ``None`` outside of IPython."""
+    """Return the cell that runs, with its text; in threads of a kernel its notebook alone."""
     shell = active_shell()
     number = None if shell is None else _running(shell)
     if number is None:
-        return None
+        named = _notebook(shell) if hasattr(shell, "kernel") else ""
+        return Provenance(notebook=named) if named else None
     return Provenance(notebook=_notebook(shell), cell=str(number), source=_text(shell, number))
 
 

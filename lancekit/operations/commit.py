@@ -21,6 +21,7 @@ from lancekit.operations.checks.operation import check_operation
 from lancekit.operations.cleanup.auto import commit, create
 from lancekit.operations.index.staged import with_files
 from lancekit.operations.maintenance.clone import deep_clone
+from lancekit.provenance import PREFIX
 from lancekit.versions.line import Line, check_new_place, open_line
 from lancekit.versions.listing import dataset_exists, latest_snapshot
 from lancekit.versions.references import Reference, resolve
@@ -204,6 +205,8 @@ def merged_appends(transactions: Sequence[Transaction]) -> Transaction:
     properties = {
         key: value for one in transactions for key, value in one.transaction_properties.items()
     }
+    if len({one.provenance for one in transactions}) > 1:  # the cell of one, the text of another
+        properties = {k: v for k, v in properties.items() if not k.startswith(PREFIX)}
     return Transaction(
         min(transaction.read_version for transaction in transactions),
         replace(appends[0], fragments=fragments),

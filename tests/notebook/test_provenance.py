@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +47,16 @@ def test_vs_code_tells_the_file(shell: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_outside_of_cells_nothing_is_found(shell: Any) -> None:
     assert find() is None
+
+
+def test_in_a_thread_of_a_kernel_the_notebook_is_known(
+    shell: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JPY_SESSION_NAME", "cleaning.ipynb")
+    monkeypatch.setattr(shell, "kernel", object(), raising=False)
+    with ThreadPoolExecutor(1) as pool:
+        assert str(pool.submit(find).result()) == "cleaning.ipynb"
+        shell.user_ns |= {"pool": pool, "run": copy_context().run}  # options are of a block
+        shell.run_cell("pool.submit(run, ds.insert, {'x': [2]}).result()", store_history=True)
+    (made,) = [version.provenance for version in shell.user_ns["ds"].versions()[1:]]
+    assert (made.notebook, made.cell, made.script) == ("cleaning.ipynb", "", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 
 import lance
@@ -259,3 +260,26 @@ def test_no_secret_is_shown():
     line = open_line("s3://bucket/d", secret)
     assert sink.storage_options == source.storage == line.storage_options == secret
     assert "hush" not in f"{sink!r} {sink} {source!r} {line!r}"
+
+
+def test_where_batches_and_merges_come_from(spark, tmp_path, monkeypatch):
+    place, name = tmp_path / "d", spark.conf.get("spark.app.name")
+    monkeypatch.setattr(sys, "argv", ["nightly.py"])
+    with lk.options(provenance="names"):
+        sink = lk.stream_sink(place, query="q")
+    # over Connect a process of the server's calls it
+    monkeypatch.setattr(sys, "argv", ["foreach_batch_worker.py"])
+    sink = pickle.loads(pickle.dumps(sink))
+    assert sink(spark.range(3), 0)
+    assert sink(spark.range(3), 1)
+    monkeypatch.setattr(sys, "argv", ["late.py"])
+    ds = lk.dataset(place)
+    with lk.options(provenance="names"):
+        ds.merge_insert("id").when_not_matched_insert_all().execute(spark.range(2, 5))
+    spark.range(1).write.format("lance").mode("append").save(str(place))
+    found = [version.provenance for version in lk.dataset(place).versions()]
+    assert [f and (f.script, f.application) for f in found] == [
+        *[("nightly.py", name)] * 2,
+        ("late.py", name),
+        None,
+    ]
