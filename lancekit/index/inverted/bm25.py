@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from lancekit.index.ascending import among
 from lancekit.index.inverted.partition import Partition
-from lancekit.index.inverted.shared import Shared, shared
+from lancekit.index.inverted.shared import shared
 
-__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "scored", "weights"]
+__all__ = ["Matches", "Statistics", "all_tokens", "any_token", "one_of_each", "weights"]
 
 Numbers = npt.NDArray[np.uint32]
 Scores = npt.NDArray[np.float32]
@@ -94,13 +94,7 @@ def any_token(partition: Partition, tokens: Sequence[str], statistics: Statistic
 
 def all_tokens(partition: Partition, tokens: Sequence[str], statistics: Statistics) -> Matches:
     """Score the documents that have all of some tokens."""
-    return scored(partition, tokens, statistics, shared(partition, Counter(tokens)))
-
-
-def scored(
-    partition: Partition, tokens: Sequence[str], statistics: Statistics, found: Shared
-) -> Matches:
-    """Score documents that have all of some tokens."""
+    found = shared(partition, Counter(tokens))
     total = np.zeros(len(found.docs), np.float32)
     for token, times in Counter(tokens).items() if len(total) else ():
         share = _shares(partition, token, statistics)[found.places[token]]

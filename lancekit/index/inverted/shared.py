@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lancekit.index.inverted.partition import Partition
 from lancekit.index.inverted.postings import Postings
 
-__all__ = ["Shared", "shared"]
+__all__ = ["Shared", "places_of", "shared"]
 
 Numbers = npt.NDArray[np.uint32]
 Places = npt.NDArray[np.intp]
@@ -26,12 +26,6 @@ class Shared:
 
     docs: Numbers
     places: Mapping[str, Places]
-
-    def where(self, kept: npt.NDArray[np.bool_]) -> Shared:
-        """Return some of the documents."""
-        return Shared(
-            self.docs[kept], {token: places[kept] for token, places in self.places.items()}
-        )
 
 
 def shared(partition: Partition, tokens: Iterable[str]) -> Shared:
@@ -63,9 +57,27 @@ def _common(few: Numbers, many: Numbers, documents: int) -> tuple[Places, Places
         at = np.minimum(np.searchsorted(many, few), len(many) - 1)
         mine = np.flatnonzero(many[at] == few)
         return mine, at[mine]
-    marks = np.zeros(documents, bool)
-    marks[few] = True
+    marks = _marks(few, documents)
     theirs = np.flatnonzero(marks[many])
     marks[few] = False
     marks[many[theirs]] = True
     return np.flatnonzero(marks[few]), theirs
+
+
+def places_of(some: Numbers, many: Numbers, documents: int) -> Places:
+    """Return where a list of documents has some of them; both ascend.
+
+    Examples
+    --------
+    >>> places_of(np.array([2, 7], np.uint32), np.array([2, 3, 7], np.uint32), 9).tolist()
+    [0, 2]
+    """
+    if len(some) * _LONGER < len(many):
+        return np.searchsorted(many, some)
+    return np.flatnonzero(_marks(some, documents)[many])
+
+
+def _marks(docs: Numbers, documents: int) -> npt.NDArray[np.bool_]:
+    marks = np.zeros(documents, bool)
+    marks[docs] = True
+    return marks

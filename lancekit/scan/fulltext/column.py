@@ -21,14 +21,12 @@ from lancekit.index.inverted.bm25 import (
     all_tokens,
     any_token,
     one_of_each,
-    scored,
 )
 from lancekit.index.inverted.fuzzy import Spelling, alternatives
 from lancekit.index.inverted.partition import FreshPartition, Partition, StoredPartition
 from lancekit.index.inverted.phrase import with_phrase
 from lancekit.index.inverted.segment import OpenSegment, open_segment
 from lancekit.index.inverted.settings import AnalyzerSettings
-from lancekit.index.inverted.shared import shared
 from lancekit.index.kinds import INVERTED, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import Segment
@@ -48,6 +46,8 @@ from lancekit.versions.snapshot import Snapshot
 __all__ = ["Documents", "TextColumn", "text_indices"]
 
 _PartitionSearch = Callable[[Partition, Sequence[str], Statistics], Matches]
+#: tells of documents of a partition, which ascend, which count
+_PartitionCheck = Callable[[Partition, npt.NDArray[np.uint32]], npt.NDArray[np.bool_]]
 
 #: bytes of text that are read at a time, for each thread
 _BLOCK_BYTES = 16 << 20
@@ -59,7 +59,8 @@ _AS_WRITTEN = AnalyzerSettings(
     remove_stop_words=False,
     ascii_folding=False,
 )
-#: of how many documents one may be gone while the best are looked for among few
+#: how many times as many documents as are wanted are looked at first, and then again, since some
+#: may be gone, or not count
 _MARGIN = 4
 
 
@@ -155,16 +156,17 @@ class TextColumn:
                 )
         if self.analyzer.in_pieces:
             return self._search(_asked(tokens), any_token, most)
+        holds = partial(with_phrase, phrase=tokens, slop=slop)
+        return self._search([token.text for token in tokens], all_tokens, most, holds)
 
-        def search(partition: Partition, words: Sequence[str], statistics: Statistics) -> Matches:
-            found = shared(partition, words)
-            if len(found.docs):
-                found = found.where(with_phrase(partition, tokens, found, slop))
-            return scored(partition, words, statistics, found)
-
-        return self._search([token.text for token in tokens], search, most)
-
-    def _search(self, words: Sequence[str], search: _PartitionSearch, most: int | None) -> Scored:
+    def _search(
+        self,
+        words: Sequence[str],
+        search: _PartitionSearch,
+        most: int | None,
+        holds: _PartitionCheck | None = None,
+    ) -> Scored:
+        """Return the rows that a search finds, and `holds` says to count."""
         if not words:
             return nothing()
         known = Statistics.of([partition for partition, _ in self._stored], words)
@@ -173,9 +175,10 @@ class TextColumn:
         for stored, statistics in ((self._stored, known), (self._of_guests, of_all)):
             for partition, places in stored:
                 found = search(partition, words, statistics)
-                parts.append(_located(found, partition.row_ids, places, most))
+                here = _Located(partition, places, holds)
+                parts.append(here.best(found, most))
         if self._uncovered:
-            found = search(self._fresh, words, of_all)
+            found = _counted(self._fresh, search(self._fresh, words, of_all), holds)
             parts.append(Scored.of(self._fresh.rows[found.docs], found.scores))
         return added(parts)
 
@@ -314,19 +317,35 @@ def _asked(tokens: Sequence[Token]) -> list[str]:
     return [token.text for token in dict.fromkeys(tokens)]
 
 
-def _located(
-    found: Matches, row_ids: npt.NDArray[np.uint64], places: Places, most: int | None
-) -> Scored:
-    """Return the rows of documents; of many that are found at least the ``most`` best."""
-    if most is not None and len(found.docs) > _MARGIN * most:
-        best = best_places(found.scores, _MARGIN * most)
-        rows = _live(Matches(found.docs[best], found.scores[best]), row_ids, places)
-        if len(rows.positions) >= most:
-            return rows
-    return _live(found, row_ids, places)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Located:
+    """Finds the rows of documents that count, of which it asks no more than it has to."""
+
+    partition: StoredPartition
+    places: Places
+    holds: _PartitionCheck | None
+
+    def best(self, found: Matches, most: int | None) -> Scored:
+        """Return the rows of documents; of many that are found at least the ``most`` best."""
+        asked = _MARGIN * (most or len(found.docs))
+        while asked < len(found.docs):
+            some = best_places(found.scores, asked)
+            rows = self._live(Matches(found.docs[some], found.scores[some]))
+            if most is not None and len(rows.positions) >= most:
+                return rows
+            asked *= _MARGIN
+        return self._live(found)
+
+    def _live(self, found: Matches) -> Scored:
+        found = _counted(self.partition, found, self.holds)
+        positions = self.places.positions(self.partition.row_ids[found.docs])
+        here = positions >= 0
+        return Scored.of(positions[here], found.scores[here])
 
 
-def _live(found: Matches, row_ids: npt.NDArray[np.uint64], places: Places) -> Scored:
-    positions = places.positions(row_ids[found.docs])
-    here = positions >= 0
-    return Scored.of(positions[here], found.scores[here])
+def _counted(partition: Partition, found: Matches, holds: _PartitionCheck | None) -> Matches:
+    """Return the documents that count."""
+    if holds is None or not len(found.docs):
+        return found
+    kept = holds(partition, found.docs)
+    return Matches(found.docs[kept], found.scores[kept])

@@ -291,6 +291,29 @@ def test_damaged_posting_lists_are_told_and_not_used(tmp_path: Path) -> None:
     assert told
 
 
+def test_the_best_phrases_are_those_of_all(tmp_path: Path) -> None:
+    """Few of many are asked for, and looked at: also where most are gone, or have no phrase."""
+    place = str(tmp_path / "d.lance")
+    source = random.Random(5)
+    texts = [" ".join(source.choices(["late", "snow", "w"], k=9)) for _ in range(1500)]
+    ds = lk.write_dataset({"id": range(1500), "t": texts}, place, max_rows_per_file=400)
+    ds.create_scalar_index("t", "INVERTED", with_position=True)
+    asked = lancekit.query.PhraseQuery, lance.query.PhraseQuery
+    for part in ("id < 300 AND id % 9 <> 1", "id % 8 <> 2", "id >= 0"):
+        for text, slop in (("late snow", 0), ("snow snow late", 0), ("late w late", 1)):
+            mine, theirs = (query(text, "t", slop=slop) for query in asked)
+            every = ds.to_table(["id"], full_text_query=mine)
+            for most in (1, 7, 40):
+                best = ds.to_table(["id"], full_text_query=mine, limit=most)
+                assert best == every.slice(0, most)
+                second = ds.to_table(["id"], full_text_query=mine, limit=most, offset=3)
+                assert second == every.slice(3, most)
+            if len(text.split()) == 2 or not slop:  # else pylance misses some
+                found = lance.dataset(place).to_table(["id"], full_text_query=theirs)
+                assert scores(every) == pytest.approx(scores(found), rel=1e-5)
+        ds.delete(part)
+
+
 def test_phrases_need_positions(tmp_path: Path) -> None:
     place = str(tmp_path / "d.lance")
     lance.write_dataset(rows(0, 10), place).create_scalar_index("t", "INVERTED")
