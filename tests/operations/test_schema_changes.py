@@ -382,3 +382,18 @@ def test_expressions_that_are_null_write_no_file(
         found += [each.dataset(uri).to_table() for each in (lk, lance)]
     assert all(table.equals(found[0]) for table in found)
     assert found[0]["b"].null_count == 10
+
+
+@pytest.mark.parametrize("library", [lk, lance], ids=["lancekit", "pylance"])
+def test_indices_follow_columns_whose_names_are_swapped(tmp_path: Path, library: Any) -> None:
+    rows = {"a": [*range(50)], "b": [n * 7 % 50 for n in range(50)]}
+    lk.write_dataset(rows, tmp_path).create_scalar_index("a", "BTREE")
+    lance.dataset(str(tmp_path)).create_scalar_index("b", "ZONEMAP")
+    names = {"path": "a", "name": "b"}, {"path": "b", "name": "a"}
+    library.dataset(str(tmp_path)).alter_columns(*names)
+    for reader in (lk, lance):
+        ds = reader.dataset(str(tmp_path))
+        assert [[*index.field_names] for index in ds.describe_indices()] == [["b"], ["a"]]
+        found = ds.to_table(filter="b = 3 OR a = 1").to_pylist()
+        assert found == [{"b": 3, "a": 21}, {"b": 43, "a": 1}]
+        assert ds.to_table(filter="b = 3 OR a = 1", use_scalar_index=False).to_pylist() == found

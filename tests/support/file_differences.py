@@ -178,7 +178,8 @@ OF_FILES = (
         "takes the name of a column that is left out",
         "an error that names them",
         "the columns have changed names",
-        "a schema made of Arrow's is numbered anew, and nobody meant to swap values",
+        "a schema made of Arrow's is numbered anew, and nobody meant to swap values; "
+        "`alter_columns` with both new names swaps names, in both libraries, and indices follow",
         _swapped_ids,
         REFUSED,
         [{"b": 1, "a": 2}],

@@ -122,7 +122,7 @@ def check_change(
             raise InvalidArgumentError(
                 f"Field id {field.id} is renamed from {known.name!r} to {field.name!r}, which is "
                 f"the name of field id {owner}: it would show the values of {known.name!r}.",
-                hint=_KEEP_IDS,
+                hint=f"{_KEEP_IDS} To swap names, give both to ds.alter_columns().",
                 column=field.name,
             )
         if has_rows and field.id not in (rewritten or ()):

@@ -189,6 +189,27 @@ def with_outliers(first: int, number: int) -> pa.Table:
     return table.set_column(1, "t", pa.array(texts, pa.string()))
 
 
+@pytest.mark.parametrize(
+    ("form", "version"),
+    [({}, 2), ({"format_version": 1}, 1), ({"format_version": 3}, 3), ({"block_size": 256}, 3)],
+    ids=str,
+)
+def test_versions_that_pylance_writes(tmp_path: Path, form: dict[str, int], version: int) -> None:
+    rows = pa.table({"id": [1, 2, 3], "t": ["late snow", "snow", "rain"]})
+    theirs = lance.write_dataset(rows, str(tmp_path))
+    theirs.create_scalar_index("t", "INVERTED", **form)
+    (index,) = theirs.describe_indices()
+    assert index.segments[0].index_version == version
+    ours = lk.dataset(tmp_path)
+    assert ours.to_table(full_text_query="snow")["id"].to_pylist() == [2, 1]
+    ours.insert(rows)
+    ours.optimize.optimize_indices()
+    (index,) = lance.dataset(str(tmp_path)).describe_indices()
+    assert index.segments[0].index_version == 2
+    found = lance.dataset(str(tmp_path)).to_table(full_text_query="snow")
+    assert sorted(found["id"].to_pylist()) == [1, 1, 2, 2]
+
+
 @pytest.mark.cover
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "row-ids"])
 @pytest.mark.parametrize("form", [{"format_version": 3}, {"block_size": 256}], ids=str)
