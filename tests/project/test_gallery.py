@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from lancekit.api.plots import Plots
 from lancekit.display import Displayed
 from lancekit.format.transaction import Transaction
 from lancekit.notebook.cards import CARDS
+from lancekit.notebook.explorer import Explorer
+from lancekit.notebook.workbench.branch_bench import BranchBench
+from lancekit.notebook.workbench.merge_bench import MergeBench
 from tests.support.gallery import ENTRIES, STYLE, entries
 
 #: planners, which are parts of scans of shards
@@ -19,6 +23,8 @@ PAGE = (Path(__file__).parents[2] / "docs/gallery.md").read_text(encoding="utf-8
 def test_the_page_has_each_entry_with_its_code():
     headings = [heading for parts in ENTRIES.values() for heading, _ in parts]
     assert [line[4:] for line in PAGE.splitlines() if line.startswith("### ")] == headings
+    for name in (name for name in dir(Plots) if not name.startswith("_")):
+        assert f".plot.{name}(" in PAGE
     for _, code in (part for parts in ENTRIES.values() for part in parts):
         assert f"```python\n{code}\n```" in PAGE
     assert PAGE.count(STYLE) == 1
@@ -35,5 +41,6 @@ def test_the_code_runs_and_everything_that_has_a_card_is_there(tmp_path, monkeyp
         assert "could not be drawn" not in drawn["text/plain"], heading
         shown.update(type(value).__mro__)
     assert Transaction in shown
+    assert {Explorer, MergeBench, BranchBench} <= shown
     missing = {kind.__name__ for kind in CARDS.keys() - shown if issubclass(kind, Displayed)}
     assert missing <= ELSEWHERE

@@ -17,7 +17,7 @@ from typing import Any
 
 from lancekit.notebook.render.html import _style
 
-__all__ = ["ENTRIES", "STYLE", "entries", "page"]
+__all__ = ["ENTRIES", "STYLE", "cells", "entries", "page"]
 
 ROOT = Path(__file__).parents[2]
 _PAGE = ROOT / "docs/gallery.md"
@@ -100,6 +100,7 @@ ds.branches""",
 plan""",
         ),
         ("Conflicts", "plan.conflicts"),
+        ("A merge of branches by clicks", "plan.interactive()"),
         ("A merge of branches, done", """ds.branches.merge("trial", conflicts="ours")"""),
         ("A clone", """ds.shallow_clone("clone.lance", "winter")"""),
         ("A clone made whole", """lk.dataset("clone.lance").deepen()"""),
@@ -204,9 +205,16 @@ lk.mem_wal_sink("flights.lance", query="gallery")""",
         ),
         ("A scanner of shards", """ds.lsm_scanner().filter("id > 10")"""),
         ("A merge of shards", "ds.merge_mem_wal()"),
+        ("Shards, drawn", "ds.plot.mem_wal()"),
         ("Their cleanup", "ds.cleanup_mem_wal(grace=timedelta(0))"),
     ),
 }
+
+
+def cells(*sections: str) -> list[str]:
+    """Return the code of some sections as cells; the first makes what all begin with, too."""
+    codes = [code for section in sections for _, code in ENTRIES[section]]
+    return [_BEFORE + codes[0], *codes[1:]]
 
 
 def entries() -> Iterator[tuple[str, str, str, Any]]:

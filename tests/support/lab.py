@@ -1,4 +1,4 @@
-"""JupyterLab for tests: a server with a home of its own, and a notebook in it."""
+"""JupyterLab for tests: a server with a home of its own, a notebook in it, and its page."""
 
 from __future__ import annotations
 
@@ -12,15 +12,25 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-__all__ = ["lab", "write_notebook"]
+__all__ = ["Notebook", "lab", "write_notebook"]
 
 _ROOT = Path(__file__).parents[2]
-#: what would ask the network, or stand in the way of a click
+#: what would ask the network, stand in the way of a click, or leave out what is not in view
 _SETTINGS = {
-    "notification": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True}
-}
+    "apputils-extension/notification": {
+        "fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True,
+    },
+    "notebook-extension/tracker": {"windowingMode": "none"},
+}  # fmt: skip
 _SECONDS = 60
+#: whether what is run would be: the indicator says idle before
+_READY = """() => {
+    const kernel = window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel;
+    return kernel?.connectionStatus === 'connected' && kernel.status === 'idle';
+}"""
+_THEMES = {"light": "JupyterLab Light", "dark": "JupyterLab Dark"}
 
 
 def write_notebook(path: Path, cells: Sequence[str]) -> None:
@@ -32,14 +42,71 @@ def write_notebook(path: Path, cells: Sequence[str]) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
 
 
+class Notebook:
+    """The page of a notebook in JupyterLab.
+
+    Parameters
+    ----------
+    page
+        A page of playwright's.
+    url
+        The notebook's address.
+    """
+
+    def __init__(self, page: Any, url: str) -> None:
+        self.page = page
+        self.cells = page.locator(".jp-Notebook .jp-CodeCell")
+        page.goto(url, wait_until="domcontentloaded")
+        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
+        page.wait_for_function(_READY)
+
+    def command(self, name: str, **how: Any) -> None:
+        """Execute a command of the application, and wait until that is done."""
+        self.page.evaluate(
+            "([name, how]) => window.jupyterapp.commands.execute(name, how).then(() => null)",
+            [name, how],
+        )
+
+    def run(self, number: int) -> Any:
+        """Run a cell, and return its output."""
+        cell = self.cells.nth(number)
+        cell.locator(".cm-content").click()
+        self.command("notebook:run-cell")
+        return cell.locator(".jp-OutputArea").first
+
+    def panel(self, number: int) -> Any:
+        """Run a cell with a widget, and return that."""
+        return self.run(number).locator(".lancekit-panel").first
+
+    def pick(self, box: Any, places: int) -> None:
+        """Pick from a list by keys, so many places below what is picked.
+
+        While a list is closed, arrow keys are the notebook's, which moves between cells by them.
+        """
+        box.focus()
+        for key in ("Space", *["ArrowDown"] * places, "Enter"):
+            self.page.keyboard.press(key)
+
+    @contextmanager
+    def looks(self, theme: str, width: int) -> Iterator[None]:
+        """Give it a theme and a width."""
+        self.command("apputils:change-theme", theme=_THEMES[theme])
+        self.page.wait_for_selector(
+            f"body[data-jp-theme-light={str(theme == 'light').lower()}]", state="attached"
+        )
+        self.page.set_viewport_size({"width": width, "height": 1200})
+        yield
+        self.page.set_viewport_size({"width": 1400, "height": 1200})
+
+
 @contextmanager
 def lab(folder: Path) -> Iterator[str]:
     """Serve a folder by JupyterLab, and give its address; nothing of the user's is read or kept."""
     home = folder.with_name(f"{folder.name}-home")
-    settings = home / "settings" / "@jupyterlab" / "apputils-extension"
-    settings.mkdir(parents=True)
     for name, values in _SETTINGS.items():
-        (settings / f"{name}.jupyterlab-settings").write_text(json.dumps(values))
+        settings = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(json.dumps(values))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

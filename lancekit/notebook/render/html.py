@@ -103,8 +103,9 @@ def _table(table: Table, most: int, hover: bool) -> Markup:
 
 
 def _row(row: Row, columns: tuple[Column, ...], most: int, hover: bool) -> Markup:
+    # a row that goes on with the one above has no name of its own
     cells = (
-        _cell(text, _class(column, place in row.marked), place == 0, most, hover)
+        _cell(text, _class(column, place in row.marked), place == 0 and text != "", most, hover)
         for place, (text, column) in enumerate(zip(row.cells, columns, strict=True))
     )
     return element("tr", *cells, class_="quiet" if row.quiet else "")

@@ -23,7 +23,9 @@ def layout(width: str = "340px") -> dict[str, Any]:
 
     return {
         "style": {"description_width": "150px"},
-        "layout": ipywidgets.Layout(width=width, max_width="100%", margin="2px 12px 2px 0"),
+        "layout": ipywidgets.Layout(
+            width=width, max_width="calc(100% - 12px)", margin="2px 12px 2px 0"
+        ),
     }
 
 

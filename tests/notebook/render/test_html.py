@@ -88,6 +88,13 @@ def test_markup_is_accessible(shown):
         assert elements[0][1]["aria-label"]
 
 
+def test_a_row_that_goes_on_with_the_one_above_has_no_empty_header():
+    rows = (Row(("4", "price")), Row(("", "name")))
+    table = Table(caption="Newest first", columns=(Column("version"), Column("column")), rows=rows)
+    html = render_html(Card(kind="History", title="of a row", headline=(), tables=(table,)))
+    assert '<tr><th scope="row">4</th><td>price</td></tr><tr><td></td><td>name</td></tr>' in html
+
+
 @pytest.mark.parametrize("evil", HOSTILE)
 def test_hostile_names(evil, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
