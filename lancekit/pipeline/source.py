@@ -158,6 +158,7 @@ class LocalSource:
             key_bytes=sum(column.nbytes for column in keys.table.columns),
             target_rows=snapshot.manifest.num_rows,
             choice=self.indices(plan, clauses, snapshot),
+            by_address=clauses.by_address,
         )
 
     def indices(
@@ -165,7 +166,8 @@ class LocalSource:
     ) -> RowChoice | None:
         """Return what asks the indices of a version for the keys, if there are any to ask."""
         keys = self._keys_of(plan, clauses)
-        return key_choice(snapshot, keys.table) if clauses.use_index else None
+        asked = clauses.use_index and not clauses.by_address
+        return key_choice(snapshot, keys.table) if asked else None
 
     def merge(self, job: MergeJob) -> MergeWork:
         """Work out a merge; the keys are held in memory, the rows as `keep_rows` keeps them."""

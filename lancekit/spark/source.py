@@ -131,7 +131,7 @@ class SparkSource:
             The first or last of several rows is to be kept, and the rows have no order.
         """
         plan = self._whole(plan)
-        travel = keys_travel(self._survey(plan, clauses).key_bytes)
+        travel = self._travel(plan, clauses)
         if clauses.dedupe is not None and not (self._ordered and travel):
             raise InvalidArgumentError(
                 f"dedupe={clauses.dedupe!r} needs an order, and rows on Spark have none.",
@@ -158,6 +158,7 @@ class SparkSource:
             key_bytes=found.key_bytes,
             target_rows=snapshot.manifest.num_rows,
             choice=self.indices(plan, clauses, snapshot),
+            by_address=clauses.by_address,
         )
 
     def indices(
@@ -165,7 +166,7 @@ class SparkSource:
     ) -> RowChoice | None:
         """Return what asks the indices of a version for the keys, if they come to this process."""
         plan = self._whole(plan)
-        here = clauses.use_index and keys_travel(self._survey(plan, clauses).key_bytes)
+        here = clauses.use_index and not clauses.by_address and self._travel(plan, clauses)
         return key_choice(snapshot, self._keys_of(plan, clauses).table) if here else None
 
     def merge(self, job: MergeJob) -> MergeWork:
@@ -201,6 +202,10 @@ class SparkSource:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _travel(self, plan: CastPlan, clauses: MergeClauses) -> bool:
+        """Tell whether keys come to this process; addresses do, which are looked up nowhere."""
+        return clauses.by_address or keys_travel(self._survey(plan, clauses).key_bytes)
 
     def _whole(self, plan: CastPlan) -> CastPlan:
         """Return a plan with the casts to the schema that the caller named before it."""

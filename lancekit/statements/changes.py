@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
 from lancekit.api.lance_dataset import LanceDataset
+from lancekit.operations.common.results import DeleteResult, MergeResult, UpdateResult
+from lancekit.statements.computed import TRUE, Changes, Step, run_changes
+from lancekit.statements.correlated import check_condition, check_value
+from lancekit.statements.dialect import spelled_tree
 from lancekit.statements.expressions import compile_expression, condition
-from lancekit.statements.filters import quoted
+from lancekit.statements.filters import NotFilterError
 from lancekit.statements.kinds import family
 from lancekit.statements.literals import is_constant, retyped
-from lancekit.statements.queries import compile_query
+from lancekit.statements.meeting import widened
+from lancekit.statements.queries import compile_query, conjuncts
 from lancekit.statements.relations import handle_of, rows_of
 from lancekit.statements.rows import rows_for
 from lancekit.statements.scope import Column, Scope, Seen, matching
-from lancekit.statements.settled import change_text
-from lancekit.statements.tables import Table
+from lancekit.statements.settled import change_text, expressible
+from lancekit.statements.tables import Table, quoted
 from lancekit.statements.tree import Expr, Leaf, Select
 
-__all__ = ["delete", "fitting", "insert", "own_column", "target_of", "update"]
+__all__ = [
+    "column_writer",
+    "delete",
+    "fitting",
+    "insert",
+    "own_column",
+    "target_of",
+    "typed",
+    "update",
+]
 
 
 def target_of(tree: Any, scope: Scope) -> tuple[LanceDataset, Seen]:
@@ -38,17 +52,28 @@ def update(tree: Any, scope: Scope, *, preview: bool) -> Any:
     scope.text.only(tree, "this", "expressions", "where")
     handle, seen = target_of(tree.this, scope)
     scope.seen.append(seen)
-    changes = dict[str, str]()
+    values = dict[str, Expr]()
     for one in tree.expressions:
         if not isinstance(one, exp.EQ) or not isinstance(one.this, exp.Column):
             raise scope.text.fail(one, "SET takes a column, = and its new value:")
         column = own_column(one.this, seen, scope)
-        if column.name in changes:
+        if column.name in values:
             raise scope.text.fail(one, f"column {column.name!r} is set twice:")
-        value = fitting(compile_expression(one.expression, scope), column, one, scope)
-        changes[column.name] = change_text(value, scope, _writer(seen))
-    where = _where(tree, seen, scope)
-    return (handle.explain if preview else handle).update(changes, where)
+        values[column.name] = fitting(compile_expression(one.expression, scope), column, one, scope)
+    where = _where(tree, scope)
+    texts = _in_words([where, *values.values()], seen, scope)
+    if texts is not None:
+        changes = dict(zip(values, texts[1:], strict=True))
+        only = None if where == TRUE else texts[0]
+        return (handle.explain if preview else handle).update(changes, only)
+    for value in values.values():
+        check_value(value, scope.text)
+    done = _computed(handle, seen, values, where, tree, scope, preview=preview)
+    if preview:
+        return done
+    return UpdateResult(
+        num_rows_updated=done.num_updated_rows, columns=tuple(values), **_how_it_went(done)
+    )
 
 
 def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
@@ -56,18 +81,64 @@ def delete(tree: Any, scope: Scope, *, preview: bool) -> Any:
     scope.text.only(tree, "this", "where")
     handle, seen = target_of(tree.this, scope)
     scope.seen.append(seen)
-    where = _where(tree, seen, scope)
-    return (handle.explain if preview else handle).delete("true" if where is None else where)
+    where = _where(tree, scope)
+    texts = _in_words([where], seen, scope)
+    if texts is not None:
+        return (handle.explain if preview else handle).delete(texts[0])
+    done = _computed(handle, seen, None, where, tree, scope, preview=preview)
+    if preview:
+        return done
+    return DeleteResult(num_deleted_rows=done.num_deleted_rows, **_how_it_went(done))
 
 
-def _where(tree: Any, seen: Seen, scope: Scope) -> str | None:
+def _where(tree: Any, scope: Scope) -> Expr:
     clause = tree.args.get("where")
-    if clause is None:
+    return TRUE if clause is None else condition(clause.this, scope, "WHERE")
+
+
+def _in_words(exprs: Sequence[Expr], seen: Seen, scope: Scope) -> list[str] | None:
+    """Return conditions and values in the words of filters, ``None`` if these lack some."""
+    if not all(map(expressible, exprs)):
         return None
-    return change_text(condition(clause.this, scope, "WHERE"), scope, _writer(seen))
+    try:
+        return [change_text(expr, scope, column_writer(seen)) for expr in exprs]
+    except NotFilterError:
+        return None  # it takes the answer of a query to know
 
 
-def _writer(seen: Seen) -> Any:
+def _computed(
+    handle: LanceDataset,
+    seen: Seen,
+    values: Mapping[str, Expr] | None,
+    where: Expr,
+    tree: Any,
+    scope: Scope,
+    *,
+    preview: bool,
+) -> Any:
+    conditions = conjuncts(where)
+    for one in conditions:
+        check_condition(one, scope.text)
+    key = tuple(field.name for field in handle._snapshot.manifest.schema.primary_key)
+    changes = Changes(
+        handle=handle,
+        target=seen,
+        steps=[Step(TRUE, typed(values, seen, tree, scope))],
+        where=conditions,
+        known_by=() if values is not None and {*key} & {*values} else key,
+        rules=(spelled_tree(tree),),
+    )
+    return run_changes(changes, scope, preview=preview)
+
+
+def _how_it_went(done: MergeResult) -> dict[str, Any]:
+    names = ("version", "branch", "attempts", "duration", "engine", "line")
+    return {name: getattr(done, name) for name in names}
+
+
+def column_writer(seen: Seen) -> Callable[[Expr], str]:
+    """Return what writes the columns of a target in the words of filters."""
+
     def write(expr: Expr) -> str:
         names = {at: name for name, at in seen.relation.used.items()}  # type: ignore[union-attr]
         return quoted(names[expr.value[1]])
@@ -111,6 +182,34 @@ def fitting(value: Expr, column: Column, tree: Any, scope: Scope) -> Expr:
         "Write a CAST, or another value.",
         column=column.name,
     )
+
+
+def typed(
+    values: Mapping[str, Expr] | None, seen: Seen, tree: Any, scope: Scope
+) -> dict[str, Expr] | None:
+    """Return values that an engine computes, as those of the columns that they are for.
+
+    Raises
+    ------
+    PredicateError
+        A value does not fit, or digits of it would have to be cut.
+    """
+    if values is None:
+        return None
+    found = dict[str, Expr]()
+    for name, value in values.items():
+        (column,) = (one for one in seen.columns if one.name == name)
+        own: Any = column.kind
+        found[name] = value
+        if family(value.kind) == family(own) == "other" or value.kind == own:
+            continue
+        fitted = fitting(value, column, tree, scope)
+        kind: Any = fitted.kind
+        if family(kind) == family(own) == "decimal" and kind.scale > own.scale:
+            message = f"{kind} has more digits than column {name!r} of type {own}:"
+            raise scope.text.fail(tree, message, "Write a CAST.", column=name)
+        found[name] = widened(fitted, own)
+    return found
 
 
 def insert(tree: Any, scope: Scope, *, preview: bool) -> Any:

@@ -250,7 +250,8 @@ class _Writer:
 
     def _constant(self, expr: Expr) -> str:
         if expr.value is None:
-            return f"CAST(NULL AS {self._type(expr.kind)})" if expr.kind != pa.null() else "NULL"
+            typed = family(expr.kind) not in ("null", "other")
+            return f"CAST(NULL AS {self._type(expr.kind)})" if typed else "NULL"
         match family(expr.kind):
             case "text":
                 name = self.bound.setdefault(expr.value, f"p{len(self.bound)}")

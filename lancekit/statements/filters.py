@@ -15,9 +15,10 @@ from lancekit.statements.emit import filled
 from lancekit.statements.functions import FUNCTIONS, OPERATORS
 from lancekit.statements.kinds import family
 from lancekit.statements.literals import spelled
+from lancekit.statements.tables import quoted
 from lancekit.statements.tree import Expr
 
-__all__ = ["NotFilterError", "filter_text", "quoted"]
+__all__ = ["NotFilterError", "filter_text"]
 
 _TYPES = {
     pa.bool_(): "boolean",
@@ -39,11 +40,6 @@ class NotFilterError(Exception):
     def __init__(self, expr: Expr) -> None:
         super().__init__(expr.op)
         self.expr = expr
-
-
-def quoted(name: str) -> str:
-    """Return a name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def filter_text(expr: Expr, column: Callable[[Expr], str]) -> str:

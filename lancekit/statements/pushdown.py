@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from lancekit.errors import LancekitError
 from lancekit.scan.expressions.predicate import Predicate
-from lancekit.statements.filters import NotFilterError, filter_text, quoted
+from lancekit.statements.filters import NotFilterError, filter_text
 from lancekit.statements.grouping import is_grouped
+from lancekit.statements.tables import quoted
 from lancekit.statements.tree import Expr, Leaf, Select
 
 __all__ = ["push_down"]

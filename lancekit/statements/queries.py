@@ -31,7 +31,7 @@ from lancekit.statements.tree import (
     Sort,
 )
 
-__all__ = ["compile_query"]
+__all__ = ["compile_query", "conjuncts"]
 
 _CLAUSES = "expressions from_ joins where group having distinct order limit offset with_"
 _SETS = {exp.Union: "UNION", exp.Intersect: "INTERSECT", exp.Except: "EXCEPT"}
@@ -87,7 +87,7 @@ def _select(tree: Any, scope: Scope) -> Select:
     text.only(tree, *_CLAUSES.split())
     first, joins = compile_joins(tree, scope)
     where = tree.args.get("where")
-    conditions = () if where is None else _conjuncts(condition(where.this, scope, "WHERE"))
+    conditions = () if where is None else conjuncts(condition(where.this, scope, "WHERE"))
     many = replace(scope, aggregates=True, windows=True)
     outputs = tuple(_outputs(tree, many))
     aliases = {output.name: output.expr for output in reversed(outputs)}
@@ -120,11 +120,11 @@ def _select(tree: Any, scope: Scope) -> Select:
     )
 
 
-def _conjuncts(found: Expr) -> tuple[Expr, ...]:
+def conjuncts(found: Expr) -> tuple[Expr, ...]:
     """Return the conditions that all have to be true for one to be."""
     if found.op != "and":
         return (found,)
-    return tuple(part for arg in found.args for part in _conjuncts(arg))
+    return tuple(part for arg in found.args for part in conjuncts(arg))
 
 
 def _outputs(tree: Any, scope: Scope) -> Iterator[Output]:

@@ -67,9 +67,10 @@ class Seen:
 
     def expr(self, column: Column, place: int) -> Expr:
         """Return the column as an expression, and note that it is read."""
-        at = self.columns.index(column)
         if isinstance(self.relation, Leaf):
             at = self.relation.used.setdefault(column.name, len(self.relation.used))
+        else:
+            at = self.columns.index(column)
         return Expr("column", (), column.kind, (self.relation.number, at), place)
 
 

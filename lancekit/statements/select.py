@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import pyarrow as pa
 
@@ -13,7 +13,7 @@ from lancekit.statements.results import Part, SqlResult
 from lancekit.statements.tables import Table
 from lancekit.statements.tree import Derived, Expr, Leaf, Query, Select
 
-__all__ = ["choose", "outer_columns", "result_schema", "run_query"]
+__all__ = ["choose", "leaves_of", "outer_columns", "result_schema", "run_query"]
 
 
 def run_query(query: Query, sql: str) -> SqlResult:
@@ -63,10 +63,15 @@ def choose(query: Query) -> Choice:
 
 def tables_of(query: Query) -> Iterator[Table]:
     """Yield the tables of a query, and of the queries in it."""
+    return (leaf.table for leaf in leaves_of(query))
+
+
+def leaves_of(query: Query) -> Iterator[Leaf]:
+    """Yield the tables of a query, and of the queries in it, as they are read."""
     for select in selects_of(query):
         for relation in select.relations:
             if isinstance(relation, Leaf):
-                yield relation.table
+                yield relation
 
 
 def _exprs(query: Select) -> Iterator[Expr]:
@@ -83,9 +88,9 @@ def result_schema(query: Query) -> pa.Schema:
     return pa.schema([(output.name, output.expr.kind) for output in query.outputs])
 
 
-def outer_columns(query: Query) -> bool:
-    """Tell whether a query looks at columns of another one around it."""
-    own = set(relations_of(query))
+def outer_columns(query: Query, known: Collection[int] = ()) -> bool:
+    """Tell whether a query looks at columns of another one around it, but for some relations."""
+    own = {*relations_of(query), *known}
     return any(
         part.op == "column" and part.value[0] not in own
         for select in selects_of(query)

@@ -1,9 +1,12 @@
-"""Conditions and values of changes, in the words of filters: queries in them are answered first."""
+"""Queries inside of changes: those that look at no row around them are answered first, once.
+
+What is left of a condition or a value is written in the words of filters, if they have them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -12,57 +15,87 @@ from lancekit.statements.filters import NotFilterError, filter_text
 from lancekit.statements.literals import constant
 from lancekit.statements.scope import Scope
 from lancekit.statements.select import outer_columns, run_query
-from lancekit.statements.tree import Expr
+from lancekit.statements.tree import Expr, Output, Select
 
-__all__ = ["change_text"]
+__all__ = ["change_text", "expressible", "settled"]
 
-_HINT = (
-    "Changes take what filters have words for; with more than that, "
-    "MERGE INTO ... USING (SELECT ...) computes rows first."
-)
+_QUERIES = ("query", "exists", "in query")
+
+
+def expressible(expr: Expr) -> bool:
+    """Tell whether filters have words for a condition or a value, once its queries are answered."""
+    try:
+        filter_text(_answered(expr), lambda column: "x")  # noqa: ARG005  # whatever it is called
+    except NotFilterError:
+        return False
+    return True
+
+
+def _answered(expr: Expr) -> Expr:
+    """Return an expression with some value in the place of each query."""
+    args = tuple(map(_answered, expr.args))
+    if expr.op not in _QUERIES:
+        return replace(expr, args=args)
+    if outer_columns(expr.value):
+        raise NotFilterError(expr)
+    none = Expr("literal", (), expr.kind)
+    return Expr("in", (*args, none), pa.bool_()) if expr.op == "in query" else none
 
 
 def change_text(expr: Expr, scope: Scope, column: Callable[[Expr], str]) -> str:
-    """Return a condition or a value of a change as text of the language of filters.
+    """Return what is `expressible` as text of the language of filters.
 
     Raises
     ------
-    PredicateError
-        The language has nothing like a part of it, whose place is told.
+    NotFilterError
+        It is not, or a query in it gives a value that filters have no words for.
     """
-    try:
-        return filter_text(_settled(expr, scope), column)
-    except NotFilterError as error:
-        raise scope.text.fail(
-            error.expr, "a change cannot compute this row by row:", _HINT
-        ) from error
+    return filter_text(_Answers(scope).settled(expr), column)
 
 
-def _settled(expr: Expr, scope: Scope) -> Expr:
-    """Return an expression with what its queries give in their places."""
-    args = tuple(_settled(arg, scope) for arg in expr.args)
-    if expr.op not in ("query", "exists", "in query"):
-        return replace(expr, args=args)
-    if outer_columns(expr.value):
-        raise scope.text.fail(
-            expr, "a query in a change cannot look at the row that changes:", _HINT
-        )
-    rows = run_query(expr.value, scope.text.sql).to_table()
-    if expr.op == "exists":
-        return Expr("literal", (), pa.bool_(), rows.num_rows > 0, expr.place)
-    values = [_constant(value, expr) for value in rows.column(0).to_pylist()]
-    if expr.op == "in query":
-        if not values:
-            return Expr("literal", (), pa.bool_(), False, expr.place)
-        return Expr("in", (*args, *dict.fromkeys(values)), pa.bool_(), place=expr.place)
-    if len(values) > 1:
-        raise scope.text.fail(expr, f"a query in the place of a value gives {len(values)} rows:")
-    return values[0] if values else Expr("literal", (), expr.kind)
+def settled(select: Select, scope: Scope) -> Select:
+    """Return a query with what the queries in its columns and conditions give in their places."""
+    answers = _Answers(scope)
+    return replace(
+        select,
+        outputs=tuple(Output(one.name, answers.settled(one.expr)) for one in select.outputs),
+        where=tuple(map(answers.settled, select.where)),
+    )
 
 
-def _constant(value: Any, expr: Expr) -> Expr:
-    kind = expr.value.outputs[0].expr.kind
-    found = constant(value, expr.place)
-    if found is None:
-        raise NotFilterError(expr)
-    return replace(found, kind=kind)
+@dataclass(slots=True)
+class _Answers:
+    """The answers of queries, each of which is asked once."""
+
+    scope: Scope
+    known: dict[int, tuple[Any, pa.Table]] = field(default_factory=dict)
+
+    def settled(self, expr: Expr) -> Expr:
+        args = tuple(map(self.settled, expr.args))
+        if expr.op not in _QUERIES or outer_columns(expr.value):
+            return replace(expr, args=args)
+        rows = self._rows(expr.value)
+        if expr.op == "exists":
+            return Expr("literal", (), pa.bool_(), rows.num_rows > 0, expr.place)
+        values = [self._constant(value, expr) for value in rows.column(0).to_pylist()]
+        if expr.op == "in query":
+            if not values:
+                return Expr("literal", (), pa.bool_(), False, expr.place)
+            return Expr("in", (*args, *dict.fromkeys(values)), pa.bool_(), place=expr.place)
+        if len(values) > 1:
+            message = f"a query in the place of a value gives {len(values)} rows:"
+            raise self.scope.text.fail(expr, message)
+        return values[0] if values else Expr("literal", (), expr.kind)
+
+    def _rows(self, query: Any) -> pa.Table:
+        if id(query) not in self.known:
+            rows = run_query(query, self.scope.text.sql).to_table()
+            self.known[id(query)] = query, rows  # which lives as long as its number
+        return self.known[id(query)][1]
+
+    def _constant(self, value: Any, expr: Expr) -> Expr:
+        kind = expr.value.outputs[0].expr.kind
+        found = constant(value, expr.place)
+        if found is None:
+            raise self.scope.text.fail(expr, f"a query in a change gives no values of {kind}:")
+        return replace(found, kind=kind)

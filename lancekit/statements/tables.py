@@ -17,11 +17,17 @@ from lancekit.checked import checked
 from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
+from lancekit.pipeline.merge.plan import ADDRESS
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
 
-__all__ = ["Names", "Table", "register"]
+__all__ = ["Names", "Table", "quoted", "register"]
 
 _registered: dict[str, Any] = {}
+
+
+def quoted(name: str) -> str:
+    """Return a name in backticks."""
+    return "`" + name.replace("`", "``") + "`"
 
 
 @checked
@@ -100,15 +106,18 @@ class Table:
         How many rows it has, ``None`` if that is not known.
     source
         A handle, an Arrow table, or a Spark DataFrame.
+    moved_to
+        The version that it was moved to since, because the statement changes it.
     """
 
     name: str
     schema: pa.Schema
     rows: int | None
     source: Any
+    moved_to: int | None = None
 
     @classmethod
-    def of(cls, name: str, source: Any) -> Table:
+    def of(cls, name: str, source: Any, moved_to: int | None = None) -> Table:
         """Return rows of any kind that `write_dataset` takes, as a table.
 
         Raises
@@ -123,6 +132,7 @@ class Table:
                 schema=_kinds(handle._snapshot.manifest.schema.to_arrow()),
                 rows=handle._snapshot.manifest.num_rows,
                 source=handle,
+                moved_to=moved_to,
             )
         if is_spark_dataframe(source):
             schema = _kinds(arrow_schema(source.schema))
@@ -170,7 +180,7 @@ class Table:
         """Return the same as a Spark DataFrame, and what has to be kept as long as it is used."""
         names = list(columns)
         if self.handle is not None:
-            options = ScanOptions(columns=names, filter=filter, limit=limit)
+            options = ScanOptions(columns=_asked(names), filter=filter, limit=limit)
             return frame_of(self.handle._snapshot, options), None
         if self.on_spark:
             return self.source.select(*(f"`{n.replace('`', '``')}`" for n in names)), None
@@ -183,8 +193,15 @@ class Table:
         filter: str | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> LanceScanner:
-        options = ScanOptions(columns=list(columns), filter=filter, limit=limit)
+        options = ScanOptions(columns=_asked(columns), filter=filter, limit=limit)
         return scan_of(self.source._snapshot, options)
+
+
+def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:
+    """Return what a scan is asked for; addresses come as numbers that all engines have."""
+    if ADDRESS not in columns:
+        return list(columns)
+    return {n: f"CAST({n} AS bigint)" if n == ADDRESS else quoted(n) for n in columns}
 
 
 @dataclass(frozen=True, slots=True)

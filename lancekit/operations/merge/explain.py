@@ -56,6 +56,8 @@ def explain_unknown_merge(
 
 def in_words(clauses: MergeClauses) -> tuple[str, ...]:
     """Return what a merge does with each kind of row."""
+    if clauses.rules:
+        return clauses.rules
     condition = f", where {clauses.condition}" if clauses.condition else ""
     selected = f", where {clauses.delete_by_source}" if clauses.delete_by_source else ""
     matched: Mapping[Matched, str] = {
@@ -105,7 +107,8 @@ def explained(
         What indices leave to be looked at, if they were asked.
     """
     schema = snapshot.manifest.schema
-    keys = [name if name in schema else top_of(name) for name in clauses.on]
+    known = clauses.worked_from if clauses.by_address else clauses.on
+    keys = [name if name in schema else top_of(name) for name in known]
     lent = [] if clauses.matched != "update" else condition_columns(clauses.condition, schema.names)
     if clauses.rewrite_columns:
         columns = rewritten_columns([n for n in source.names if n in schema], clauses.on)

@@ -1,8 +1,8 @@
 """Merge-insert: update matched rows, insert new ones, delete what the source lacks.
 
 `check_clauses`, `check_columns` and `check_source` look at ever more: at what is asked for, at the
-source's columns, at its rows.  Then `merge_rows` commits, `merge_uncommitted` leaves that to the
-caller, and `dry_merge` writes nothing.
+source's columns, at its rows.  Then `merge_rows` commits, `merge_computed` does with rows that are
+made of the target, `merge_uncommitted` leaves that to the caller, and `dry_merge` writes nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -33,7 +34,8 @@ from lancekit.operations.delete import apply_deletions
 from lancekit.operations.merge.rewrite_columns import check_rewrite, rewrite_operation
 from lancekit.operations.unmerged.waiting import check_in_order
 from lancekit.pipeline.casts.plan import CastPlan, plan_cast
-from lancekit.pipeline.merge.plan import MergeClauses, MergeJob, MergeWork
+from lancekit.pipeline.engine.engine import EngineName
+from lancekit.pipeline.merge.plan import ADDRESS, MergeClauses, MergeJob, MergeWork
 from lancekit.pipeline.rows.write import WriteTask
 from lancekit.pipeline.source import Source
 from lancekit.scan.expressions.predicate import Predicate
@@ -46,6 +48,7 @@ __all__ = [
     "check_columns",
     "check_source",
     "dry_merge",
+    "merge_computed",
     "merge_rows",
     "merge_uncommitted",
 ]
@@ -68,7 +71,7 @@ def check_clauses(schema: LanceSchema, clauses: MergeClauses) -> MergeClauses:
             "A merge-insert needs key columns, and the dataset has no primary key.",
             hint='Name them: merge_insert(["id"]), or create the dataset with primary_key=["id"].',
         )
-    for name in on:
+    for name in on if not clauses.by_address else ():
         check_key_type(find_field(schema, name)[-1])
     _check_dedupe(schema, clauses)
     nothing = clauses.matched == "keep" and not clauses.insert and clauses.delete_by_source is None
@@ -153,41 +156,100 @@ def merge_rows(
     """
     started = time.monotonic()
     work_out = _work_of(snapshot, source, clauses)
+    how = _How(clauses, properties or {}, mark)
+    done, attempts = retried(snapshot, lambda current: _attempt(current, work_out, how), policy)
+    return done.landed, _result(snapshot, done, clauses, attempts, started, source.engine)
 
-    def attempt(current: Snapshot) -> tuple[Snapshot, MergeWork, Update]:
-        task = _task(current, clauses)
-        work = work_out(current, task)
-        with removed_unless_landed(current.store, work.written, task.places):
-            operation = _operation(current, work, clauses)
-            pending = Pending(
-                operation=operation,
-                uuid=str(uuid.uuid4()),
-                # of columns that are written anew, any change of the fragment is in the way
-                affected_rows=None
-                if clauses.rewrite_columns
-                else {m.fragment_id: m.rows for m in work.marked},
-                doing="merge-insert",
-                properties=properties or {},
-                mark=mark,
-            )
-            return commit(current, pending), work, operation
 
-    (landed, work, operation), attempts = retried(snapshot, attempt, policy)
+def merge_computed(
+    snapshot: Snapshot,
+    rows_of: Callable[[Snapshot], Source],
+    clauses: MergeClauses,
+    policy: RetryPolicy,
+) -> tuple[Snapshot, MergeResult]:
+    """Merge rows that are worked out of the version that they are merged into.
+
+    Parameters
+    ----------
+    rows_of
+        Works the rows out, again for a newer version if others landed that are in the way.
+    snapshot, clauses, policy
+        As in `merge_rows`, whose errors it has.
+    """
+    started = time.monotonic()
+    how = _How(clauses)
+
+    def attempt(current: Snapshot) -> tuple[_Done, EngineName]:
+        with rows_of(current) as source:
+            return _attempt(current, _work_of(current, source, clauses), how), source.engine
+
+    (done, engine), attempts = retried(snapshot, attempt, policy)
+    return done.landed, _result(snapshot, done, clauses, attempts, started, engine)
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What a merge is to do, and what its transaction says besides."""
+
+    clauses: MergeClauses
+    properties: Mapping[str, str] = field(default_factory=dict)
+    mark: BatchMarker | None = None
+
+
+class _Done(NamedTuple):
+    """A merge that landed."""
+
+    landed: Snapshot
+    work: MergeWork
+    operation: Update
+
+
+def _attempt(
+    current: Snapshot, work_out: Callable[[Snapshot, WriteTask], MergeWork], how: _How
+) -> _Done:
+    clauses = how.clauses
+    task = _task(current, clauses)
+    work = work_out(current, task)
+    with removed_unless_landed(current.store, work.written, task.places):
+        operation = _operation(current, work, clauses)
+        pending = Pending(
+            operation=operation,
+            uuid=str(uuid.uuid4()),
+            # of columns that are written anew, any change of the fragment is in the way
+            affected_rows=None
+            if clauses.rewrite_columns
+            else {m.fragment_id: m.rows for m in work.marked},
+            doing="merge-insert",
+            properties=how.properties,
+            mark=how.mark,
+        )
+        return _Done(commit(current, pending), work, operation)
+
+
+def _result(
+    snapshot: Snapshot,
+    done: _Done,
+    clauses: MergeClauses,
+    attempts: int,
+    started: float,
+    engine: EngineName,
+) -> MergeResult:
+    landed, work, operation = done
     guard = operation.inserted_rows
-    return landed, MergeResult(
+    return MergeResult(
         num_inserted_rows=work.inserted,
         num_updated_rows=work.updated,
         num_deleted_rows=work.deleted,
         num_skipped_rows=work.skipped,
         match=work.match,
-        on=clauses.on,
+        on=clauses.shown_on,
         version=landed.version,
         read_version=snapshot.version,
         branch=landed.branch,
         line=landed.line,
         attempts=attempts,
         duration=time.monotonic() - started,
-        engine=source.engine,
+        engine=engine,
         key_guard=None if guard is None else "exact" if isinstance(guard, ExactKeySet) else "bloom",
         fragments_added=len(operation.new_fragments),
         fragments_changed=len(operation.updated_fragments),
@@ -199,6 +261,10 @@ def merge_rows(
 def _casts(target: pa.Schema, source: pa.Schema, clauses: MergeClauses) -> CastPlan:
     """Plan the casts to the columns that the source has; it may lack others than the key."""
     present = [f for f in target if f.name in source.names]
+    if clauses.by_address:
+        present.append(pa.field(ADDRESS, pa.int64()))
+    if clauses.deleting is not None:
+        present.append(pa.field(clauses.deleting, pa.bool_(), nullable=False))
     for name in [*clauses.on, *([clauses.dedupe_by] if clauses.dedupe_by else [])]:
         if name not in source.names and top_of(name) not in source.names:
             raise column_not_found(name, source.names)

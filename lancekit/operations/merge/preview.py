@@ -36,7 +36,8 @@ __all__ = ["CellChange", "MergePlan", "preview_merge"]
 
 Addresses = npt.NDArray[np.int64]
 #: runs a change on the version a handle is at, and moves the handle to what came of it
-Land = Callable[[Callable[[Snapshot], tuple[Snapshot, MergeResult]]], MergeResult]
+Merge = Callable[[Snapshot], tuple[Snapshot, MergeResult]]
+Land = Callable[[Merge], MergeResult]
 
 _ADDRESS = "_rowaddr"
 
@@ -138,13 +139,9 @@ class MergePlan(Counts):
 class _Pending:
     """The merge that a plan stands for, until it is done or closed."""
 
-    def __init__(
-        self, land: Land, source: Source, clauses: MergeClauses, policy: RetryPolicy
-    ) -> None:
+    def __init__(self, land: Land, source: Source, merge: Merge) -> None:
         self._land = land
-        self._source = source
-        self._clauses = clauses
-        self._policy = policy
+        self._merge = merge
         self._over = ""
         self._release = weakref.finalize(self, source.close)
 
@@ -155,8 +152,7 @@ class _Pending:
             )
 
         def change(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
-            newest = latest_snapshot(snapshot.line)
-            return merge_rows(newest, self._source, self._clauses, self._policy)
+            return self._merge(latest_snapshot(snapshot.line))
 
         result = self._land(change)
         self._over = f"applied already, as version {result.version}"
@@ -175,6 +171,7 @@ def preview_merge(
     policy: RetryPolicy,
     land: Land,
     choice: Choice,
+    merge: Merge | None = None,
 ) -> MergePlan:
     """Work a merge out without writing anything; errors as in `merge_rows`.
 
@@ -190,8 +187,12 @@ def preview_merge(
         How the merge is done when the plan is applied.
     choice
         Why the source is where it is.
+    merge
+        What applying the plan does, where that is not to merge the same rows.
     """
-    pending = _Pending(land, source, clauses, policy)
+    pending = _Pending(
+        land, source, merge or (lambda newest: merge_rows(newest, source, clauses, policy))
+    )
     try:
         work = dry_merge(snapshot, source, clauses)
         return _plan(snapshot, source, clauses, choice, work, pending)
@@ -220,7 +221,7 @@ def _plan(
         num_skipped_rows=work.matched - work.updated if clauses.condition is not None else 0,
         num_ignored_rows=work.alone - work.inserted,
         num_duplicate_rows=work.skipped,
-        on=clauses.on,
+        on=clauses.shown_on,
         rules=in_words(clauses),
         version=snapshot.version,
         branch=snapshot.branch,
@@ -282,7 +283,7 @@ def _changes(
     old = _rows(snapshot, sources, addresses)
     new = resolved(updated.select(old.column_names))
     for before, after in zip(python_rows(old), python_rows(new), strict=True):
-        key = tuple(_value(after, name) for name in clauses.on)
+        key = tuple(_value(after, name) for name in clauses.shown_on)
         for name in old.column_names:
             if not _same(before[name], after[name]):
                 yield CellChange(key=key, column=name, old=before[name], new=after[name])

@@ -8,14 +8,19 @@ from lancekit.pipeline.keys.probe import show_keys
 __all__ = ["repeated_in_columns", "repeated_in_source", "repeated_since_checked"]
 
 
+_HINT = (
+    "Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column of which "
+    "the largest value counts."
+)
+
+
 def repeated_in_source(
-    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int
+    on: tuple[str, ...], keys: list[tuple[object, ...]], rows: int, hint: str = _HINT
 ) -> DuplicateKeysError:
     """Return the error for a merge's source in which keys occur more than once."""
     return DuplicateKeysError(
         f"{rows} rows of the source share their keys with others: {show_keys(on, keys)}.",
-        hint="Say which row to keep: merge_insert(..., dedupe='last'), or dedupe_by= and a column "
-        "of which the largest value counts.",
+        hint=hint,
         keys=keys,
         on=on,
     )

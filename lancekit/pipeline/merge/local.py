@@ -72,18 +72,20 @@ def merge_locally(
     changed = [where_condition(m, source, by_id[m.fragment_id], clauses) for m in touched]
     unmatched = keys.unmatched([m.source_rows for m in touched])
     inserted = np.flatnonzero(unmatched) if clauses.insert else np.empty(0, np.int64)
-    updates = changed if clauses.matched == "update" else []
+    updates, dropped = _divided(changed, source, clauses)
+    replaced = sum(len(m.offsets) for m in updates)
     updates = first_matches(updates) if clauses.once else updates
     gone = changed if clauses.matched in {"update", "delete"} else []
-    marked, left_out, deleted = mark_fragments(job, _offsets(touched), _offsets(gone), map_tasks)
-    changed_rows = sum(len(m.offsets) for m in gone)
+    marked, left_out, deleted = mark_fragments(
+        job, _offsets(touched), _offsets(gone), _offsets(dropped), map_tasks
+    )
     hashes = new.guard(updates, inserted) if clauses.guard else None
     return MergeWork(
         marked=marked,
         new_fragments=() if job.dry else new.write(updates, inserted, keep_ids=job.keeps_ids),
         inserted=len(inserted),
-        updated=changed_rows if clauses.matched == "update" else 0,
-        deleted=left_out + (changed_rows if clauses.matched == "delete" else 0),
+        updated=replaced,
+        deleted=left_out + sum(len(m.offsets) for m in dropped),
         skipped=keys.skipped,
         inserted_hashes=hashes,
         match=match,
@@ -92,6 +94,22 @@ def merge_locally(
         alone=int(unmatched.sum()),
         left_out=deleted,
     )
+
+
+def _divided(
+    changed: list[Matches], source: pa.Table, clauses: MergeClauses
+) -> tuple[list[Matches], list[Matches]]:
+    """Return those of the rows that change that are updated, and those that are deleted."""
+    if clauses.deleting is None:
+        nothing = list[Matches]()
+        updates = changed if clauses.matched == "update" else nothing
+        return updates, changed if clauses.matched == "delete" else nothing
+    drop = source.column(clauses.deleting).to_numpy()
+    updates, dropped = (
+        [m.part(np.flatnonzero(drop[m.source_rows] == wanted)) for m in changed]
+        for wanted in (False, True)
+    )
+    return [m for m in updates if len(m.offsets)], dropped
 
 
 def _offsets(matches: Sequence[Matches]) -> dict[int, BitMap]:

@@ -41,11 +41,13 @@ from lancekit.scan.indexed_rows import IndexedRows
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = [
+    "ADDRESS",
     "EXAMPLES",
     "Matched",
     "MergeClauses",
     "MergeJob",
     "MergeWork",
+    "addressed",
     "find_matches",
     "guard_hashes",
     "mark_fragments",
@@ -55,6 +57,8 @@ __all__ = [
 ]
 
 Hashes = npt.NDArray[np.uint64]
+#: the hidden column of rows' addresses, by which a merge may be
+ADDRESS = "_rowaddr"
 #: what becomes of rows that are there already
 Matched = Literal["keep", "update", "delete", "fail"]
 
@@ -96,6 +100,16 @@ class MergeClauses:
         Where new rows go; columns that are written anew stay in the dataset's own folder.
     use_index
         Whether indices of the key's columns may be asked.
+    deleting
+        A column of the source, of truths, that is in no row: matched rows are deleted where it
+        is true.
+    known_by
+        The columns by which users know the rows, where `on` is their address: the source was
+        worked out of the very version that it is merged into.
+    worked_from
+        The columns of the target that it was worked out of.
+    rules
+        What becomes of the rows, in words, where the other attributes do not tell.
     compacted
         Which generations of write-ahead logs are in the table with this merge.
     """
@@ -113,7 +127,21 @@ class MergeClauses:
     rewrite_columns: bool = False
     files: NewFiles = field(default_factory=NewFiles)
     use_index: bool = True
+    deleting: str | None = None
+    known_by: tuple[str, ...] = ()
+    worked_from: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     compacted: tuple[CompactedSsTable, ...] = ()
+
+    @property
+    def by_address(self) -> bool:
+        """Whether source rows name the row of the target that they are for; null is a new one."""
+        return self.on == (ADDRESS,)
+
+    @property
+    def shown_on(self) -> tuple[str, ...]:
+        """The columns by which users know the rows."""
+        return self.known_by if self.by_address else self.on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,8 +253,24 @@ def find_matches(
     match
         Whether indices are asked.
     """
+    if job.clauses.by_address:
+        return addressed(keys.given[0])
     asked = key_choice(job.snapshot, keys.table) if match.strategy == "index" else None
     return [keys.restored(m) for m in probe(job.target, keys.table, map_tasks, asked)]
+
+
+def addressed(addresses: pa.Array) -> list[Matches]:
+    """Return the matches of source rows that name the addresses of the target's."""
+    known = np.flatnonzero(addresses.is_valid().to_numpy(zero_copy_only=False))
+    values = addresses.fill_null(0).to_numpy()[known]
+    ascending = np.argsort(values)
+    values, known = values[ascending], known[ascending]
+    found, start = list[Matches](), 0
+    for id_, offsets in row_address.by_fragment(values):
+        rows = known[start : start + len(offsets)]
+        found.append(Matches(fragment_id=id_, offsets=offsets, source_rows=rows))
+        start += len(offsets)
+    return found
 
 
 def guard_hashes(
@@ -283,6 +327,7 @@ def matched_rows(
 class _RemoveTask:
     """A fragment, which of its rows are replaced or deleted, and which have a match.
 
+    Some of those that are `deleted`, and of those that go without a match, are told.
     `chosen` are the rows that may go without a match, where indices know them.  Can be sent to a
     worker.
     """
@@ -291,7 +336,7 @@ class _RemoveTask:
     gone: BitMap
     matched: BitMap
     delete_by_source: str | None
-    deletes: bool
+    deleted: BitMap
     chosen: ChosenRows | None
 
 
@@ -299,6 +344,7 @@ def mark_fragments(
     job: MergeJob,
     matched: Mapping[int, BitMap],
     gone: Mapping[int, BitMap],
+    deleted: Mapping[int, BitMap],
     map_tasks: Callable[..., list[Any]],
 ) -> tuple[tuple[DeletedRows, ...], int, tuple[int, ...]]:
     """Return the rows that go of each fragment, how many had no match, and some of the deleted.
@@ -307,9 +353,9 @@ def mark_fragments(
     ----------
     job
         The merge.
-    matched, gone
-        By fragment id, the offsets of rows that have a match, and of those that are replaced or
-        deleted for it.
+    matched, gone, deleted
+        By fragment id, the offsets of rows that have a match, of those that are replaced or
+        deleted for it, and of the latter.
     map_tasks
         A runner's ``map``.
     """
@@ -322,7 +368,7 @@ def mark_fragments(
             gone=gone.get(s.fragment.id, BitMap()),
             matched=matched.get(s.fragment.id, BitMap()),
             delete_by_source=by_source,
-            deletes=job.clauses.matched == "delete",
+            deleted=deleted.get(s.fragment.id, BitMap()),
             chosen=None if choice is None else choice.rows_of(s),
         )
         for s in job.target
@@ -349,7 +395,7 @@ def _mark_removed(task: _RemoveTask) -> tuple[DeletedRows, int, list[int]]:
     unmatched = _live(task, reader) - task.matched
     rows = task.gone | unmatched
     id_ = task.source.fragment.id
-    deleted = (rows if task.deletes else unmatched)[:EXAMPLES]
+    deleted = (task.deleted | unmatched)[:EXAMPLES]
     marked = DeletedRows(fragment_id=id_, rows=rows, deleted_before=reader.deleted)
     return marked, len(unmatched), [row_address.joined(id_, offset) for offset in deleted]
 

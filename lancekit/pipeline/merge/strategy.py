@@ -71,6 +71,7 @@ def choose_match(
     key_bytes: int,
     target_rows: int,
     choice: RowChoice | None = None,
+    by_address: bool = False,
 ) -> MatchPlan:
     """Return how a merge finds its keys, by ``options.merge_match`` or else by size.
 
@@ -84,6 +85,8 @@ def choose_match(
         The rows of the dataset.
     choice
         What asks indices of the key's columns, if there are any to ask.
+    by_address
+        Whether the keys are the addresses of rows, which are looked up nowhere.
 
     Examples
     --------
@@ -99,13 +102,13 @@ def choose_match(
     )
     if names and cheap and others_here:
         strategy: Strategy = "index"
-    elif engine == "local":
+    elif engine == "local" or by_address:
         strategy = "driver"
     elif options.merge_match != "auto":
         strategy = options.merge_match
     else:
         strategy = _by_size(source_rows, key_bytes, target_rows)
-    why = _WHY[strategy].format(
+    why = (_ADDRESSES if by_address else _WHY[strategy]).format(
         source=_count(source_rows),
         size=_bytes(key_bytes),
         target=_count(target_rows),
@@ -115,7 +118,7 @@ def choose_match(
     )
     if strategy == "driver" and names:
         why += f", which takes less than to ask {' and '.join(names)}"
-    if engine != "local" and options.merge_match != "auto":
+    if engine != "local" and options.merge_match != "auto" and not by_address:
         why += f", because options.merge_match is {strategy!r}"
     return MatchPlan(
         strategy=strategy,
@@ -155,6 +158,9 @@ _WHY: dict[Strategy, str] = {
     "broadcast": "the keys of {target} rows are sent to the tasks that hold the source",
     "shuffle": "{source} and {target} keys are too many to be sent, so Spark sorts and joins them",
 }
+
+
+_ADDRESSES = "{source} rows were worked out of {target}, and know which of them they are for"
 
 
 def _count(number: int) -> str:

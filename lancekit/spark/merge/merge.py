@@ -29,6 +29,7 @@ from lancekit.pipeline.merge.plan import (
     MergeClauses,
     MergeJob,
     MergeWork,
+    addressed,
     mark_fragments,
     matched_rows,
     with_row_ids,
@@ -82,7 +83,10 @@ def merge_by_pairs(
         Where the keys are matched.
     """
     clauses, target, store = job.clauses, job.target, job.task.store
-    matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
+    if clauses.by_address:
+        matches = addressed(keys.given[0])
+    else:
+        matches = find_pairs(held.frame.sparkSession, keys, target, match, job.snapshot)
     rows = np.concatenate([np.empty(0, np.int64), *(m.source_rows for m in matches)])
     if clauses.matched == "fail" and len(rows):
         named = pa.table(list(keys.given), names=list(clauses.on))
@@ -198,20 +202,24 @@ def _finish(
             gone = concatenated([part.gone for part in parts], np.int64)
         by_source = clauses.delete_by_source is not None
         on_spark = by_source and match.strategy != "driver"
-        by_fragment = _by_fragment(gone)
+        updated = len(gone) if clauses.matched == "update" else 0
+        dropped = concatenated([part.dropped for part in parts], np.int64)
+        if clauses.matched == "delete":
+            dropped = gone
+        gone = np.union1d(gone, dropped)
         marked, left_out, deleted = mark_fragments(
             job,
             _by_fragment(matches) if by_source else {},
-            by_fragment,
+            _by_fragment(gone),
+            _by_fragment(dropped),
             SparkRunner().map if on_spark else LocalRunner().map,
         )
-        changed = len(gone)
         return MergeWork(
             marked=marked,
             new_fragments=new,
             inserted=sum(part.inserted for part in parts),
-            updated=changed if clauses.matched == "update" else 0,
-            deleted=left_out + (changed if clauses.matched == "delete" else 0),
+            updated=updated,
+            deleted=left_out + len(dropped),
             skipped=skipped,
             inserted_hashes=(
                 concatenated([part.hashes for part in parts], np.uint64) if clauses.guard else None

@@ -51,12 +51,14 @@ class TaskResult:
     """What one task wrote and found.
 
     `matches` are the addresses of target rows that have a match, `gone` of those that are
-    replaced or deleted for it, in the order in which the new rows were written.
+    replaced or deleted for it, in the order in which the new rows were written; `dropped` are those
+    that are deleted where others are replaced.
     """
 
     new: list[Fragment]
     matches: npt.NDArray[np.int64]
     gone: npt.NDArray[np.int64]
+    dropped: npt.NDArray[np.int64]
     inserted: int
     alone: int
     hashes: npt.NDArray[np.uint64]
@@ -70,6 +72,7 @@ class _Tally:
 
     matches: list[npt.NDArray[np.int64]] = field(default_factory=list)
     gone: list[npt.NDArray[np.int64]] = field(default_factory=list)
+    dropped: list[npt.NDArray[np.int64]] = field(default_factory=list)
     hashes: list[npt.NDArray[np.uint64]] = field(default_factory=list)
     inserted: int = 0
     alone: int = 0
@@ -111,6 +114,7 @@ class MergeTask:
             new=new,
             matches=concatenated(tally.matches, np.int64),
             gone=concatenated(tally.gone, np.int64),
+            dropped=concatenated(tally.dropped, np.int64),
             inserted=tally.inserted,
             alone=tally.alone,
             hashes=concatenated(tally.hashes, np.uint64),
@@ -135,6 +139,10 @@ class MergeTask:
                 tally.keys = key_values(named, clauses.on, pairs)
             if clauses.matched == "update" and len(pairs):
                 pairs = joined.updates(clauses.condition)
+                if clauses.deleting is not None:
+                    drop = source.column(clauses.deleting).to_numpy(zero_copy_only=False)[pairs]
+                    tally.dropped.append(addresses[pairs[drop]])
+                    pairs = pairs[~drop]
                 if clauses.guard_updates:
                     tally.hashes.append(guard_hashes(source, clauses, pairs))
                 yield from self._rows(source, lent, pairs, address)

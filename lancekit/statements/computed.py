@@ -1,0 +1,204 @@
+"""Changes that a query works out: which rows, by their addresses, get which values, and which go.
+
+What no operation can be asked for in words of its own is computed where queries are, over the very
+version that changes, and lands as one merge by address: with its conflicts, and worked out again,
+all of it, if others were in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pyarrow as pa
+
+from lancekit.api.lance_dataset import LanceDataset
+from lancekit.operations.common.results import MergeResult
+from lancekit.operations.common.retry import RetryPolicy
+from lancekit.operations.merge.merge_insert import merge_computed
+from lancekit.operations.merge.preview import preview_merge
+from lancekit.pipeline.merge.plan import ADDRESS, MergeClauses
+from lancekit.pipeline.source import Source, open_source
+from lancekit.statements.kinds import BIGINT, family
+from lancekit.statements.pushdown import push_down
+from lancekit.statements.rows import rows_for
+from lancekit.statements.scope import Column, Scope, Seen
+from lancekit.statements.select import choose, leaves_of
+from lancekit.statements.settled import settled
+from lancekit.statements.tables import Table
+from lancekit.statements.tree import Expr, Join, Leaf, Output, Select
+from lancekit.versions.snapshot import Snapshot
+
+__all__ = ["TRUE", "Changes", "Step", "address_of", "all_of", "run_changes"]
+
+TRUE = Expr("literal", (), pa.bool_(), True)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What becomes of the rows for which its condition is the first that holds.
+
+    `values` are those of columns, of their types; ``None`` deletes the row.  `new` rows are none of
+    the target's yet.
+    """
+
+    when: Expr
+    values: Mapping[str, Expr] | None
+    new: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """Changes of a dataset's rows, of which those count that one of the `steps` is for.
+
+    Attributes
+    ----------
+    handle, target
+        The dataset, and how expressions see it.
+    joins
+        What it is joined with.
+    where
+        Conditions that hold for all of the rows, whatever the step.
+    known_by, rules
+        As in `MergeClauses`.
+    """
+
+    handle: LanceDataset
+    target: Seen
+    steps: Sequence[Step]
+    joins: tuple[Join, ...] = ()
+    where: tuple[Expr, ...] = ()
+    known_by: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+
+
+def address_of(target: Seen) -> Expr:
+    """Return the address of a row, as a column that no user sees."""
+    return target.expr(Column(ADDRESS, BIGINT), 0)
+
+
+def all_of(*conditions: Expr | None) -> Expr:
+    """Return the condition that all of some hold; ``None`` is none."""
+    found = tuple(one for one in conditions if one is not None and one != TRUE)
+    return found[0] if len(found) == 1 else Expr("and", found, pa.bool_()) if found else TRUE
+
+
+def run_changes(changes: Changes, scope: Scope, *, preview: bool) -> Any:
+    """Make changes, or preview them: a `MergeResult`, or a `MergePlan`."""
+    handle, deleting = changes.handle, _deleting(changes)
+    query = _select(changes, deleting, scope)
+    clauses, policy, begun = _clauses(changes, deleting), RetryPolicy(), handle.version
+
+    def rows_of(current: Snapshot) -> Source:
+        for leaf in leaves_of(query):
+            _move(leaf, handle, begun, current)
+        names = [output.name for output in query.outputs]
+        return open_source(rows_for(settled(query, scope), names, scope.text.sql))
+
+    def merged(snapshot: Snapshot) -> tuple[Snapshot, MergeResult]:
+        return merge_computed(snapshot, rows_of, clauses, policy)
+
+    if not preview:
+        return handle._move(merged)
+    here, choice = handle._snapshot, choose(query)
+    return preview_merge(here, rows_of(here), clauses, policy, handle._move, choice, merged)
+
+
+def _move(leaf: Leaf, handle: LanceDataset, begun: int, current: Snapshot) -> None:
+    """Have a table read the version that changes, if it is that of the dataset itself.
+
+    A handle at another version, or one that is pinned, stays where it is.
+    """
+    own = leaf.table.handle
+    if own is None or own._read_only or own._line != handle._line:
+        return
+    if own.version in (begun, leaf.table.moved_to):
+        moved = handle._other(current)
+        leaf.table = Table.of(leaf.table.name, moved, moved_to=moved.version)
+
+
+def _deleting(changes: Changes) -> str | None:
+    """Return the name of the column that says which rows go, where others stay."""
+    if all(step.values is None for step in changes.steps):
+        return None
+    if all(step.values is not None or step.new for step in changes.steps):
+        return None
+    names = {name.lower() for name in changes.handle.schema.names}
+    return next(name for at in count(1) if (name := f"deleted{at}") not in names)
+
+
+def _clauses(changes: Changes, deleting: str | None) -> MergeClauses:
+    steps = changes.steps
+    updates = any(step.values is not None and not step.new for step in steps)
+    deletes = any(step.values is None for step in steps)
+    used: Mapping[str, int] = changes.target.relation.used  # type: ignore[union-attr]
+    return MergeClauses(
+        on=(ADDRESS,),
+        matched="update" if updates or deleting else "delete" if deletes else "keep",
+        insert=any(step.new for step in steps),
+        deleting=deleting,
+        known_by=changes.known_by,
+        worked_from=tuple(name for name in used if name != ADDRESS),
+        rules=changes.rules,
+    )
+
+
+def _columns(changes: Changes) -> list[str]:
+    """Return the columns that a step sets."""
+    named = {name for step in changes.steps for name in step.values or ()}
+    return [column.name for column in changes.target.columns if column.name in named]
+
+
+def _select(changes: Changes, deleting: str | None, scope: Scope) -> Select:
+    steps, target = changes.steps, changes.target
+    outputs = [Output(ADDRESS, address_of(target))]
+    if deleting is not None:
+        gone = [Expr("literal", (), pa.bool_(), step.values is None) for step in steps]
+        outputs.append(Output(deleting, _chosen(steps, gone)))
+    for name in _columns(changes):
+        (column,) = (one for one in target.columns if one.name == name)
+        outputs.append(Output(name, _chosen(steps, _values(changes, column, scope))))
+    whens = tuple(step.when for step in steps)
+    some = () if TRUE in whens else (whens if len(whens) == 1 else (Expr("or", whens, pa.bool_()),))
+    return push_down(
+        Select(
+            outputs=tuple(outputs),
+            first=target.relation,
+            joins=changes.joins,
+            where=(*changes.where, *some),
+        )
+    )
+
+
+def _values(changes: Changes, column: Column, scope: Scope) -> list[Expr]:
+    """Return what each step gives a column; the others leave it as it is."""
+    steps, target = changes.steps, changes.target
+    given = [(step.values or {}).get(column.name) for step in steps]
+    known = [one for one in given if one is not None and not _is_null(one)]
+    if None in given or not known:
+        known.append(target.expr(column, 0))
+    kinds = {one.kind for one in known}
+    if len(kinds) > 1:
+        shown = " and ".join(map(str, kinds))
+        raise scope.text.fail(known[0], f"column {column.name!r} gets values of {shown}:")
+    own = known[-1]  # if a step leaves the column as it is; and where all give it null, the type
+    if all(one is not None and _is_null(one) for one in given) and family(own.kind) == "other":
+        null = Expr("literal", (), own.kind)
+        given = [Expr("case", (Expr("not", (TRUE,), TRUE.kind), own, null), own.kind)]
+        given *= len(steps)
+    return [own if one is None else one for one in given]
+
+
+def _is_null(expr: Expr) -> bool:
+    return expr.op == "literal" and expr.value is None
+
+
+def _chosen(steps: Sequence[Step], values: Sequence[Expr]) -> Expr:
+    """Return the value of the first step whose condition holds, where one does."""
+    if all(value == values[0] for value in values):
+        return values[0]
+    kind = next((value.kind for value in values if value.kind != pa.null()), pa.null())
+    pairs = [part for step, value in zip(steps, values, strict=True) for part in (step.when, value)]
+    return Expr("case", (*pairs[:-2], pairs[-1]), kind)
