@@ -84,6 +84,9 @@ PLACES: dict[str, tuple[str, ...] | None] = {
 @pytest.fixture
 def ds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(completion, "_known", {})
+    # However busy the machine is: listings are waited for, and good for as long as a test takes.
+    monkeypatch.setattr(completion, "_WAIT_SECONDS", 20)
+    monkeypatch.setattr(completion, "_KEEP_SECONDS", 600)
     made = lk.write_dataset(ROWS, tmp_path / "d.lance")
     made.tags.create("jan", 1)
     made.create_branch("try/out")
@@ -144,7 +147,8 @@ def test_no_data_and_few_listings(tmp_path: Path, ds: Any) -> None:
         assert len(faults.calls) <= 6  # tags, branches and versions, once
 
 
-def test_a_slow_store_is_not_waited_for(ds: Any) -> None:
+def test_a_slow_store_is_not_waited_for(ds: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(completion, "_WAIT_SECONDS", 0.05)
     answers = threading.Event()
 
     def slow(call: Call) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 import lancekit as lk
 from tests.conftest import OVER_CONNECT
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -62,7 +63,7 @@ def test_a_query_that_is_started_again(spark: Any, tmp_path: Path, key: str | No
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(HANG_SECONDS)
 
     (incoming / "a.json").write_text('{"id": 1}')
     run()

@@ -13,6 +13,7 @@ import pytest
 import lancekit as lk
 from lancekit.errors import FormatError, InvalidArgumentError, InvalidTypeError, StorageError
 from lancekit.operations import write as write_module
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -171,7 +172,7 @@ def test_a_streaming_query_restarted_from_its_checkpoint(spark, tmp_path):
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(60)
+        assert query.awaitTermination(HANG_SECONDS)
         return query
 
     (incoming / "a.json").write_text('{"id": 1}')
@@ -212,7 +213,7 @@ def test_two_streams_at_once(spark, tmp_path):
             .start()
             for name in names
         ]
-        assert all(query.awaitTermination(60) for query in queries)
+        assert all(query.awaitTermination(HANG_SECONDS) for query in queries)
     assert ids(place) == [0, 1, 10, 11]
     config = lk.dataset(place).config()
     assert [config[f"lancekit.stream.{name}"].partition(" ")[0] for name in names] == ["1", "1"]

@@ -16,6 +16,7 @@ import pytest
 
 import lancekit as lk
 from lancekit.spark.datasource.datasource import LanceDataSource
+from tests.support.patience import HANG_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -44,7 +45,7 @@ def query(spark, tmp_path):
             .trigger(availableNow=True)
             .start()
         )
-        assert running.awaitTermination(60)
+        assert running.awaitTermination(HANG_SECONDS)
         batches = {int(file.name): json.loads(file.read_text()) for file in seen.iterdir()}
         return [(number, sorted(batches[number])) for number in sorted(batches)]
 
@@ -227,6 +228,6 @@ def copy(spark, ds, tmp_path):
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(HANG_SECONDS)
     rows = lk.dataset(tmp_path / "copy").to_table().sort_by("id").to_pylist()
     assert rows == ds.to_table().sort_by("id").to_pylist()
