@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.versions.manifest_writers import ManifestStore
 from tests.support.faults import Crash, Faults, Mode, injected
-from tests.support.patience import HANG_SECONDS
+from tests.support.forked import at_once
 
 ROWS = pa.table({"x": [0]})
 
@@ -48,20 +46,14 @@ for number in range(8):
 @pytest.mark.parametrize("kind", ["lock", "sqlite"])
 def test_processes_race_without_conditional_put(tmp_path, kind: str) -> None:
     path, decided = tmp_path / "d", tmp_path / "decided"
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(who), str(path), kind, str(decided)],
-            stderr=subprocess.PIPE,
-        )
-        for who in (1, 2)
-    ]
-    for process in started:
-        _, said = process.communicate(timeout=HANG_SECONDS)
-        # two may create it at once: one is told
-        assert process.returncode == 0 or b"DatasetExistsError" in said, said.decode()
+    ended = at_once([(WRITER, str(who), str(path), kind, str(decided)) for who in (1, 2)])
+    for _, error in ended:
+        assert not error or "DatasetExistsError" in error, (
+            error
+        )  # of two that create it one is told
     found = sorted(lance.dataset(str(path)).to_table()["x"].to_pylist())
     assert len(found) == len(set(found)) == lk.dataset(path).version
-    wrote_all = [process for process in started if process.returncode == 0]
+    wrote_all = [error for _, error in ended if not error]
     assert len(found) >= 8 * len(wrote_all)
     assert [v["version"] for v in lk.dataset(path).versions()] == list(range(1, len(found) + 1))
     assert not list(path.glob("_versions/*.manifest-*"))

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from multiprocessing import get_context
 from pathlib import Path
 
 import lance
@@ -19,6 +17,7 @@ import lancekit as lk
 from lancekit.errors import ConstraintViolationError, CorruptFileError
 from tests.operations.test_deep_clones import nearest, rich
 from tests.support.faults import Crash, Faults, Mode, injected
+from tests.support.forked import at_once
 from tests.support.s3 import S3Server
 
 IDS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
@@ -231,16 +230,13 @@ def test_others_write_meanwhile(tmp_path: Path) -> None:
         clone.at(1).deepen()
 
 
-def _deepen(uri: str) -> int:
-    return lk.dataset(uri).deepen().version
-
-
 def test_two_at_once(tmp_path: Path) -> None:
     ds = lk.write_dataset({"x": range(300)}, tmp_path / "d", max_rows_per_file=5)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        clones = [ds.shallow_clone(tmp_path / f"c{n}", 1) for n in range(4)]
-        done = [pool.submit(_deepen, clone.uri) for clone in clones for _ in range(2)]
-        assert {one.result() for one in done} == {2}
+    clones = [ds.shallow_clone(tmp_path / f"c{n}", 1) for n in range(4)]
+    program = "import sys, lancekit as lk\nfor uri in sys.argv[1:]:\n    lk.dataset(uri).deepen()"
+    ended = at_once([(program, *(clone.uri for clone in clones))] * 2)
+    assert ended == [("", "")] * 2
+    assert {lk.dataset(clone.uri).version for clone in clones} == {2}
     shutil.rmtree(tmp_path / "d")
     for clone in clones:
         clone.checkout_latest()

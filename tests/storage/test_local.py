@@ -6,9 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -18,6 +16,7 @@ from lancekit.errors import StorageError
 from lancekit.options import options
 from lancekit.storage import LocalStore, open_store
 from tests.storage.contract import StoreContract
+from tests.support.forked import at_once
 
 
 class TestLocal(StoreContract):
@@ -181,25 +180,27 @@ def test_the_kernel_sees_data_before_the_manifest(tmp_path):
 # ---- races
 
 
-def _race(root: str, writers: int, keys: int, me: int) -> list[bool]:
-    store = LocalStore(root, fsync=False)
-    won = []
-    for key in range(keys):
-        # Everybody waits for the last one at each key.
-        store.put(f"ready/{key}/{me}", b"")
-        while len(store.list_names(f"ready/{key}")) < writers:
-            pass
-        won.append(store.put_if_absent(f"_versions/{key}", b"%d" % me))
-    return won
+RACE = """
+import sys
+from lancekit.storage import LocalStore
+
+root, (writers, keys, me) = sys.argv[1], map(int, sys.argv[2:])
+store = LocalStore(root, fsync=False)
+for key in range(keys):
+    # Everybody waits for the last one at each key.
+    store.put(f"ready/{key}/{me}", b"")
+    while len(store.list_names(f"ready/{key}")) < writers:
+        pass
+    print(int(store.put_if_absent(f"_versions/{key}", b"%d" % me)))
+"""
 
 
 def test_one_winner_among_processes(store):
     writers, keys = 4, 25
-    with ProcessPoolExecutor(writers, mp_context=get_context("spawn")) as pool:
-        jobs = [pool.submit(_race, store.uri, writers, keys, me) for me in range(writers)]
-        won = [job.result() for job in jobs]
+    ended = at_once([(RACE, store.uri, *map(str, (writers, keys, me))) for me in range(writers)])
+    won = [said.split() for said, _ in ended]
     for key in range(keys):
-        winners = [me for me in range(writers) if won[me][key]]
+        winners = [me for me in range(writers) if won[me][key] == "1"]
         assert [store.read(f"_versions/{key}").to_pybytes()] == [b"%d" % me for me in winners]
     assert not [name for name in all_files(store.uri) if ".tmp" in name]
 

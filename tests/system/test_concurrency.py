@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,7 @@ import lancekit as lk
 from lancekit import errors
 from lancekit.commit import protocol
 from lancekit.format import transaction as ops
-from tests.support.patience import HANG_SECONDS
+from tests.support.forked import at_once
 
 KEY = {"lance-schema:unenforced-primary-key": "true"}
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False, KEY), pa.field("v", pa.string())])
@@ -48,13 +46,8 @@ for number in range({count}):
 
 
 def run_writers(programs: list[str], path: Path) -> None:
-    started = [
-        subprocess.Popen([sys.executable, "-c", text, str(who), str(path)], stderr=subprocess.PIPE)
-        for who, text in enumerate(programs, start=1)
-    ]
-    for process in started:
-        _, said = process.communicate(timeout=HANG_SECONDS)
-        assert process.returncode == 0, said.decode()
+    for _, error in at_once([(text, str(who), str(path)) for who, text in enumerate(programs, 1)]):
+        assert not error, error
 
 
 def test_concurrent_merges_leave_each_key_once(tmp_path) -> None:
@@ -94,14 +87,8 @@ try:
 except lk.errors.DatasetExistsError:
     print("exists")
 """
-    started = [
-        subprocess.Popen(
-            [sys.executable, "-c", program, str(n), str(tmp_path / "d")], stdout=subprocess.PIPE
-        )
-        for n in range(3)
-    ]
-    said = sorted(process.communicate()[0].decode().strip() for process in started)
-    assert said == ["exists", "exists", "made"]
+    ended = at_once([(program, str(n), str(tmp_path / "d")) for n in range(3)])
+    assert sorted(ended) == [("exists\n", ""), ("exists\n", ""), ("made\n", "")]
     assert lk.dataset(tmp_path / "d").count_rows() == 1
     assert len(list((tmp_path / "d" / "data").iterdir())) == 1
 

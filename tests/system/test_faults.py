@@ -25,7 +25,8 @@ ROWS = pa.table({"k": pa.array([1, 2, 3, 4], pa.int64()), "s": ["a", "b", None, 
 DYING = """
 import os, sys
 import lancekit as lk, pyarrow as pa
-lk.LanceDataset  # loaded once for all of them
+lk.LanceDataset  # loaded once for all of them, as is pandas with the rows
+rows = pa.table({"k": pa.array([4, 5], pa.int64()), "s": ["D", "E"]})
 for line in sys.stdin:
     left, change, path = line.rstrip("\\n").split(" ", 2)
     left = int(left)
@@ -46,7 +47,6 @@ def dying(name):
     return call
 
 ds = lk.dataset(path) if change != "create" else None
-rows = pa.table({"k": pa.array([4, 5], pa.int64()), "s": ["D", "E"]})
 for name in ("link", "fsync", "unlink", "mkdir", "makedirs", "replace", "open"):
     setattr(os, name, dying(name))
 if change == "create":

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,13 +34,6 @@ def _seed(whole: bool) -> int:
 
 def _share(whole: bool) -> float:
     return 1.0 if whole else SHARE
-
-
-@pytest.fixture(scope="module")
-def release() -> Iterator[Callable[[str], Release]]:
-    """A release by its name: one process does all its jobs."""
-    with ExitStack() as stack:
-        yield cache(lambda name: stack.enter_context(Release(name)))
 
 
 def _judge(found: Found, version: str, note: str) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import shutil
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
-from multiprocessing import get_context
 from pathlib import Path
 
 import lance
@@ -25,6 +23,7 @@ from lancekit.format.operations import Append
 from lancekit.operations.constraints.audit import Audit
 from lancekit.operations.constraints.stored import PREFIX
 from tests.support.faults import Faults, injected
+from tests.support.forked import at_once
 
 ROWS = pa.table({"id": [1, 2, 3, 4], "x": [1, 2, None, 4], "s": ["a", "b", "c", "d"]})
 
@@ -414,26 +413,25 @@ def test_an_attempt_does_not_read_again_what_it_has_read(ds: lk.LanceDataset) ->
         attempt()
 
 
-def _append(uri: str, name: int, number: int) -> list[bool]:
-    landed = []
-    for turn in range(number):
-        try:
-            lk.write_dataset({"id": [1000 * name + turn], "x": [1]}, uri, mode="append")
-            landed.append(True)
-        except ConstraintViolationError:
-            landed.append(False)
-    return landed
-
-
-def _add(uri: str, number: int) -> list[bool]:
-    added = []
-    for turn in range(number):
-        try:
-            lk.dataset(uri).constraints.add(f"at most {turn}", f"count(*) <= {turn}")
-            added.append(True)
-        except ConstraintViolationError:
-            added.append(False)
-    return added
+APPEND = """
+import sys, lancekit as lk
+uri, name = sys.argv[1:]
+for turn in range(12):
+    try:
+        lk.write_dataset({"id": [1000 * int(name) + turn], "x": [1]}, uri, mode="append")
+        print("landed")
+    except lk.errors.ConstraintViolationError:
+        print("refused")
+"""
+ADD = """
+import sys, lancekit as lk
+for turn in range(16):
+    try:
+        lk.dataset(sys.argv[1]).constraints.add(f"at most {turn}", f"count(*) <= {turn}")
+        print("added")
+    except lk.errors.ConstraintViolationError:
+        print("refused")
+"""
 
 
 def test_writers_at_once_keep_a_condition_of_the_table(tmp_path: Path) -> None:
@@ -441,10 +439,10 @@ def test_writers_at_once_keep_a_condition_of_the_table(tmp_path: Path) -> None:
     with lk.options(fsync=False):
         ds = lk.write_dataset(ROWS.select(["id", "x"]), uri)
     ds.constraints.add("at most", "count(*) <= 20 AND sum(x) FILTER (WHERE id >= 1000) <= 16")
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        done = [pool.submit(_append, uri, name, 12) for name in (1, 2)]
-        landed = [one for writer in done for one in writer.result()]
-    assert (landed.count(True), len(landed)) == (16, 24)
+    ended = at_once([(APPEND, uri, name) for name in "12"])
+    assert not any(error for _, error in ended), ended
+    landed = [word for said, _ in ended for word in said.split()]
+    assert (landed.count("landed"), len(landed)) == (16, 24)
     found = lk.dataset(uri)
     assert (found.count_rows(), found.version) == (20, 18)
     assert found.constraints.run().holds
@@ -453,13 +451,11 @@ def test_writers_at_once_keep_a_condition_of_the_table(tmp_path: Path) -> None:
 def test_constraints_and_rows_at_once(tmp_path: Path) -> None:
     uri = str(tmp_path / "d")
     lk.write_dataset({"id": [1], "x": [1]}, uri)
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        appended = pool.submit(_append, uri, 1, 12)
-        added = pool.submit(_add, uri, 16)
-        landed, there = appended.result(), added.result()
+    (landed, wrong), (there, as_well) = at_once([(APPEND, uri, "1"), (ADD, uri)])
+    assert not wrong + as_well, wrong + as_well
     found = lk.dataset(uri)
-    assert found.count_rows() == 1 + landed.count(True)
-    assert len(found.constraints.list()) == there.count(True)
+    assert found.count_rows() == 1 + landed.count("landed")
+    assert len(found.constraints.list()) == there.count("added")
     assert found.constraints.run().holds
     for version in found.version_refs():
         assert found.checkout_version(version["version"]).constraints.run().holds
