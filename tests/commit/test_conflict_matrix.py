@@ -1,8 +1,8 @@
 """Every pair of changes that pylance can commit, by two stale writers, in pylance and in lancekit.
 
 The later commit is made by the reference on one copy and by lancekit on another: outcome and
-result have to be the same, except where `DIFFER` says otherwise. Short runs ask of most pairs one
-order only.
+result have to be the same, except where `DIFFER` says otherwise. Short runs ask of two pairs of
+three one order only.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ def _kind(outcome: str) -> str:
 
 
 def _asked(theirs: str, mine: str) -> bool:
-    """Whether a short run has a pair in this order: every other one, and of two orders one."""
+    """Whether a short run has a pair in this order: of three pairs two, and of two orders one."""
     at, other = (list(CHANGES).index(name) for name in (theirs, mine))
-    return (theirs, mine) in DIFFER or at == other or (at < other) == ((at + other) % 2 == 0)
+    in_turn = (at + other) % 3 == (0 if at < other else 1)
+    return (theirs, mine) in DIFFER or at == other or in_turn
 
 
 def _meet(prepared: Prepared, folder: Path, theirs: str, *, whole: bool) -> None:

@@ -46,6 +46,6 @@ def test_no_number_makes_the_reader_ask_for_memory(
 ) -> None:
     files = _files(tmp_path, version)
     (tmp_path / "files").write_bytes(pickle.dumps(files))
-    report = run("fuzz_files", str(tmp_path / "files"), "300" if whole else "3", "11")
+    report = run("fuzz_files", str(tmp_path / "files"), "300" if whole else "2", "11")
     assert not report["failures"], "\n\n".join(report["failures"][:5])
     assert report["outcomes"]["damaged"] > len(files)

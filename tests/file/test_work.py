@@ -22,7 +22,7 @@ from tests.file.lance_io import write_ours, write_reference
 from tests.file.nested import assert_same_nested, nested_columns, nested_field
 from tests.support.memory_file import MemoryFile
 
-ROWS, COPIES = 300, 4
+ROWS, COPIES = 300, 3
 _RNG = np.random.default_rng(3)
 SELECTIONS = [None, range(20, 290), np.sort(_RNG.choice(ROWS, 40, replace=False)), np.array([7])]
 

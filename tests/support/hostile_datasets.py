@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -379,14 +379,16 @@ def trial(place: Place, call: str) -> str:
     return ""
 
 
-def main(root: str, calls: str, *names: str) -> None:
-    """Try calls, all of them if none is named, on each hostile dataset; print what failed."""
+def main(root: str, how: str, *names: str) -> None:
+    """Try every call on hostile datasets, or on each the next one, and what shows it; print faults.
+
+    ``how`` is ``every`` or ``next``.
+    """
     faulthandler.enable()
     staged = stage(Path(root, "staged"))
     os.environ |= {"XDG_STATE_HOME": f"{root}/home", "MPLCONFIGDIR": f"{root}/home"}
-    wanted = calls.split(",") if calls else list(CALLS)
     # what the calls import and start is not counted
-    for call in wanted:
+    for call in CALLS:
         warm = Place(Path(root, "warm"))
         shutil.copytree(staged.root, warm.root, symlinks=True)
         with suppress(errors.LancekitError):
@@ -395,7 +397,9 @@ def main(root: str, calls: str, *names: str) -> None:
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + EXTRA_BYTES, used + EXTRA_BYTES))
     found, tried = {}, 0
-    for name, call in product(names, wanted):
+    turns = zip(names, cycle(CALLS), strict=False)
+    in_turn = chain.from_iterable(((name, "shown"), (name, call)) for name, call in turns)
+    for name, call in product(names, CALLS) if how == "every" else in_turn:
         place = make(staged, Path(root, "trial"), name)
         print(name, "|", call, file=sys.stderr, flush=True)
         try:

@@ -110,8 +110,8 @@ def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     """Every call in every mode.
 
     In short runs one call of each kind, another for each change; of the kinds that most changes
-    make every second one, in one mode, and of an operation made by hand, which commits as the
-    others do, every fourth.
+    make every third one, in one mode, and of an operation made by hand, which commits as the
+    others do, every sixth.
     """
     record = Faults()
     place.attempt(CHANGES[name], record)
@@ -122,7 +122,7 @@ def points(place: Place, name: str, whole: bool) -> Iterator[Faults]:
     for call in record.calls:
         kinds.setdefault(call.kind, []).append(call.number)
     turn = list(CHANGES).index(name)
-    step = 4 if name in RAW else 2
+    step = 6 if name in RAW else 3
     for kind, numbers in kinds.items():
         number, modes = numbers[turn % len(numbers)], MODES[kind]
         if kind not in OFTEN:

@@ -61,7 +61,7 @@ def test_every_length_and_every_bit(corpus: Path, kinds: str, share: str, whole:
         if not share.startswith("0/"):
             pytest.skip("only in a whole run; of all shares' files it is a sample")
         share = "0/1"
-    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "120", "7")
+    report = run("damage", str(corpus / "files"), kinds, share, "0" if whole else "80", "7")
     print(report)
     assert report["failed"] == 0, "\n".join(report["failures"])
     assert report["slowest"] < 5
