@@ -138,9 +138,9 @@ def _turn(item: pytest.Item) -> int:
     if item.name == "test_it_is_made_once":
         return 0
     group = _group_of(item)
-    if group in {"processes", "servers"}:
+    if group == "processes":
         return 1
-    if group in {"spark", "notebooks"}:
+    if group == "spark":
         return 3
     return 2 if "tests/api" in item.path.as_posix() else 4
 
@@ -148,9 +148,10 @@ def _turn(item: pytest.Item) -> int:
 def _group_of(item: pytest.Item) -> str:
     """Return which tests one worker runs together: those of a file, which share its fixtures.
 
-    A session costs seconds and most of a gigabyte: one worker runs all tests that share one, and
-    others the notebooks, each once, and the tests that start processes with sessions of their own,
-    over Spark Connect or not.
+    Tests that wait for Spark half of their time are in two groups, so that two workers of four have
+    work for both processors: in one all that share a session, which costs seconds and most of a
+    gigabyte, and the notebooks, each once; in the other those that start processes with sessions
+    of their own, over Spark Connect or not.
     A server for S3 costs seconds, too.
     """
     marks = {mark.name for mark in item.iter_markers()}
@@ -159,9 +160,9 @@ def _group_of(item: pytest.Item) -> str:
             raise pytest.UsageError(f"{item.nodeid} takes `spark`: mark it with pytest.mark.spark")
         return "spark"
     if "notebook" in marks or item.path.name == "test_notebooks.py":
-        return "notebooks"
+        return "spark"
     if "classic" in marks and marks & {"spark", "over_connect"}:
-        return "servers" if "connect" in item.path.name else "processes"
+        return "processes"
     if "spark" in marks:
         return "spark"
     return "s3" if "s3" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
