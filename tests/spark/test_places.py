@@ -98,6 +98,26 @@ def test_work_for_this_machine_is_packed(spark, tmp_path) -> None:
     assert pickle.loads(pack(spark, LocalStore(tmp_path))).uri == str(tmp_path)
 
 
+@pytest.mark.classic
+@pytest.mark.spark
+def test_tasks_on_other_machines_get_no_local_folder(spark, tmp_path, monkeypatch) -> None:
+    """As on a cluster, of which the session's name for where it runs is all that there is."""
+    elsewhere = "spark://host:7077"
+    monkeypatch.setattr(clients, "_beyond_this_machine", lambda master: elsewhere)
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d")
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    jobs = scheduler.numTotalJobs()
+    said = f"{tmp_path}/d is on this machine's disk, and the tasks of {elsewhere} run on others"
+    with pytest.raises(StorageError, match=said):
+        lk.write_dataset(spark.range(5), ds, mode="append")
+    with pytest.raises(StorageError, match=said):
+        ds.to_spark().count()
+    assert scheduler.numTotalJobs() == jobs  # refused before any work
+    with lk.options(shared_folders=[str(tmp_path)]):
+        ds = lk.write_dataset(spark.range(5), ds, mode="append")
+        assert ds.to_spark().count() == 6
+
+
 REFUSED = f"""
 import subprocess, sys
 from pathlib import Path
@@ -147,9 +167,12 @@ finally:
 """
 
 
+@pytest.mark.torture
 @pytest.mark.classic
 @pytest.mark.spark
-def test_on_a_cluster(tmp_path) -> None:
+def test_on_a_cluster(tmp_path, whole) -> None:
+    if not whole:
+        pytest.skip("only in a whole run: it starts four Javas; a short run is told of a cluster")
     import socket
 
     with socket.socket() as free:
