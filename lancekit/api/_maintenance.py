@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from lancekit.api._handle import Handle
 from lancekit.api.optimizer import DatasetOptimizer
 from lancekit.api.pylance.arguments import check_count, check_flag, check_hints, check_place
 from lancekit.api.stats import LanceStats
+from lancekit.call import Call
 from lancekit.checked import checked_methods
 from lancekit.operations.cleanup.plan import CleanupRequest, CleanupStats, cleanup_request
 from lancekit.operations.cleanup.run import CleanupExplanation, clean_up, explain_cleanup
@@ -116,7 +118,7 @@ class Maintenance(Handle):
         include_files: bool = False,
         max_files: int = 1000,
     ) -> CleanupExplanation:
-        """Tell what `cleanup_old_versions` would remove; nothing is.
+        """Tell what `cleanup_old_versions` would remove; nothing is, before `apply` is called.
 
         The other arguments are those of `cleanup_old_versions`.
 
@@ -130,7 +132,17 @@ class Maintenance(Handle):
             older_than, retain_versions, delete_unverified, error_if_tagged_old_versions, versions
         )
         most = check_count("max_files", max_files, least=1)
-        return explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
+        told = explain_cleanup(self._snapshot, request, include_files=include_files, max_files=most)
+        call = Call(
+            self.cleanup_old_versions,
+            older_than,
+            retain_versions,
+            delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=error_if_tagged_old_versions,
+            delete_rate_limit=delete_rate_limit,
+            versions=versions,
+        )
+        return replace(told, _call=call)
 
     @property
     def stats(self) -> LanceStats:

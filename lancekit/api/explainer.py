@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from lancekit.api._handle import Handle
@@ -23,6 +24,7 @@ from lancekit.api.pylance.arguments import (
 )
 from lancekit.api.scan_options import ScanOptions
 from lancekit.api.scanner import LanceScanner, scan_of
+from lancekit.call import Call
 from lancekit.choice import check_choice
 from lancekit.errors import InvalidTypeError
 from lancekit.format.storage_version import check_storage_version
@@ -243,7 +245,9 @@ class Explainer:
             for argument, value in bound.arguments.items():
                 if value is not None and argument in _HOW:
                     _HOW[argument](argument, value)
-            return work(dataset, bound.arguments)
+            told = work(dataset, bound.arguments)
+            where = DatasetOptimizer(dataset) if owner is DatasetOptimizer else dataset
+            return replace(told, _call=Call(getattr(where, name), *args, **kwargs))
 
         explain.__name__ = explain.__qualname__ = name
         explain.__doc__ = f"Tell what `{name}` would do with these arguments.\n\n{method.__doc__}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 import re
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from lancekit.errors import (
     ColumnNotFoundError,
     InvalidArgumentError,
     LancekitError,
+    NotOfferedError,
     PredicateError,
 )
 from lancekit.notebook import show_html, show_text
@@ -88,10 +90,17 @@ def test_an_explanation_changes_no_byte_and_foretells_the_commits(
     told = getattr(ds.explain, name)(*args, **kwargs)
     assert tree_hash(tmp_path) == before
     assert ds.version == 1
+    with pytest.raises(NotOfferedError, match="holds no call"):
+        pickle.loads(pickle.dumps(told)).apply()
+    made = told.apply()
+    with pytest.raises(InvalidArgumentError, match="applied already"):
+        told.apply()
     if name == "cleanup_old_versions":
         assert isinstance(told, lk.CleanupExplanation)
+        assert made == told.stats
         return
-    made = operation(ds, name)(*args, **kwargs)
+    if name in {"count_rows", "to_table", "head"}:
+        assert made == operation(ds, name)(*args, **kwargs)
     at = made if name == "create_branch" else ds
     transactions = at.get_transactions(5)[: len(told.commits)]
     assert told.commits == tuple(type(t.operation).__name__ for t in reversed(transactions) if t)

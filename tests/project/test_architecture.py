@@ -87,7 +87,7 @@ FLOORS = """
     progress  provenance
     cache
     options  machine
-    checked  choice  picture
+    call  checked  choice  picture
     errors  interrupts  ipython  lazy  _version
     display  user_cache
     legible

@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
+from lancekit.call import Call, applied
 from lancekit.display import Displayed
 from lancekit.errors import StorageError
 from lancekit.format import names
@@ -49,6 +51,34 @@ class CleanupExplanation(Displayed):
     candidate_file_limit: int
     referenced_branches: list[CleanupBranch]
     warnings: list[str]
+    _call: Call | None = field(default=None, repr=False, compare=False)
+
+    def apply(self) -> CleanupStats:
+        """Remove the old versions, with the arguments that this was made with.
+
+        What goes is worked out anew: what somebody came to need meanwhile stays.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It was applied already.
+        NotOfferedError
+            There is no call: the explanation came from another process, or was made by
+            another function.
+        LancekitError
+            What the call raises.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> from datetime import timedelta
+        >>> ds = lk.write_dataset({"x": [1]}, "memory://apply-cleanup-example")
+        >>> ds.insert({"x": [2]}, mode="overwrite")
+        >>> plan = ds.explain_cleanup_old_versions(timedelta(0))
+        >>> plan.stats.old_versions, plan.apply().old_versions
+        (1, 1)
+        """
+        return cast("CleanupStats", applied(self._call))
 
     def _plain(self) -> str:
         return f"CleanupExplanation(read_version={self.read_version}, stats={self.stats._plain()})"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from lancekit.call import Call, applied
 from lancekit.display import Displayed
 from lancekit.operations.explain.constraints import constraint_notes
 from lancekit.operations.explain.stored_bytes import stored_bytes
@@ -73,6 +75,30 @@ class Explanation(Displayed):
     writes: Writes | None = None
     commits: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    _call: Call | None = field(default=None, repr=False, compare=False)
+
+    def apply(self) -> Any:
+        """Make the call that this tells of, on what the handle is at now; return what it returns.
+
+        Raises
+        ------
+        InvalidArgumentError
+            It was applied already.
+        NotOfferedError
+            There is no call: the explanation came from another process, or tells of what is set
+            up otherwise.
+        LancekitError
+            What the call raises.
+
+        Examples
+        --------
+        >>> import lancekit as lk
+        >>> ds = lk.write_dataset({"x": [1, 2, 3]}, "memory://apply-example")
+        >>> told = ds.explain.delete("x > 1")
+        >>> told.apply().num_deleted_rows, ds.version
+        (2, 2)
+        """
+        return applied(self._call)
 
     def _plain(self) -> str:
         return f"Explanation({self.operation} of version {self.version}, engine={self.engine!r})"
