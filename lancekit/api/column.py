@@ -36,6 +36,8 @@ _ROWS = 100_000
 _PLACES = 16
 #: and no more of their values than this
 _BYTES = 256 << 20
+#: a histogram has no more ranges
+_BINS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -153,12 +155,13 @@ class DatasetColumn(Displayed):
         rows
             At most so many rows are read, in 16 runs that lie evenly; and no more than 256 MiB.
         top, bins
-            How many of the most frequent values, and how many ranges of a histogram at most.
+            How many of the most frequent values, and how many ranges of a histogram at most
+            (10,000 are the most); none with 0.
         """
-        most, top = check_count("rows", rows), check_count("top", top)
+        most, top = check_count("rows", rows, least=1), check_count("top", top)
         bins = check_count("bins", bins)
-        if most == 0:
-            raise InvalidArgumentError("rows is 0.", hint="Pass how many rows may be read.")
+        if bins > _BINS:
+            raise InvalidArgumentError(f"bins is {bins}.", hint=f"Pass {_BINS:,} or fewer.")
         values = [plain(one) for one in self._read(most)]
         found, counts = column_statistics(values), Counts()
         ranges: tuple[Bin, ...] = ()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from lancekit.api._handle import Handle
-from lancekit.api.pylance.arguments import check_count
+from lancekit.api.pylance.arguments import check_count, check_items
 from lancekit.api.time_travel import Ref, snapshot_at
 from lancekit.checked import checked, checked_methods
 from lancekit.choice import check_choice
@@ -78,7 +78,7 @@ class Plots:
         >>> ds.plot.history(show=["rows"]).alt
         'History of plot-history-example. main: 2 versions, 1 to 3 rows.'
         """
-        check_count("limit", limit)
+        check_count("limit", limit, least=1)
         check_choice("over", over, ("version", "time"))
         if isinstance(show, str) or not show:
             raise InvalidTypeError(
@@ -115,9 +115,8 @@ class Plots:
         ┊ 9 versions
         ● main:1  create
         """
-        if not all(isinstance(one, Handle) for one in clones):
-            raise InvalidTypeError(f"clones is {shown(clones)}.", hint="Pass a list of datasets.")
-        return draw("graph", self._handle, clones=tuple(clones))
+        drawn = tuple(check_items("clones", clones, Handle, "datasets"))
+        return draw("graph", self._handle, clones=drawn)
 
     def fragments(self, *, ax: Any = None) -> Picture:
         """Draw the fragments of this version: rows, bytes, files, indices, what a compaction does.

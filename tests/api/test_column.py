@@ -56,8 +56,6 @@ def test_what_is_no_column(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         "id" in ds  # noqa: B015
     assert pa.table(ds) == ds.to_table()
-    with pytest.raises(InvalidArgumentError):
-        ds["id"].statistics(rows=0)
 
 
 def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
@@ -96,6 +94,31 @@ def test_statistics_are_those_of_the_values(tmp_path: Path) -> None:
         assert bool(found.histogram) == (name in "nftdm")
         assert show_text(found).startswith(f"{name} · all 4\u202f000 rows · ")
         assert "could not be drawn" not in repr(found) + repr(ds[name])
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({name: value} for name in ("rows", "top", "bins") for value in (-1, None, True, 1.5)),
+        {"rows": 0},
+        {"bins": 10_001},
+    ],
+    ids=str,
+)
+def test_limits_that_are_none(how: dict[str, Any]) -> None:
+    ds = lk.write_dataset({"f": [0.5, 1e9]}, "memory://column-limits", mode="overwrite")
+    with pytest.raises(ValueError, match=rf"^{next(iter(how))} is ") as caught:
+        ds["f"].statistics(**how)
+    assert isinstance(caught.value, InvalidArgumentError)
+
+
+def test_limits_of_nothing_and_of_all() -> None:
+    ds = lk.write_dataset({"f": [0.5, 1e9]}, "memory://column-limits", mode="overwrite")
+    found = ds["f"].statistics(rows=10**30, top=0, bins=0)
+    assert (found.rows_read, found.top, found.histogram) == (2, (), ())
+    found = ds["f"].statistics(top=10**30, bins=10_000)
+    assert (len(found.top), len(found.histogram)) == (2, 10_000)
+    assert len(show_html(found)) < 50_000
 
 
 def test_a_long_column_is_sampled(tmp_path: Path) -> None:

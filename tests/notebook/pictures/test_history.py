@@ -1,6 +1,7 @@
 """The picture of a history."""
 
 import struct
+from functools import partial
 
 import pytest
 
@@ -83,3 +84,22 @@ def test_panels_are_checked(ds):
         ds.plot.history(show=["cats"])
     with pytest.raises(lk.errors.InvalidTypeError, match="show"):
         ds.plot.history(show="rows")
+
+
+@pytest.mark.parametrize("limit", [0, -1, None, True, 1.5, "3"])
+def test_limits_that_are_none(ds, limit):
+    for draw in (ds.plot.history, partial(lk.plot_history, ds)):
+        with pytest.raises(ValueError, match=r"^limit is ") as caught:
+            draw(limit=limit)
+        assert isinstance(caught.value, lk.errors.InvalidArgumentError)
+    assert ds.plot.history(limit=10**30).alt == ds.plot.history(limit=10).alt
+
+
+def test_lists_that_are_none(ds):
+    for clones in (0, True, None, "d", [1]):
+        with pytest.raises(ValueError, match=r"^clones ") as caught:
+            ds.plot.graph(clones=clones)
+        assert isinstance(caught.value, lk.errors.InvalidTypeError)
+    for columns in ("x", 3):
+        with pytest.raises(lk.errors.InvalidTypeError, match=r"^columns "):
+            ds.plot.columns(1, columns=columns)
