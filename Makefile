@@ -6,7 +6,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser check test tests lab bench performance docs lint fix matrix torture releases setup proto
+.PHONY: help demo notebooks browser check test tests lab bench performance docs lint fix matrix torture releases setup proto
 
 VENV := .venv
 RUN := $(VENV)/bin
@@ -22,8 +22,11 @@ DOCS := .venv-docs
 help: ## List the targets
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 13
 
-demo: $(VENV)/.ready ## Run the notebooks on real data, and say where to look
+demo: $(VENV)/.ready ## Run three notebooks on real data, and say where to look
 	@$(RUN)/python notebooks/run_demo.py
+
+notebooks: $(VENV)/.ready ## Run all notebooks, and compare what they show with what is saved
+	@$(RUN)/python -m pytest -q -m notebook tests/notebook/test_notebooks.py
 
 check: $(VENV)/.ready $(PYLANCE4)/.ready lint ## Lint, check types, run the quick half of the tests
 	@$(RUN)/python -m pytest -q -n 2 --dist loadgroup -m $(QUICK) \
@@ -55,7 +58,7 @@ performance: $(VENV)/.bench ## Measure what users feel, and write docs/performan
 
 docs: $(DOCS)/.ready ## Build the guides and the reference of all functions into site/
 	@PATH="$(CURDIR)/$(DOCS)/bin:$$PATH" NO_MKDOCS_2_WARNING=1 mkdocs build --quiet
-	@echo "Look at site/index.html; \`python3 -m http.server -d site\` makes it searchable, too."
+	@echo "Look at site/index.html"
 
 browser: $(VENV)/.ready ## Look at cards, pictures and widgets in Chromium
 	@$(RUN)/python -c "from tests.support.chromium import program; exit(not program())" || \

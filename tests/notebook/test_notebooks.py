@@ -166,8 +166,10 @@ def test_a_saved_notebook_is_fit_to_be_read(name):
     assert "could not be drawn" not in text
 
 
-def test_every_notebook_is_tested_and_run_by_the_demo():
-    assert [path.stem for path in demo().NOTEBOOKS] == NAMES
+def test_every_notebook_is_tested():
+    module = demo()
+    assert [path.stem for path in module.NOTEBOOKS] == NAMES
+    assert [path.stem for path in module.DEMO] == [NAMES[0], NAMES[2], NAMES[4]]
     assert sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")) == NAMES
 
 
@@ -329,9 +331,18 @@ for name in arguments["names"]:
 
 @pytest.mark.notebook
 def test_the_demo_says_what_it_did_and_where_to_look(
-    executed, of_files, of_writers, of_pipeline, of_history, of_search, of_shards, folder
+    executed,
+    of_files,
+    of_writers,
+    of_pipeline,
+    of_history,
+    of_search,
+    of_shards,
+    of_every_file,
+    folder,
 ):
-    said = demo().report(folder)
+    module = demo()
+    said = module.report(folder, module.NOTEBOOKS)
     assert "15 versions, 328,522 rows at the newest" in said
     assert "jan (version 1)" in said
     assert "3 versions, 41,542 rows" in said
@@ -341,6 +352,7 @@ def test_the_demo_says_what_it_did_and_where_to_look(
     assert re.search(r"nested .* 1\d\.\d MB in the newest format, 39\.\d MB in the oldest", said)
     assert str(folder / "flights.lance") in said
     assert "carrier_idx (Bitmap), flight_idx (BTree)" in said
+    assert re.search(r"tour +\d+ files, each of them opened", said)
     assert "692 rows by key, which 4 shards brought in 6 generations" in said
     assert all(f"{folder / name}.ipynb" in said for name in NAMES)
 
