@@ -17,6 +17,8 @@ FIELD = "dataclasses.field"
 CARDS = Path(__file__).parents[1] / PACKAGE / "notebook/render/style.css"
 STYLE = "<!-- the style of cards -->"
 HEADING = re.compile(rf'<h\d id="({PACKAGE}[.][\w.]+)"')
+TO_TESTS = re.compile(r"\[(`tests/[^`]+`)\]\([^)]+\)")
+TESTS = re.compile(r"<td>((?:<code>tests/[\w/.:]+</code>(?:, )?)+)</td>")
 #: the modules before a class, which texts leave out
 MODULES = re.compile(rf"(?<=^{PACKAGE}[.])([a-z_]+[.])+(?=[A-Z])")
 #: a heading, which says whose text follows; what stays as it is; or a name in the text
@@ -97,9 +99,21 @@ def _meant(member: Any) -> Any:
     return griffe.Alias(member.name, member.value.canonical_path, parent=member.parent)
 
 
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Leave out links to tests, which are in the repository and not on the site."""
+    return TO_TESTS.sub(r"\1", markdown)
+
+
 def on_page_content(html: str, **_: Any) -> str:
-    """Give cards on a page the style that they have today."""
-    return html.replace(STYLE, f"<style>{CARDS.read_text(encoding='utf-8')}</style>")
+    """Give cards on a page the style that they have today, and fold away cells full of tests."""
+    html = html.replace(STYLE, f"<style>{CARDS.read_text(encoding='utf-8')}</style>")
+    return TESTS.sub(_folded, html)
+
+
+def _folded(cell: re.Match[str]) -> str:
+    number = cell[1].count("<code>")
+    summary = f"{number} test{'s' if number > 1 else ''}"
+    return f'<td><details class="tests"><summary>{summary}</summary>{cell[1]}</details></td>'
 
 
 def on_env(env: Any, *, files: Files, **_: Any) -> Any:

@@ -262,7 +262,7 @@ def page() -> str:
         "|-|-|-|-|",
     ]
     for one in FEATURES:
-        tests = ", ".join(f"`{test}`" for test in one.tests)
+        tests = ", ".join(f"[`{test}`](../{test.partition('::')[0]})" for test in one.tests)
         lines.append(f"| {one.name} | {one.how} | {tests} | [here]({one.seen}) |")
     return "\n".join([*lines, ""])
 
