@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -65,7 +66,8 @@ class Picture:
         The same facts in lines for terminals, logs and screen readers.
     figure
         matplotlib's figure, to change or save; ``None`` where none was needed, or none could be
-        made.  With ``ax=`` it is the figure of the axes that were given.
+        made, and in a picture that came from another process, which has its SVG.  With ``ax=`` it
+        is the figure of the axes that were given.
     mermaid
         The source of a mermaid diagram, of the graph of branches alone.
 
@@ -86,6 +88,16 @@ class Picture:
 
     def __repr__(self) -> str:
         return self.text
+
+    def __copy__(self) -> Picture:
+        return self
+
+    def __deepcopy__(self, _: object) -> Picture:
+        return self  # no part of it is changed but the figure, which is the user's
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send words and the SVG: figures of matplotlib's hold functions."""
+        return _sent, (self.alt, self.text, self.mermaid, self.svg)
 
     @property
     def svg(self) -> str | None:
@@ -157,3 +169,8 @@ class Picture:
         # wide drawings may be scrolled, by the keyboard, too
         box = f'<div style="overflow-x:auto" tabindex="0">{drawn}</div>'
         return {_TEXT: self.text, _HTML: box}
+
+
+def _sent(alt: str, text: str, mermaid: str | None, svg: str | None) -> Picture:
+    render = None if svg is None else partial(str, svg)
+    return Picture(alt=alt, text=text, mermaid=mermaid, render=render)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, Self
 from uuid import UUID
 
@@ -62,7 +63,7 @@ class Indices(Handle):
         >>> ds.indices["id_idx"].share
         1.0
         """
-        return TableIndices(lambda: self._snapshot)
+        return TableIndices(partial(getattr, self, "_snapshot"))
 
     def create_scalar_index(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lancekit.api._handle import Handle
 from lancekit.api.lsm_scanner import LsmScanner
 from lancekit.checked import checked_methods
@@ -34,5 +36,4 @@ class MemWalReading(Handle):
         1
         """
         self._check_shards()
-        line = self._line
-        return LsmScanner(self._snapshot, lambda: newest_read_set(line))
+        return LsmScanner(self._snapshot, partial(newest_read_set, self._line))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from lancekit.api._handle import Handle
 from lancekit.api.pylance.arguments import check_items
@@ -11,7 +12,9 @@ from lancekit.errors import InvalidArgumentError
 from lancekit.operations.mem_wal.reader.parts import ShardState
 from lancekit.operations.mem_wal.reader.sources import ReadSet, again_if_gone, read_set
 from lancekit.shards.shard import shard_of
+from lancekit.versions.line import Line
 from lancekit.versions.listing import latest_snapshot
+from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Read", "check_has_key", "of_snapshots"]
 
@@ -32,10 +35,11 @@ def of_snapshots(dataset: Handle, snapshots: Sequence[ShardSnapshot]) -> Read:
         for one in check_items("shard_snapshots", snapshots, ShardSnapshot, of)
     ]
 
-    def read() -> ReadSet:
-        return again_if_gone(lambda: read_set(pinned or latest_snapshot(line), states))
+    return partial(_read, line, pinned, states)
 
-    return read
+
+def _read(line: Line, pinned: Snapshot | None, states: list[ShardState]) -> ReadSet:
+    return again_if_gone(lambda: read_set(pinned or latest_snapshot(line), states))
 
 
 def check_has_key(dataset: Handle, columns: Sequence[str] | None = None) -> None:

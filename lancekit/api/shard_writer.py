@@ -15,7 +15,7 @@ from lancekit.api.shard_snapshot import ShardSnapshot
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
 from lancekit.errors import InvalidTypeError
-from lancekit.operations.mem_wal.reader.sources import newest_read_set
+from lancekit.operations.mem_wal.reader.sources import ReadSet, newest_read_set
 from lancekit.operations.mem_wal.shard_rows import ShardRows
 from lancekit.operations.mem_wal.stats import Memory
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT, Writer
@@ -187,10 +187,10 @@ class ShardWriter(Closing, Displayed):
         if shard_snapshots is not None:
             check_items("shard_snapshots", shard_snapshots, ShardSnapshot, "ShardSnapshot objects")
         self._writer.memtables()
-        line, shard, writer = self._snapshot.line, self._shard, self._writer
-        return LsmScanner(
-            self._snapshot, lambda: newest_read_set(line, {shard: writer.memtables()})
-        )
+        return LsmScanner(self._snapshot, self._read)
+
+    def _read(self) -> ReadSet:
+        return newest_read_set(self._snapshot.line, {self._shard: self._writer.memtables()})
 
     def __reduce__(self) -> NoReturn:
         raise InvalidTypeError(

@@ -6,13 +6,13 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from lancekit.checked import checked_methods, is_writable
-from lancekit.errors import InvalidArgumentError, NotFoundError, NotOfferedError
+from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotFoundError, NotOfferedError
 from lancekit.file.columns.limits import check_new_marks
 from lancekit.file.columns.physical import FileColumn, file_column
 from lancekit.file.file_metadata import (
@@ -280,6 +280,12 @@ class LanceFileWriter:
         self.size_bytes: int | None = None
         if schema is not None:
             self._open(schema)
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(
+            "The writer of a file can be neither copied nor sent: the file has one.",
+            hint="Send the path, and write a file of its own there.",
+        )
 
     def _open(self, schema: pa.Schema) -> FileWriter:
         if self._writer is None:

@@ -13,6 +13,7 @@ from lancekit.notebook.cards import CARDS
 from lancekit.notebook.explorer import Explorer
 from lancekit.notebook.workbench.branch_bench import BranchBench
 from lancekit.notebook.workbench.merge_bench import MergeBench
+from tests.support.copies import check_copies
 from tests.support.gallery import ENTRIES, STYLE, entries
 
 #: planners, which are parts of scans of shards
@@ -39,6 +40,7 @@ def test_the_code_runs_and_everything_that_has_a_card_is_there(tmp_path, monkeyp
         drawn = value._repr_mimebundle_()
         assert "text/html" in drawn, heading
         assert "could not be drawn" not in drawn["text/plain"], heading
+        check_copies(value)
         shown.update(type(value).__mro__)
     assert Transaction in shown
     assert {Explorer, MergeBench, BranchBench} <= shown

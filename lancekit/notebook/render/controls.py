@@ -13,13 +13,13 @@ from contextvars import copy_context
 from datetime import datetime
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import pyarrow as pa
 from pyarrow import types as pt
 
 from lancekit.display import Displayed
-from lancekit.errors import LancekitError
+from lancekit.errors import InvalidTypeError, LancekitError
 from lancekit.ipython import in_kernel
 from lancekit.lazy import cached_property
 from lancekit.legible import clean_line, python_value
@@ -313,6 +313,12 @@ class Interactive(Displayed):
     def widget(self) -> Any:
         """The widget, for what lays out several; made when it is first asked for."""
         return self._made()
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidTypeError(
+            f"{type(self).__name__} is a widget: it can be neither copied nor sent.",
+            hint="Send the dataset, a plan or a result that it shows.",
+        )
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the card as text and HTML, and the widget beside them if a notebook asks."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, TypeAlias, cast
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 from lancekit.display import interactive
+from lancekit.errors import InvalidArgumentError
 from lancekit.operations.common.results import ApplyResult, Counts
 from lancekit.operations.common.retry import RetryPolicy
 from lancekit.operations.lineage.apply_changes import (
@@ -92,6 +93,9 @@ class BranchMergePlan(Counts):
             self._land(lambda ours: merge_branch(self._source, ours, self._how, RetryPolicy())),
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_land": _elsewhere}
+
     def resolved(self, conflicts: Resolve) -> BranchMergePlan:
         """Plan the same merge with conflicts settled in another way, on what both branches are now.
 
@@ -134,6 +138,14 @@ class BranchMergePlan(Counts):
         >>> bench = ds.branches.merge("trial", dry_run=True).interactive()
         """
         return interactive("branches", self)
+
+
+def _elsewhere(_: object) -> NoReturn:
+    """Refuse to apply the copy of a plan, which has no handle."""
+    raise InvalidArgumentError(
+        "The plan was copied, or made in another process.",
+        hint="Make a new one with merge(..., dry_run=True).",
+    )
 
 
 def changes_of(source: Line, target: Snapshot) -> Changed:

@@ -143,7 +143,7 @@ class _Pending:
         self._land = land
         self._merge = merge
         self._over = ""
-        self._release = weakref.finalize(self, source.close)
+        self._release: Callable[[], object] = weakref.finalize(self, source.close)
 
     def run(self) -> MergeResult:
         if self._over:
@@ -162,6 +162,16 @@ class _Pending:
     def close(self) -> None:
         self._over = self._over or "closed"
         self._release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _elsewhere, ()
+
+
+def _elsewhere() -> _Pending:
+    """Return what stands for a merge where its rows are not: a copy of a plan is looked at."""
+    pending = object.__new__(_Pending)
+    pending._over, pending._release = "copied, or made in another process", lambda: None
+    return pending
 
 
 def preview_merge(
