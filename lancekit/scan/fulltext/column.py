@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancekit.errors import InvalidArgumentError, LancekitError, UnsupportedFeatureError
+from lancekit.errors import InvalidArgumentError
 from lancekit.format.index import IndexMetadata
 from lancekit.format.paths import find_field
 from lancekit.index.build.sorting import whole
@@ -31,13 +31,13 @@ from lancekit.index.kinds import INVERTED, first_of
 from lancekit.index.search.reuse import Reuse, covered_now, found_reuse
 from lancekit.index.segment import Segment
 from lancekit.lazy import cached_property
-from lancekit.legible import warn
 from lancekit.scan.expressions.predicate import Predicate
 from lancekit.scan.fragment_rows import ScanRequest
 from lancekit.scan.fragments.reader import column_field
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.fulltext.scored import Scored, added, best_places, nothing
 from lancekit.scan.guest import Guest
+from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.outputs import Output
 from lancekit.scan.places import Places
 from lancekit.scan.scan import Scan
@@ -295,21 +295,13 @@ class TextColumn:
 
 
 def _opened(snapshot: Snapshot, index: IndexMetadata) -> OpenSegment | None:
-    try:
-        if (index.index_version or 0) > INVERTED.newest:
-            raise UnsupportedFeatureError(
-                f"It is of version {index.index_version}; up to {INVERTED.newest} is known."
-            )
+    def opened() -> OpenSegment:
         store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
-        opened = open_segment(Segment(index, INVERTED, store, kept))
-        analyzer(opened.settings)
-    except (LancekitError, OSError) as error:
-        warn(
-            f"Segment {index.uuid} of the index {index.name!r} is not used, all rows are "
-            f"looked at: {error}"
-        )
-        return None
-    return opened
+        segment = open_segment(Segment(index, INVERTED, store, kept))
+        analyzer(segment.settings)  # which may be one that is not known
+        return segment
+
+    return opened_or_told(index, INVERTED, opened)
 
 
 def _asked(tokens: Sequence[Token]) -> list[str]:

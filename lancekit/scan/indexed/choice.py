@@ -36,7 +36,7 @@ from lancekit.scan.expressions.predicate import HIDDEN_COLUMNS, Predicate
 from lancekit.scan.fragments.reader import FragmentReader
 from lancekit.scan.fragments.source import FragmentSource, fragment_sources
 from lancekit.scan.indexed.found import ChosenRows, Found
-from lancekit.scan.indexed.unused import tell_unused
+from lancekit.scan.indexed.unused import is_known, tell_unused
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["RowChoice", "choice_of", "row_choice"]
@@ -287,8 +287,7 @@ def _usable(snapshot: Snapshot, field_id: int) -> Iterator[Segment]:
         kind: IndexKind | None = kind_of(index) if index.fields == (field_id,) else None
         if kind is None or kind.name not in _SEARCHES or not index.fragment_ids:
             continue
-        if (index.index_version or 0) > kind.newest:
-            tell_unused(index, f"has version {index.index_version}, and {kind.newest} is known")
+        if not is_known(index, kind):
             continue
         store = snapshot.base_store(index.base_id)
         yield Segment(index, kind, store, snapshot.line.open_files)

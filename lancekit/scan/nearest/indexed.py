@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from pyroaring import BitMap
 
-from lancekit.errors import LancekitError, UnsupportedFeatureError
 from lancekit.format.index import IndexMetadata
 from lancekit.index.ascending import among
 from lancekit.index.distances import Distances
@@ -22,7 +21,7 @@ from lancekit.index.segment import open_index_file
 from lancekit.lazy import cached_property
 from lancekit.scan.fragments.source import FragmentSource
 from lancekit.scan.guest import Guest
-from lancekit.scan.indexed.unused import tell_unused
+from lancekit.scan.indexed.unused import opened_or_told
 from lancekit.scan.nearest.best import Kept, counted
 from lancekit.scan.places import Moves, Places
 from lancekit.versions.snapshot import Snapshot
@@ -273,17 +272,12 @@ def metric_of(snapshot: Snapshot, indices: Iterable[IndexMetadata]) -> str | Non
 
 
 def _opened(snapshot: Snapshot, index: IndexMetadata) -> VectorSegment | None:
-    try:
-        if (index.index_version or 0) > VECTORS.newest:
-            raise UnsupportedFeatureError(
-                f"it has version {index.index_version}, and {VECTORS.newest} is known"
-            )
+    def opened() -> VectorSegment:
         store, kept = snapshot.base_store(index.base_id), snapshot.line.open_files
         files = (open_index_file(store, index, name, kept) for name in VECTORS.files)
         return VectorSegment.open(*files)
-    except (LancekitError, OSError) as error:
-        tell_unused(index, str(error), "all vectors are looked at")
-        return None
+
+    return opened_or_told(index, VECTORS, opened, "all vectors are looked at")
 
 
 def vector_indices(snapshot: Snapshot, field_id: int) -> tuple[IndexMetadata, ...]:

@@ -357,6 +357,35 @@ def test_an_index_that_cannot_be_used_is_a_warning_and_a_scan(damage: str, tmp_p
         assert lk.dataset(path).to_table(filter="x = 3")["y"].to_pylist() == [3]
 
 
+@pytest.mark.parametrize(
+    ("kind", "search", "instead"),
+    [
+        ("INVERTED", {"full_text_query": "snow"}, "all rows"),
+        ("IVF_FLAT", {"nearest": {"column": "v", "q": [1.0, 0.0], "k": 2}}, "all vectors"),
+    ],
+)
+def test_searches_pass_over_indices_that_are_newer(
+    tmp_path: Path, kind: str, search: dict[str, Any], instead: str
+) -> None:
+    vectors = pa.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], pa.list_(pa.float32(), 2))
+    table = pa.table({"t": ["snow", "late snow", "rain"], "v": vectors})
+    ds = lk.write_dataset(table, tmp_path / "d")
+    if kind == "INVERTED":
+        ds.create_scalar_index("t", kind)
+    else:
+        ds.create_index("v", kind, num_partitions=1)
+    wanted = ds.to_table(**search)
+    index = ds._snapshot.indices[0]
+    operation = lk.LanceOperation.CreateIndex(
+        new_indices=(replace(index, index_version=9),), removed_indices=(index,)
+    )
+    lk.LanceDataset.commit(ds, operation, read_version=ds.version)
+    told = rf"is not used, {instead} are looked at: segment \S+ has version 9, and \d is known"
+    with pytest.warns(UserWarning, match=told):
+        found = lk.dataset(tmp_path / "d").to_table(**search)
+    assert found["t"].to_pylist() == wanted["t"].to_pylist()
+
+
 def test_many_rows_are_read_by_themselves_unless_all_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
