@@ -10,13 +10,17 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import lancekit as lk
+from lancekit.format.manifest import encode_manifest_file
 
 COLUMNS = 1_000
 VERSIONS = 10_000
+#: so many of the newest are read
+SHOWN = 60
 
 
 def milliseconds(look: Callable[[], Any], runs: int = 9) -> float:
@@ -30,12 +34,20 @@ def milliseconds(look: Callable[[], Any], runs: int = 9) -> float:
 
 
 def tall(folder: Path) -> lk.LanceDataset:
-    """Return a dataset of many versions, made of one manifest under many names."""
-    lk.write_dataset({"x": [1]}, folder)
-    versions = folder / "_versions"
+    """Return a dataset of many versions, which hold the same."""
+    return as_version(VERSIONS, lk.write_dataset({"x": [1]}, folder), folder)
+
+
+def as_version(last: int, ds: lk.LanceDataset, folder: Path) -> lk.LanceDataset:
+    """Return the dataset of one version as its last of many; of old ones there are names alone."""
+    versions, manifest = folder / "_versions", ds._snapshot.manifest
     (first,) = versions.glob("*.manifest")
-    for number in range(2, VERSIONS + 1):
-        os.link(first, versions / f"{2**64 - 1 - number:020}.manifest")
+    for number in range(2, last + 1):
+        place = versions / f"{2**64 - 1 - number:020}.manifest"
+        if number <= last - SHOWN:
+            os.link(first, place)
+        else:
+            place.write_bytes(encode_manifest_file(replace(manifest, version=number)))
     return lk.dataset(folder)
 
 
@@ -54,12 +66,12 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
     yield "draw the newest 50 versions", milliseconds(lambda: lk.plot_history(ds).png(), 3)
 
 
-def main() -> None:
-    """Print all measurements."""
+def print_all(measurements: Callable[[Path], Iterator[tuple[str, float]]]) -> None:
+    """Print all measurements, which are made in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder:
         for name, taken in measurements(Path(folder)):
             print(f"{name:<44} {taken:>9.2f} ms")
 
 
 if __name__ == "__main__":
-    main()
+    print_all(measurements)

@@ -6,16 +6,12 @@ fragments.  The reference has nothing of the kind, so these are plain millisecon
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import lancekit as lk
-from benchmarks.display import VERSIONS, milliseconds
-from lancekit.format.manifest import encode_manifest_file
+from benchmarks.display import VERSIONS, as_version, milliseconds, print_all
 from lancekit.notebook.explorer.shell import Shell
 from lancekit.notebook.explorer.state import (
     ExplorerState,
@@ -29,7 +25,7 @@ from lancekit.notebook.explorer.state import (
 from lancekit.notebook.explorer.visit import Visit
 from lancekit.notebook.render.controls import drawn
 
-__all__ = ["main", "measurements"]
+__all__ = ["measurements"]
 
 FRAGMENTS = 1_000
 CHANGES = 40
@@ -40,14 +36,7 @@ def tall(folder: Path) -> lk.LanceDataset:
     rows = 100 * FRAGMENTS
     columns = {"id": range(rows), "x": [i * 7 % 1000 for i in range(rows)]}
     ds = lk.write_dataset(columns, folder, max_rows_per_file=100, primary_key="id")
-    versions = folder / "_versions"
-    (first,) = versions.glob("*.manifest")
-    last = VERSIONS - CHANGES
-    for number in range(2, last):
-        os.link(first, versions / f"{2**64 - 1 - number:020}.manifest")
-    manifest = replace(ds._snapshot.manifest, version=last)
-    (versions / f"{2**64 - 1 - last:020}.manifest").write_bytes(encode_manifest_file(manifest))
-    ds = lk.dataset(folder)
+    ds = as_version(VERSIONS - CHANGES, ds, folder)
     for i in range(CHANGES):
         match i % 3:
             case 0:
@@ -94,12 +83,5 @@ def measurements(folder: Path) -> Iterator[tuple[str, float]]:
         yield name, milliseconds(partial(_look, visit, wanted))
 
 
-def main() -> None:
-    """Print all measurements."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name, taken in measurements(Path(folder)):
-            print(f"{name:<44} {taken:>9.2f} ms")
-
-
 if __name__ == "__main__":
-    main()
+    print_all(measurements)
