@@ -13,6 +13,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
+from itertools import count
 from time import monotonic
 from typing import Any
 from weakref import WeakValueDictionary
@@ -29,6 +30,8 @@ __all__ = ["OpenFiles"]
 _MOST_COLUMNS = 4096
 #: files that all handles keep together; systems have 65,530 mappings for a process, if not more
 _MOST_FILES = 1 << 14
+#: of these as many are left once they were too many
+_KEPT_SHARE = 7 / 8
 #: of the bytes that the cache may take, as many may have been looked at in files that are kept
 _SEEN_SHARE = 1 / 4
 
@@ -124,6 +127,9 @@ class OpenFiles:
 
 
 _all: WeakValueDictionary[int, OpenFiles] = WeakValueDictionary()
+#: how many files were opened to be kept, and with how many all that are kept are counted next
+_opened = count(1)
+_count_at = [0]
 
 
 def _living() -> list[OpenFiles]:
@@ -132,15 +138,23 @@ def _living() -> list[OpenFiles]:
 
 
 def _make_room(newest: OpenFiles) -> None:
-    """Let handles that were used longest ago go of their files while all have too many."""
+    """Let handles that were used longest ago go of their files while all have too many.
+
+    All handles are counted only once as many files came as there was room for, and what then has to
+    go makes some room, so that one file more takes the same however many handles there are.
+    """
+    opened = next(_opened)
+    if opened < _count_at[0]:
+        return
     living = _living()
     number = sum(len(files._kept) for files in living)
-    if number <= _MOST_FILES:
-        return
-    for files in sorted(living, key=lambda one: one._last_used):
-        if files is not newest and number > _MOST_FILES:
-            number -= len(files._kept)
-            files.clear()
+    if number > _MOST_FILES:
+        most = int(_MOST_FILES * _KEPT_SHARE)
+        for files in sorted(living, key=lambda one: one._last_used):
+            if files is not newest and number > most:
+                number -= len(files._kept)
+                files.clear()
+    _count_at[0] = opened + max(1, _MOST_FILES + 1 - number)
 
 
 @when_cleared

@@ -119,6 +119,7 @@ def test_all_handles_together_keep_few_files(
     gc.collect()
     lk.clear_cache()
     monkeypatch.setattr(open_files, "_MOST_FILES", 4)
+    monkeypatch.setattr(open_files, "_count_at", [0])
     store, handles = LocalStore(tmp_path), [OpenFiles() for _ in range(3)]
     for name in "abcd":
         _write(store, name)
@@ -129,6 +130,26 @@ def test_all_handles_together_keep_few_files(
     assert handles[1].open(store, "a") is not kept[1][0]
     alone = [handles[0].open(store, name) for name in "cd"]
     assert [handles[0].open(store, name) for name in "cd"] == alone
+
+
+def test_a_file_more_takes_the_same_however_many_handles_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gc.collect()
+    lk.clear_cache()
+    counted = []
+    living = open_files._living
+    monkeypatch.setattr(open_files, "_living", lambda: counted.append(1) or living())
+    monkeypatch.setattr(open_files, "_MOST_FILES", 40)
+    monkeypatch.setattr(open_files, "_count_at", [0])
+    store, handles = LocalStore(tmp_path), [OpenFiles() for _ in range(60)]
+    for name in "abcd":
+        _write(store, name)
+    for name in "abcd":
+        for files in handles:
+            files.open(store, name)
+            assert sum(len(one._kept) for one in living()) <= 40
+    assert 5 <= len(counted) <= 60  # of 240 files
 
 
 def test_datasets_are_opened_while_all_files_are_let_go_of() -> None:
