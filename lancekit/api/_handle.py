@@ -10,6 +10,7 @@ from pyroaring import BitMap
 from lancekit.api.lance_schema import LanceSchema
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, ReadOnlyError
+from lancekit.format.items import Numbers
 from lancekit.format.manifest import BasePath
 from lancekit.format.paths import paths_by_id
 from lancekit.versions.line import Line
@@ -155,7 +156,7 @@ class Handle:
                 "uuid": str(index.uuid),
                 "fields": self._paths(index.fields),
                 "version": index.dataset_version,
-                "fragment_ids": BitMap(index.fragment_ids or ()),
+                "fragment_ids": Numbers(index.fragment_ids or ()),
                 "base_id": index.base_id,
             }
             for index in sorted(self._snapshot.indices, key=lambda index: index.name)

@@ -105,9 +105,11 @@ class Indices(Handle):
         progress_callback
             Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
             when they are.
+        format_version, document_granularity
+            Of ``"INVERTED"``: 2 and ``"row"``, which they are without, too.
         kwargs
             Of ``"INVERTED"``: ``with_position=True`` for phrases, and how text becomes words, as
-            ``docs/search.md`` has it.
+            ``docs/search.md`` has it; ``memory_limit`` and ``num_workers`` change nothing.
 
         Raises
         ------
@@ -130,8 +132,8 @@ class Indices(Handle):
         """
         refuse(
             "create_scalar_index",
-            format_version=format_version,
-            document_granularity=document_granularity,
+            format_version=None if format_version in (2, "2", "v2") else format_version,
+            document_granularity=None if document_granularity == "row" else document_granularity,
         )
         told = check_callback("progress_callback", progress_callback)
         kind, parameters = index_parameters(index_type, kwargs, "create_scalar_index")

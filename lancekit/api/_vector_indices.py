@@ -99,7 +99,8 @@ class VectorIndices(Handle):
             Is told with an `lancekit.progress.IndexProgress` when rows begin to be indexed, and
             when they are.
         kwargs
-            ``num_bits`` of the codes of ``"IVF_PQ"``, 8 or 4.
+            ``num_bits`` of the codes of ``"IVF_PQ"``, 8 or 4; ``max_iters`` and ``sample_rate``
+            change nothing.
 
         Raises
         ------

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from lancekit.api.pylance.arguments import check_flag, refuse_more
+from lancekit.api.pylance.arguments import check_flag, check_hints, refuse_more
 from lancekit.api.vector_indices import vector_parameters
 from lancekit.checked import checked_methods
 from lancekit.errors import InvalidArgumentError, InvalidTypeError, NotOfferedError
@@ -25,6 +25,9 @@ __all__ = [
     "parsed_uuid",
     "uuid_of",
 ]
+
+#: how many documents a block of postings has, and cannot but have
+_BLOCK_SIZE = 128
 
 _CREATED: Mapping[str, IndexKind] = {**KINDS, INVERTED.name: INVERTED, "FTS": INVERTED}
 
@@ -90,6 +93,9 @@ def index_parameters(
         refuse_more(method, more)
         return kind, dict(parameters)
     given = {**parameters, **more}
+    check_hints(**{name: given.pop(name, None) for name in ("memory_limit", "num_workers")})
+    if given.get("block_size") == _BLOCK_SIZE:
+        del given["block_size"]
     with_position = check_flag("with_position", given.pop("with_position", False))
     return kind, text_parameters(checked_settings(given), with_position=with_position)
 

@@ -28,6 +28,8 @@ _HINTS = (
     "filter_nan",
     "index_cache_size",
     "index_file_version",
+    "max_iters",
+    "sample_rate",
     "shuffle_partition_batches",
     "shuffle_partition_concurrency",
     "skip_transpose",

@@ -18,7 +18,7 @@ from pyroaring import BitMap
 
 from lancekit.checked import is_whole
 from lancekit.errors import CorruptFileError, InvalidArgumentError, InvalidTypeError, type_name
-from lancekit.format.items import Items
+from lancekit.format.items import Items, Numbers
 from lancekit.format.schema import LanceSchema, schema_from_pb, schema_to_pb
 from lancekit.format.unknown_fields import put_unknown, take_unknown
 from lancekit.legible import shown
@@ -186,7 +186,9 @@ def _uuid(value: Any, what: str) -> UUID:
 
 
 def _bitmap(value: Any, what: str) -> BitMap:
-    return value if isinstance(value, BitMap) else BitMap(_every(_integer(32))(value, what))
+    if isinstance(value, Numbers):
+        return value
+    return Numbers(value if isinstance(value, BitMap) else _every(_integer(32))(value, what))
 
 
 def _text(value: Any, what: str) -> str:
@@ -239,7 +241,8 @@ def parse_bitmap(stored: bytes) -> BitMap:
 
 def _get_bitmap(message: Any, name: str) -> BitMap | None:
     stored = getattr(message, name)
-    return parse_bitmap(stored) if stored else None
+    # as it is stored: what is written again is the same bytes
+    return Numbers(parse_bitmap(stored), optimize=False) if stored else None
 
 
 def _put_bitmap(message: Any, name: str, value: BitMap | None) -> None:

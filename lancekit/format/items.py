@@ -1,10 +1,12 @@
-"""Tuples for what pylance has in lists."""
+"""Tuples for what pylance has in lists, and bitmaps for what it has in sets."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-__all__ = ["Items"]
+from pyroaring import BitMap
+
+__all__ = ["Items", "Numbers"]
 
 T = TypeVar("T")
 
@@ -28,3 +30,23 @@ class Items(tuple[T, ...]):
         return not self == other
 
     __hash__ = tuple.__hash__
+
+
+class Numbers(BitMap):
+    """A bitmap that equals a set of the same numbers too.
+
+    Examples
+    --------
+    >>> Numbers([1, 2]) == {1, 2} == Numbers([1, 2]), Numbers([1]) == BitMap([1]), Numbers() != {1}
+    (True, True, True)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, set | frozenset):
+            return set(self) == other
+        return bool(BitMap.__eq__(self, other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]

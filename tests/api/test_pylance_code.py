@@ -407,6 +407,18 @@ def test_indices_are_listed_as_pylance_lists_them(tmp_path: Path) -> None:
     assert [{**one, "fragment_ids": set(one["fragment_ids"])} for one in listed] == [
         {**one, "fragment_ids": set(one["fragment_ids"])} for one in expected
     ]
+    for one in (listed[0], lk.dataset(tmp_path / "some").describe_indices()[0].segments[0]):
+        numbers = one["fragment_ids"] if isinstance(one, dict) else one.fragment_ids
+        assert numbers == set(numbers) == numbers != {99}
     kinds = {one["type"] for one in listed}
     assert kinds >= {"BTree", "Inverted", "Bitmap", "IVF_PQ", "IVF_HNSW_SQ", "IVF_FLAT"}
     assert lk.dataset(tmp_path / "some").index_columns["s.`a.b`_idx"] == ("s.`a.b`",)
+
+
+def test_vectors_are_indexed_with_tuning_that_changes_nothing(tmp_path: Path) -> None:
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(range(512), pa.float32()), 2)
+    ds = lk.write_dataset(pa.table({"v": vectors}), tmp_path)
+    ds.create_index("v", "IVF_FLAT", num_partitions=2, max_iters=5, sample_rate=8)
+    assert ds.list_indices()[0]["type"] == "IVF_FLAT"
+    with pytest.raises(InvalidTypeError, match="max_iters"):
+        ds.create_index("v", "IVF_FLAT", num_partitions=2, max_iters="x", replace=True)

@@ -12,7 +12,7 @@ from pyroaring import BitMap
 
 from lancekit.display import Displayed
 from lancekit.format.index import IndexMetadata
-from lancekit.format.items import Items
+from lancekit.format.items import Items, Numbers
 from lancekit.format.paths import paths_by_id
 from lancekit.index.build.builders import builder_of
 from lancekit.index.build.read import OpenSegment
@@ -87,7 +87,7 @@ def _described(snapshot: Snapshot, segments: list[IndexMetadata]) -> IndexDescri
     found = Items(
         IndexSegmentDescription(
             uuid=str(index.uuid),
-            fragment_ids=BitMap(index.fragment_ids or ()),
+            fragment_ids=Numbers(index.fragment_ids or ()),
             dataset_version_at_last_update=index.dataset_version,
             index_version=index.index_version or 0,
             created_at=index.created_at,

@@ -454,3 +454,28 @@ result = sorted(ds.to_table(full_text_query="w3", fast_search=True)["k"].to_pyli
     for one in (lk.dataset(place), lance.dataset(place)):
         table = one.to_table(["k"], full_text_query="w3", fast_search=True)
         assert sorted(table["k"].to_pylist()) == [*known[1:], 1000, 1001]
+
+
+def test_arguments_that_ask_for_what_is_done_anyway_are_taken(tmp_path: Path) -> None:
+    table = pa.table({"id": range(50), "t": [f"w{n % 7} w{n % 3}" for n in range(50)]})
+    found = []
+    for module in (lance, lk):
+        ds = module.write_dataset(table, tmp_path / module.__name__)
+        ds.create_scalar_index(
+            "t",
+            "INVERTED",
+            format_version="v2",
+            document_granularity=module.query.DocumentGranularity.ROW,
+            block_size=128,
+            memory_limit=512,
+            num_workers=1,
+        )
+        (described,) = ds.describe_indices()
+        rows = ds.to_table(["id", "_score"], full_text_query="w5").sort_by("id")
+        found.append([described.segments[0].index_version, rows["id"].to_pylist()])
+        found[-1] += rows["_score"].to_pylist()
+    assert found[0][:2] == found[1][:2]
+    assert found[0][2:] == pytest.approx(found[1][2:], rel=1e-6)
+    for given in ({"num_workers": "many"}, {"block_size": 256}):
+        with pytest.raises((InvalidArgumentError, InvalidTypeError), match=next(iter(given))):
+            ds.create_scalar_index("t", "INVERTED", **given)

@@ -42,6 +42,15 @@ def _of_one_type(kernel: Callable[..., Value], most: int = ANY_NUMBER) -> Functi
     )
 
 
+def _greatest(*values: Value) -> Value:
+    found: Value = pc.max_element_wise(*values)
+    if pt.is_floating(found.type):
+        for value in values:
+            # NaN is greater than every number, and Arrow passes over it
+            found = pc.if_else(pc.fill_null(pc.is_nan(value), False), value, found)
+    return found
+
+
 def _nullif(value: Value, other: Value) -> Value:
     same = pc.fill_null(COMPARISONS["="](value, other), False)
     return pc.if_else(same, scalar_of(None, value.type), value)
@@ -59,7 +68,7 @@ CHOICES: Mapping[str, Function] = {
     "nvl": _COALESCE_TWO,
     "nvl2": Function(_nvl2, ("",), 3, 3, size=sizes.joined),
     "nullif": Function(_nullif, ("",), 2, 2, same=True),
-    "greatest": _of_one_type(pc.max_element_wise),
+    "greatest": _of_one_type(_greatest),
     "least": _of_one_type(pc.min_element_wise),
 }
 
