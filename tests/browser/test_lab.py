@@ -309,3 +309,15 @@ def test_what_cells_show_has_no_fault(everything, theme, width):
         assert out_of_reach(everything.page, shown) == []
         assert violations(everything.page, inside=shown) == []
         assert faint(everything.page, shown) == []
+
+
+def test_a_widget_that_is_gone_leaves_its_card(explorer, notebook):
+    """Its output has two parts, of which one is seen: the widget, else the card."""
+    parts = notebook.cells.nth(EXPLORER).locator(".jp-OutputArea-child")
+    card, widget = parts.nth(0), parts.nth(1)
+    assert (card.is_visible(), widget.is_visible()) == (False, True)
+    notebook.reopen()
+    widget.get_by_text("model not found").wait_for(state="attached")
+    assert (card.is_visible(), widget.is_visible()) == (True, False)
+    assert "main:6" in card.inner_text()
+    assert notebook.page.get_by_text("model not found").first.is_hidden()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import re
 from html import escape
 from html.parser import HTMLParser
 
@@ -57,8 +59,8 @@ class Sanitised(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def notebook(chromium, tmp_path_factory):
-    """A notebook that was run, without the state of its widgets, as it is mostly saved."""
+def notebooks(chromium, tmp_path_factory):
+    """A notebook that was run: with its widgets' state and, as it is mostly saved, without."""
     client = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in CELLS])
@@ -68,32 +70,39 @@ def notebook(chromium, tmp_path_factory):
         timeout=120,
         kernel_name="python3",
         resources=place,
-        store_widget_state=False,
         extra_arguments=["--log-level=ERROR"],
     ).execute()
-    return made
+    gone = copy.deepcopy(made)
+    assert any("lancekit-panel" in str(one) for one in gone.metadata.pop("widgets").values())
+    return {"kept": made, "gone": gone}
 
 
 @pytest.fixture(scope="module")
-def outputs(notebook):
-    """The HTML of each cell's output; widgets have it beside them."""
-    data = [cell.outputs[-1]["data"] for cell in notebook.cells]
-    assert [VIEW in one for one in data] == [False, False, True, True]
-    return [one["text/html"] for one in data]
+def outputs(notebooks):
+    """The HTML of each cell's output; widgets have it before them."""
+    cells = notebooks["gone"].cells
+    assert [[VIEW in one["data"] for one in cell.outputs] for cell in cells] == [
+        [False], [False], [False, True], [False, True],
+    ]  # fmt: skip
+    assert [cell.outputs[1]["data"]["text/html"] for cell in cells[2:]] == ["", ""]
+    return [cell.outputs[0]["data"]["text/html"] for cell in cells]
 
 
-@pytest.mark.parametrize("template", ["lab", "basic"])
+@pytest.mark.cover(2)
+@pytest.mark.parametrize("state", ["kept", "gone"])
+@pytest.mark.parametrize("template", ["lab", "basic", "classic"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_a_notebook_is_converted_and_opened_without_a_network(
-    notebook, chromium, tmp_path, theme, template
+    notebooks, chromium, tmp_path, theme, template, state
 ):
+    """What draws widgets is not there then, whether or not their state is."""
     export = pytest.importorskip("nbconvert").HTMLExporter(template_name=template, theme=theme)
-    html, _ = export.from_notebook_node(notebook)
+    html, _ = export.from_notebook_node(notebooks[state])
     file = tmp_path / "saved.html"
     file.write_text(html, encoding="utf-8")
     page = chromium.new_page(viewport={"width": 1000, "height": 900})
     try:
-        page.route("http*://**", lambda route: route.abort())
+        page.route(re.compile("^http"), lambda route: route.abort())
         page.goto(file.as_uri(), wait_until="domcontentloaded")
         read = [page.locator(".lancekit, .lancekit-picture").nth(n) for n in range(len(SAID))]
         for output, said in zip(read, SAID, strict=True):

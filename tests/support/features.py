@@ -73,6 +73,7 @@ FEATURES = (
             "tests/notebook/render/test_controls.py::test_a_widget_has_its_twin_beside_it",
             f"{_BROWSER}::test_cards_are_readable_where_styles_are_taken_away",
             "tests/browser/test_saved.py",
+            "tests/browser/test_lab.py::test_a_widget_that_is_gone_leaves_its_card",
         ),
         "gallery.md#a-merge-before-it-is-done",
     ),

@@ -54,11 +54,20 @@ class Notebook:
     """
 
     def __init__(self, page: Any, url: str) -> None:
-        self.page = page
+        self.page, self._url = page, url
         self.cells = page.locator(".jp-Notebook .jp-CodeCell")
-        page.goto(url, wait_until="domcontentloaded")
-        page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
-        page.wait_for_function(_READY)
+        self._open()
+
+    def _open(self) -> None:
+        self.page.goto(self._url, wait_until="domcontentloaded")
+        self.page.wait_for_selector(".jp-Notebook .jp-CodeCell .cm-content")
+        self.page.wait_for_function(_READY)
+
+    def reopen(self) -> None:
+        """Save the notebook, end its kernel, and open it with another one."""
+        self.command("docmanager:save")
+        self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        self._open()
 
     def command(self, name: str, **how: Any) -> None:
         """Execute a command of the application, and wait until that is done."""

@@ -1,11 +1,12 @@
 """What widgets share: requests one at a time, tables of a page, code to copy, plans before changes.
 
 ipywidgets is loaded when a widget is made.  What can be interactive has a card as well, its static
-twin, which is in the same output: for saved notebooks, and for where no widget can be.
+twin, which is put out with it: for saved notebooks, and for where no widget can be.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Callable
@@ -18,9 +19,9 @@ from typing import Any, Generic, NoReturn, TypeVar
 import pyarrow as pa
 from pyarrow import types as pt
 
-from lancekit.display import Displayed
+from lancekit.display import HTML, Displayed
 from lancekit.errors import InvalidTypeError, LancekitError
-from lancekit.ipython import in_kernel
+from lancekit.ipython import active_shell, in_kernel
 from lancekit.lazy import cached_property
 from lancekit.legible import clean_line, python_value
 from lancekit.notebook.render.html import render_html, render_note
@@ -45,6 +46,13 @@ __all__ = [
 VIEW = "application/vnd.jupyter.widget-view+json"
 #: characters of a value, values of a list; lines of an error, and characters of each
 _VALUE, _VALUES, _LINES, _ERROR = 80, 8, 12, 400
+#: in JupyterLab and nbconvert's pages: of a twin and the widget after it the widget is shown, and
+#: the twin where that is not there, in the place of a word of why
+_TWIN = """<style>
+:is(.jp-OutputArea-child, .output_area):has(.lancekit-twin):has(+ * .lancekit-panel),
+.jp-OutputArea-child:has(.lancekit-twin)
+  + .jp-OutputArea-child:has(> .jupyter-widgets):not(:has(.lancekit-panel)) { display: none; }
+</style>"""
 
 T = TypeVar("T")
 
@@ -320,6 +328,27 @@ class Interactive(Displayed):
             hint="Send the dataset, a plan or a result that it shows.",
         )
 
+    def _ipython_display_(self) -> None:
+        """Put out the card, and the widget after it: where no widget can be, the card is seen.
+
+        In one output the widget would be all that JupyterLab and nbconvert look at, and what they
+        show of one whose kernel is gone is an error, or nothing.
+
+        Raises
+        ------
+        NotImplementedError
+            It is one output: there is no widget, or pages would show both.
+        """
+        bundle = self._repr_mimebundle_() if _shows_one_of_two() else {}
+        if not {HTML, VIEW} <= bundle.keys():
+            raise NotImplementedError
+        publish = active_shell().display_pub.publish
+        # the empty HTML is for who has no widgets, and would say so
+        widget = {VIEW: bundle.pop(VIEW), HTML: ""}
+        bundle[HTML] = f'<div class="lancekit-twin">{_TWIN}{bundle[HTML]}</div>'
+        publish(bundle)
+        publish(widget)
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """Return the card as text and HTML, and the widget beside them if a notebook asks."""
         bundle: dict[str, Any] = dict(super()._repr_mimebundle_(include, exclude))
@@ -327,5 +356,12 @@ class Interactive(Displayed):
             try:
                 bundle[VIEW] = self.widget._repr_mimebundle_()[VIEW]
             except Exception as error:  # a repr must neither raise nor vanish
-                bundle["text/html"] = bundle.get("text/html", "") + drawn(error)
+                bundle[HTML] = bundle.get(HTML, "") + drawn(error)
         return bundle
+
+
+def _shows_one_of_two() -> bool:
+    """Return whether this is a kernel with widgets, whose pages have a cell's outputs together."""
+    if not (in_kernel() and find_spec("ipywidgets")) or "google.colab" in sys.modules:
+        return False
+    return "__vsc_ipynb_file__" not in active_shell().user_ns  # VS Code has each in a box

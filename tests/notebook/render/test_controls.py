@@ -1,7 +1,9 @@
 """What widgets share: requests one at a time, tables of a page, plans before changes."""
 
+import sys
 import threading
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -248,3 +250,43 @@ def test_a_widget_that_cannot_be_made_leaves_its_twin(monkeypatch):
     assert "no widgets here" in bundle["text/html"]
     assert "in 20" in bundle["text/html"]
     assert VIEW not in bundle
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    """A shell of a kernel, which keeps what is put out."""
+    put = []
+    shell = SimpleNamespace(user_ns={}, display_pub=SimpleNamespace(publish=put.append))
+    monkeypatch.setattr(controls, "in_kernel", lambda: True)
+    monkeypatch.setattr(controls, "active_shell", lambda: shell)
+    monkeypatch.delitem(sys.modules, "google.colab", raising=False)
+    return shell, put
+
+
+def test_a_twin_is_put_out_before_its_widget(kernel):
+    both, (_, put) = Both(), kernel
+    both._ipython_display_()
+    twin, widget = put
+    assert set(twin) == {"text/plain", "text/html"}
+    assert twin["text/html"].startswith('<div class="lancekit-twin">')
+    assert both._repr_html_() in twin["text/html"]
+    assert widget == {VIEW: both._repr_mimebundle_()[VIEW], "text/html": ""}
+
+
+def test_they_are_one_output_where_pages_would_show_both(kernel, monkeypatch):
+    shell, put = kernel
+    shell.user_ns["__vsc_ipynb_file__"] = "cells.ipynb"
+    with pytest.raises(NotImplementedError):
+        Both()._ipython_display_()
+    shell.user_ns.clear()
+    monkeypatch.setitem(sys.modules, "google.colab", sys)
+    with pytest.raises(NotImplementedError):
+        Both()._ipython_display_()
+    monkeypatch.delitem(sys.modules, "google.colab")
+    monkeypatch.setattr(Both, "_made", lambda _: 1 / 0)
+    with pytest.raises(NotImplementedError):
+        Both()._ipython_display_()
+    monkeypatch.setattr(controls, "in_kernel", lambda: False)
+    with pytest.raises(NotImplementedError):
+        Both()._ipython_display_()
+    assert put == []
