@@ -16,7 +16,7 @@ from lancekit.api.pylance.not_offered import PartOfPylance
 from lancekit.api.scan_options import ScanOptions, planned, planned_with_shards
 from lancekit.checked import checked_methods
 from lancekit.display import Displayed
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.extensions import has_extensions, resolved, resolved_schema
 from lancekit.scan.fragments.rebatch import exact_batches, small_batches
 from lancekit.scan.order_by import parse_orderings, sorted_table
@@ -206,9 +206,15 @@ class _ShardedScanner(LanceScanner):
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         batches = super().to_batches
         rest, first = self._again(lambda: (found := batches(), next(found, None)))
-        if first is not None:
-            yield first
+        if first is None:
+            return
+        yield first
+        try:
             yield from rest
+        except CorruptFileError as error:
+            if planned_with_shards(self._line, self._options)[0].is_like(self._of):
+                raise
+            raise _gone(error) from error
 
     def to_pandas(self, *, blob_mode: str = "lazy", **kwargs: Any) -> pd.DataFrame:
         frame = super().to_pandas
@@ -231,6 +237,14 @@ class _ShardedScanner(LanceScanner):
                     raise
                 self._of, self._scan, self._snapshot = of, scan, of.base
         return work()
+
+
+def _gone(error: CorruptFileError) -> ShardError:
+    return ShardError(
+        "Rows of shards were merged and their files removed while they were read, after the first "
+        f"rows were given: {error.message}",
+        hint="Read again; a longer grace keeps files for readers: ds.cleanup_mem_wal(grace=...).",
+    )
 
 
 def shown_schema(handle: Handle) -> pa.Schema:

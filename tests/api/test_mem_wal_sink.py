@@ -156,7 +156,8 @@ def test_writers_have_the_options_of_the_sink(tmp_path: Path) -> None:
     with lk.options(fsync=False):
         sink = lk.mem_wal_sink(tmp_path / "t", query="orders")
     sink(rows(*range(9)))
-    writers = [writer for writer, _ in sink._opened()[0]._writers.values()]
+    opened = [own.opened for own in sink._opened()[0]._writers.values()]
+    writers = [one[0] for one in opened if one is not None]
     assert [writer._context.run(lambda: lk.options.fsync) for writer in writers] == [False] * 3
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 import pyarrow as pa
@@ -31,6 +31,8 @@ from lancekit.pipeline.source import cast_all
 from lancekit.versions.snapshot import Snapshot
 
 __all__ = ["Acknowledged", "Router", "sharding_of"]
+
+T = TypeVar("T")
 
 #: how often a shard is taken again that another writer took
 _ATTEMPTS = 3
@@ -65,6 +67,20 @@ def sharding_of(snapshot: Snapshot) -> ShardingSpec:
     return spec
 
 
+@dataclass(slots=True)
+class _OwnWriter:
+    """The writer of a shard, once it is opened, and what is held while it is opened or closed."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    opened: tuple[Writer, ShardRows] | None = None
+
+    def forget(self, writer: Writer) -> None:
+        """Have the next row open another one, unless that is done already."""
+        with self.lock:
+            if self.opened is not None and self.opened[0] is writer:
+                self.opened = None
+
+
 class Router:
     """The writers of a table's shards, each opened when the first row comes for it.
 
@@ -81,9 +97,8 @@ class Router:
         self._settings = settings
         self._spec = sharding_of(snapshot)
         self._constraints = RowConstraints.of(snapshot)
-        self._lock = threading.Lock()
         self._process = os.getpid()
-        self._writers: dict[UUID, tuple[Writer, ShardRows]] = {}
+        self._writers: dict[UUID, _OwnWriter] = {}
 
     @property
     def schema(self) -> LanceSchema:
@@ -153,14 +168,7 @@ class Router:
             except LancekitError as error:
                 failed[shard] = error
 
-        if len(parts) == 1:
-            put_one(parts[0])
-        elif parts:
-            with ThreadPoolExecutor(min(len(parts), _THREADS)) as pool:
-                # writers that are opened there have the options of who calls
-                put = [pool.submit(copy_context().run, put_one, part) for part in parts]
-                for one in put:
-                    one.result()
+        _beside_each_other(put_one, parts)
         if failed:
             raise _not_all(done, failed)
         return done
@@ -174,13 +182,17 @@ class Router:
             That of the first writer that could not; the others are closed too.
         """
         errors = []
-        with self._lock:  # nobody opens one of a shard whose writer is not done
-            for writer, _ in self._writers.values():
+
+        def close_one(own: _OwnWriter) -> None:
+            with own.lock:  # nobody opens one of a shard whose writer is not done
+                opened, own.opened = own.opened, None
                 try:
-                    writer.close()
+                    if opened is not None:
+                        opened[0].close()
                 except LancekitError as error:
                     errors.append(error)
-            self._writers.clear()
+
+        _beside_each_other(close_one, list(self._writers.values()))
         if errors:
             raise errors[0]
 
@@ -193,34 +205,40 @@ class Router:
             self.close()
 
     def _put(self, shard: UUID, share: Share, rows: pa.Table, timeout: timedelta) -> Acknowledged:
+        own = self._writers.setdefault(shard, _OwnWriter())
         for left in reversed(range(_ATTEMPTS)):
             writer = None
             try:
-                writer, form = self._writer(shard, share)
+                writer, form = self._writer(own, shard, share)
                 writer.put(form.live(rows), timeout)
                 return Acknowledged(rows.num_rows, writer.epoch, writer.position)
             except LancekitError as error:
                 # one that is fenced, or was just closed, wrote nothing: it is safe to do it again
                 again = isinstance(error, FencedError)
                 if writer is not None and writer.state != "open":
-                    self._forget(shard, writer)
+                    own.forget(writer)
                     again = again or writer.state == "closed"
                 if not (again and left):
                     raise
         raise AssertionError("there is one attempt at least")
 
-    def _writer(self, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
-        with self._lock:
-            found = self._writers.get(shard)
+    def _writer(self, own: _OwnWriter, shard: UUID, share: Share) -> tuple[Writer, ShardRows]:
+        with own.lock:
+            found = own.opened
             if found is None or found[0].state != "open":  # it was stopped at an earlier put
-                found = open_writer(self._snapshot, shard, self._settings, share)
-                self._writers[shard] = found
+                found = own.opened = open_writer(self._snapshot, shard, self._settings, share)
             return found
 
-    def _forget(self, shard: UUID, writer: Writer) -> None:
-        with self._lock:
-            if self._writers.get(shard, (None,))[0] is writer:
-                del self._writers[shard]
+
+def _beside_each_other(work: Callable[[T], None], of: Sequence[T]) -> None:
+    """Do something of several shards at the same time, with the options of who calls."""
+    if len(of) < 2:
+        for one in of:
+            work(one)
+        return
+    with ThreadPoolExecutor(min(len(of), _THREADS)) as pool:
+        for done in [pool.submit(copy_context().run, work, one) for one in of]:
+            done.result()
 
 
 def _not_all(done: Mapping[UUID, Acknowledged], failed: Mapping[UUID, LancekitError]) -> ShardError:

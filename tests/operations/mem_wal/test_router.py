@@ -21,6 +21,7 @@ from lancekit.format.mem_wal.names import LOGS
 from lancekit.operations.mem_wal import router
 from lancekit.operations.mem_wal.log_writer import LogWriter
 from lancekit.operations.mem_wal.open_writer import open_writer
+from lancekit.operations.mem_wal.writer import Writer
 from lancekit.shards.manifests import fenced
 from lancekit.shards.shard import shard_of
 from tests.support.shard_state import newest_rows
@@ -219,3 +220,48 @@ def test_threads_that_come_first_at_once_share_the_writers(tmp_path: Path) -> No
             thread.join()
         assert epochs == {turn + 1}
     assert ds.count_rows(include_mem_wal=True) == 9
+
+
+def test_writers_are_opened_and_closed_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = made(tmp_path)
+    met = threading.Barrier(3)  # of the three shards none is done before all have begun
+    close = Writer.close
+
+    def open_together(*given: Any) -> Any:
+        met.wait(60)
+        return open_writer(*given)
+
+    def close_together(self: Writer) -> None:
+        met.wait(60)
+        close(self)
+
+    monkeypatch.setattr(router, "open_writer", open_together)
+    monkeypatch.setattr(Writer, "close", close_together)
+    assert len(ds.mem_wal_upsert(rows(*range(20)), flush=True)) == 3
+    monkeypatch.undo()
+    assert [len(shard.generations) for shard in ds.mem_wal_shards()] == [1, 1, 1]
+    assert found(tmp_path) == dict.fromkeys(range(20), "x")
+
+
+def test_a_writer_that_cannot_be_closed_does_not_keep_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds = made(tmp_path)
+    failing = min(ds.mem_wal_upsert(rows(*range(20))))
+    close = Writer.close
+
+    def close_some(self: Writer) -> None:
+        if str(self._flushes.shard.id) == failing:
+            raise StorageError("the disk is full")
+        close(self)
+
+    monkeypatch.setattr(Writer, "close", close_some)
+    with pytest.raises(StorageError, match="the disk is full"):
+        ds.mem_wal_upsert(rows(50), flush=True)
+    monkeypatch.undo()
+    flushed = {shard.shard_id: len(shard.generations) for shard in ds.mem_wal_shards()}
+    assert flushed == {shard: int(shard != failing) for shard in flushed}
+    ds.mem_wal_upsert(rows(*range(20), who="y"), flush=True)
+    assert found(tmp_path) == {**dict.fromkeys(range(20), "y"), 50: "x"}

@@ -19,8 +19,9 @@ from lance.mem_wal import CompactedSsTable
 import lancekit as lk
 from lancekit.api import scan_options
 from lancekit.api.lsm_scanner import LsmScanner
+from lancekit.api.scanner import LanceScanner
 from lancekit.api.shard_snapshot import ShardSnapshot
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, ShardError
 from lancekit.format.mem_wal.names import entry_name
 from lancekit.operations.mem_wal.reader import parts, sources
 from lancekit.operations.mem_wal.reader.sources import newest_read_set
@@ -138,6 +139,32 @@ def test_case_20_files_that_go_while_they_are_read_are_not_missed(
     monkeypatch.setattr(LsmScanner, "_scan", then_gone)
     assert sorted(scanner.to_table()["v"].to_pylist()) == [30, 100]
     assert scanner.count_rows() == 2
+
+
+def test_case_20_files_that_go_after_the_first_rows_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base(tmp_path / "d")
+    put(path, (1, 100), gone=(2,))
+    original = LanceScanner.to_batches
+
+    def then_gone(self: LanceScanner) -> Any:
+        for number, batch in enumerate(original(self)):
+            if number:
+                raise CorruptFileError("data/x.lance is missing.")
+            yield batch
+
+    monkeypatch.setattr(LanceScanner, "to_batches", then_gone)
+    found = lk.dataset(path).to_batches(batch_size=1, include_mem_wal=True)
+    assert next(found).num_rows == 1
+    with pytest.raises(CorruptFileError, match=r"data/x.lance is missing"):  # nothing was merged
+        next(found)
+    found = lk.dataset(path).to_batches(batch_size=1, include_mem_wal=True)
+    assert next(found).num_rows == 1
+    merge(path, 1, (1, 100), gone="id = 2")
+    drain(path)
+    with pytest.raises(ShardError, match=r"(?s)after the first rows.*x.lance.*Read again.*grace"):
+        next(found)
 
 
 def test_case_20_files_that_go_while_a_scan_is_planned_are_not_missed(
