@@ -18,11 +18,14 @@ from lancekit.errors import InvalidArgumentError, UnsupportedTypeError
 from lancekit.pipeline.engine.engine import spark_engine
 from lancekit.pipeline.engine.inputs import as_reader, is_spark_dataframe
 from lancekit.pipeline.merge.plan import ADDRESS
+from lancekit.scan.fragments.blobs import blob_view
 from lancekit.spark.frames.types import arrow_schema, to_spark_batch, wire_schema
 
 __all__ = ["Names", "Table", "quoted", "register"]
 
 _registered: dict[str, Any] = {}
+#: in statements a blob is its bytes: what describes where they lie would be written as another blob
+BLOBS = "all_binary"
 
 
 def quoted(name: str) -> str:
@@ -129,7 +132,7 @@ class Table:
             handle = source
             return cls(
                 name=name,
-                schema=_kinds(handle._snapshot.manifest.schema.to_arrow()),
+                schema=_kinds(blob_view(handle._snapshot.manifest.schema, BLOBS).to_arrow()),
                 rows=handle._snapshot.manifest.num_rows,
                 source=handle,
                 moved_to=moved_to,
@@ -180,7 +183,7 @@ class Table:
         """Return the same as a Spark DataFrame, and what has to be kept as long as it is used."""
         names = list(columns)
         if self.handle is not None:
-            options = ScanOptions(columns=_asked(names), filter=filter, limit=limit)
+            options = _options(names, filter, limit)
             return frame_of(self.handle._snapshot, options), None
         if self.on_spark:
             return self.source.select(*(f"`{n.replace('`', '``')}`" for n in names)), None
@@ -193,8 +196,16 @@ class Table:
         filter: str | None,  # noqa: A002  # as in scans
         limit: int | None,
     ) -> LanceScanner:
-        options = ScanOptions(columns=_asked(columns), filter=filter, limit=limit)
-        return scan_of(self.source._snapshot, options)
+        return scan_of(self.source._snapshot, _options(columns, filter, limit))
+
+
+def _options(
+    columns: Sequence[str],
+    filter: str | None,  # noqa: A002  # as in scans
+    limit: int | None,
+) -> ScanOptions:
+    asked = _asked(columns)
+    return ScanOptions(columns=asked, filter=filter, limit=limit, blob_handling=BLOBS)
 
 
 def _asked(columns: Sequence[str]) -> list[str] | dict[str, str]:

@@ -213,3 +213,44 @@ def test_what_is_too_large_fails_on_both(spark: object, expression: str) -> None
     for engine in ("local", "spark"):
         with lk.options(engine=engine), pytest.raises(LancekitError, match="cannot be computed"):
             lk.sql(f"SELECT {expression} AS y FROM r", r=_rows()).to_table()
+
+
+def _blobs(place: Path, *, second: bool) -> lk.LanceDataset:
+    values = [b"a" * 9, b"b" * 100_000, None]
+    marked = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    field = lk.blob_field("b") if second else marked
+    column = lk.blob_array(values) if second else pa.array(values, pa.large_binary())
+    schema = pa.schema([("id", pa.int64()), field])
+    return lk.write_dataset(
+        pa.table([pa.array([1, 2, 3]), column], schema=schema),
+        place,
+        data_storage_version="2.2" if second else "2.1",
+    )
+
+
+def _blobs_are_their_bytes(place: Path, *, second: bool) -> None:
+    ds = _blobs(place, second=second)
+    found = lk.sql("SELECT b FROM t WHERE b IS NOT NULL ORDER BY id", t=ds).to_table()
+    assert found["b"].to_pylist() == [b"a" * 9, b"b" * 100_000]
+    lk.sql("INSERT INTO t SELECT id + 10 AS id, b FROM t WHERE id > 1", t=ds)
+    lk.sql("MERGE INTO t USING (SELECT 1 AS id, b FROM t WHERE id = 2) s ON t.id = s.id "
+           "WHEN MATCHED THEN UPDATE SET *", t=ds)  # fmt: skip
+    rows = ds.to_table(blob_handling="all_binary").sort_by("id").to_pylist()
+    assert [(row["id"], row["b"] and len(row["b"])) for row in rows] == [
+        (1, 100_000),
+        (2, 100_000),
+        (3, None),
+        (12, 100_000),
+        (13, None),
+    ]
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_blobs_are_their_bytes_here(tmp_path: Path, second: bool) -> None:
+    _blobs_are_their_bytes(tmp_path / "t", second=second)
+
+
+@pytest.mark.spark
+def test_blobs_are_their_bytes_on_spark(spark: object, tmp_path: Path) -> None:
+    with lk.options(engine="spark"):
+        _blobs_are_their_bytes(tmp_path / "t", second=True)
