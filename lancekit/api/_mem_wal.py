@@ -9,6 +9,7 @@ from lancekit.api.pylance.arguments import check_items
 from lancekit.checked import checked_methods
 from lancekit.format.mem_wal.details import ShardingSpec, details_of
 from lancekit.operations.mem_wal.initialize import Sharding, initialize
+from lancekit.operations.mem_wal.settings import given_settings
 from lancekit.operations.mem_wal.shards import Shards, shard_infos
 
 __all__ = ["MemWal"]
@@ -86,6 +87,7 @@ class MemWal(Handle):
         >>> ds.mem_wal_index_details()["num_shards"]
         4
         """
+        settings = given_settings(locals())
         sharding = Sharding(
             bucket_column=bucket_column,
             num_buckets=num_buckets,
@@ -95,19 +97,6 @@ class MemWal(Handle):
         maintained = maintained_indexes
         if maintained is not None:
             maintained = check_items("maintained_indexes", maintained, str, "names")
-        settings = {
-            "durable_write": durable_write,
-            "max_wal_buffer_size": max_wal_buffer_size,
-            "max_wal_flush_interval_ms": max_wal_flush_interval_ms,
-            "max_memtable_size": max_memtable_size,
-            "max_memtable_rows": max_memtable_rows,
-            "max_memtable_batches": max_memtable_batches,
-            "max_unflushed_memtable_bytes": max_unflushed_memtable_bytes,
-            "manifest_scan_batch_size": manifest_scan_batch_size,
-            "backpressure_log_interval_ms": backpressure_log_interval_ms,
-            "stats_log_interval_ms": stats_log_interval_ms,
-            "hnsw_params": hnsw_params,
-        }
         self._move(lambda read: (initialize(read, sharding, maintained, settings), None))
 
     def mem_wal_index_details(self) -> dict[str, Any] | None:

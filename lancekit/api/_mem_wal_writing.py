@@ -18,7 +18,7 @@ from lancekit.legible import shown
 from lancekit.operations.mem_wal.initialize import initialized
 from lancekit.operations.mem_wal.open_writer import open_writer
 from lancekit.operations.mem_wal.router import Acknowledged, Router
-from lancekit.operations.mem_wal.settings import writer_settings
+from lancekit.operations.mem_wal.settings import given_settings, writer_settings
 from lancekit.operations.mem_wal.writer import PUT_TIMEOUT
 from lancekit.versions.listing import latest_snapshot
 
@@ -91,25 +91,11 @@ class ShardWrites(Handle):
         >>> with ds.mem_wal_writer("00000000-0000-0000-0000-000000000001") as writer:
         ...     writer.put({"id": [2, 3]})
         """
+        given = given_settings(locals())
         self._check_movable()
         shard = _shard(shard_id)
         newest = latest_snapshot(self._line)
-        settings = writer_settings(
-            initialized(newest).defaults,
-            {
-                "durable_write": durable_write,
-                "max_wal_buffer_size": max_wal_buffer_size,
-                "max_wal_flush_interval_ms": max_wal_flush_interval_ms,
-                "max_memtable_size": max_memtable_size,
-                "max_memtable_rows": max_memtable_rows,
-                "max_memtable_batches": max_memtable_batches,
-                "max_unflushed_memtable_bytes": max_unflushed_memtable_bytes,
-                "manifest_scan_batch_size": manifest_scan_batch_size,
-                "backpressure_log_interval_ms": backpressure_log_interval_ms,
-                "stats_log_interval_ms": stats_log_interval_ms,
-                "hnsw_params": hnsw_params,
-            },
-        )
+        settings = writer_settings(initialized(newest).defaults, given)
         return ShardWriter(newest, shard, *open_writer(newest, shard, settings))
 
     def mem_wal_upsert(

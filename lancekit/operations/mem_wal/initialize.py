@@ -110,8 +110,7 @@ def initialize(
     InvalidArgumentError, UnsupportedTypeError
         Shards cannot have such an index, such a key, or such columns.
     """
-    given = {name: value for name, value in (settings or {}).items() if value is not None}
-    defaults = settings_as_text(writer_settings({}, given)) if given else {}
+    defaults = settings_as_text(writer_settings({}, settings)) if settings else {}
 
     def attempt(current: Snapshot) -> Snapshot:
         check_writable(current)

@@ -10,12 +10,12 @@ from lancekit.checked import is_whole
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.legible import shown
 
-__all__ = ["WriterSettings", "settings_as_text", "writer_settings"]
+__all__ = ["WriterSettings", "given_settings", "settings_as_text", "writer_settings"]
 
 _MOST = (1 << 63) - 1
 #: what may be said of the graph of an index, and the reference's defaults
 _GRAPH: Mapping[str, int] = {"num_edges": 20, "ef_construction": 150, "max_level": 7}
-_GRAPHS = "hnsw."
+_GRAPHS, _GRAPHS_ARGUMENT = "hnsw.", "hnsw_params"
 
 
 def _at_least(least: int, default: int) -> Any:
@@ -107,6 +107,12 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
 }
 
 
+def given_settings(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return which settings of a writer a call was given, of all of its arguments."""
+    names = {*_PARSERS, _GRAPHS_ARGUMENT}
+    return {name: said for name, said in arguments.items() if name in names and said is not None}
+
+
 def writer_settings(
     defaults: Mapping[str, str], given: Mapping[str, Any] | None = None
 ) -> WriterSettings:
@@ -117,7 +123,7 @@ def writer_settings(
     defaults
         Those of the table, as text.  Names that are not known are left out.
     given
-        Those of the call, by the names of its arguments; ``None`` where nothing was said.
+        Those of the call (`given_settings`), by the names of its arguments.
 
     Raises
     ------
@@ -128,11 +134,11 @@ def writer_settings(
 
     Examples
     --------
-    >>> writer_settings({"max_memtable_rows": "7"}, {"durable_write": None}).max_memtable_rows
+    >>> writer_settings({"max_memtable_rows": "7"}, {"durable_write": True}).max_memtable_rows
     7
     """
-    said = {name: value for name, value in (given or {}).items() if value is not None}
-    graphs = {**_stored_graphs(defaults), **_graphs(said.pop("hnsw_params", {}))}
+    said = dict(given or {})
+    graphs = {**_stored_graphs(defaults), **_graphs(said.pop(_GRAPHS_ARGUMENT, {}))}
     known = {name: value for name, value in defaults.items() if name in _PARSERS}
     values = {name: _PARSERS[name](name, value) for name, value in {**known, **said}.items()}
     return WriterSettings(**values, graphs=graphs)

@@ -11,6 +11,7 @@ import pytest
 from lancekit.errors import InvalidArgumentError, InvalidTypeError
 from lancekit.operations.mem_wal.settings import (
     WriterSettings,
+    given_settings,
     settings_as_text,
     writer_settings,
 )
@@ -38,7 +39,9 @@ def test_they_are_recorded_as_by_the_reference(tmp_path: Path, given: dict[str, 
 
 def test_what_is_given_goes_before_what_is_recorded() -> None:
     recorded = {"max_memtable_rows": "7", "durable_write": "false", "hnsw.a.num_edges": "4"}
-    given = {"max_memtable_rows": 8, "durable_write": None, "hnsw_params": None}
+    said = {"max_memtable_rows": 8, "durable_write": None, "hnsw_params": None}
+    given = given_settings({"self": 1, "shard_id": "x", **said})
+    assert given == {"max_memtable_rows": 8}
     found = writer_settings(recorded, given)
     assert (found.max_memtable_rows, found.durable_write) == (8, False)
     assert found.graphs == {"a": {"num_edges": 4, "ef_construction": 150, "max_level": 7}}
