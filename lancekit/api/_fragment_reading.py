@@ -71,26 +71,7 @@ class ReadingFragment(OneFragment):
         strict_batch_size: bool | None = None,
     ) -> LanceScanner:
         """Set up a scan of the fragment; arguments as in `LanceDataset.scanner`."""
-        return self._scan(
-            ScanOptions(
-                columns=columns,
-                batch_size=batch_size,
-                filter=filter,
-                limit=limit,
-                offset=offset,
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                batch_readahead=batch_readahead,
-                blob_handling=blob_handling,
-                order_by=order_by,
-                use_scalar_index=use_scalar_index,
-                io_buffer_size=io_buffer_size,
-                late_materialization=late_materialization,
-                include_deleted_rows=include_deleted_rows,
-                batch_size_bytes=batch_size_bytes,
-                strict_batch_size=strict_batch_size,
-            )
-        )
+        return self._scan(ScanOptions.said(locals()))
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
         return scan_of(self._dataset._snapshot, replace(options, fragments=[self]))
@@ -113,23 +94,7 @@ class ReadingFragment(OneFragment):
         strict_batch_size: bool | None = None,
     ) -> pa.Table:
         """Read the fragment's rows into an Arrow table."""
-        options = ScanOptions(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
-        return self._scan(options).to_table()
+        return self._scan(ScanOptions.said(locals())).to_table()
 
     def to_batches(
         self,
@@ -152,25 +117,7 @@ class ReadingFragment(OneFragment):
         strict_batch_size: bool | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the fragment's rows batch by batch."""
-        options = ScanOptions(
-            columns=columns,
-            batch_size=batch_size,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            batch_readahead=batch_readahead,
-            blob_handling=blob_handling,
-            order_by=order_by,
-            use_scalar_index=use_scalar_index,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            include_deleted_rows=include_deleted_rows,
-            batch_size_bytes=batch_size_bytes,
-            strict_batch_size=strict_batch_size,
-        )
-        return self._scan(options).to_batches()
+        return self._scan(ScanOptions.said(locals())).to_batches()
 
     def to_pandas(
         self,
@@ -186,17 +133,8 @@ class ReadingFragment(OneFragment):
         **kwargs: Any,
     ) -> Any:
         """Read the fragment's rows into a pandas DataFrame, as `LanceDataset.to_pandas` does."""
-        scan = self.scanner(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            order_by=order_by,
-        )
-        return scan.to_pandas(blob_mode=blob_mode, **kwargs)
+        options = ScanOptions.said(locals(), "blob_mode", "kwargs")
+        return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Read rows by their position among the fragment's live rows."""

@@ -146,40 +146,7 @@ class Scans(Handle):
         NotOfferedError
             An argument that lancekit does not offer was passed.
         """
-        return self._scan(
-            ScanOptions(
-                columns=columns,
-                filter=filter,
-                limit=limit,
-                offset=offset,
-                nearest=nearest,
-                batch_size=batch_size,
-                batch_size_bytes=batch_size_bytes,
-                batch_readahead=batch_readahead,
-                fragment_readahead=fragment_readahead,
-                scan_in_order=scan_in_order,
-                fragments=fragments,
-                index_segments=index_segments,
-                full_text_query=full_text_query,
-                prefilter=prefilter,
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                use_stats=use_stats,
-                fast_search=fast_search,
-                io_buffer_size=io_buffer_size,
-                late_materialization=late_materialization,
-                blob_handling=blob_handling,
-                use_scalar_index=use_scalar_index,
-                include_deleted_rows=include_deleted_rows,
-                scan_stats_callback=scan_stats_callback,
-                strict_batch_size=strict_batch_size,
-                order_by=order_by,
-                disable_scoring_autoprojection=disable_scoring_autoprojection,
-                row_addr_allowlist=row_addr_allowlist,
-                row_addr_blocklist=row_addr_blocklist,
-                include_mem_wal=include_mem_wal,
-            )
-        )
+        return self._scan(ScanOptions.said(locals()))
 
     def _scan(self, options: ScanOptions) -> LanceScanner:
         options = options.over(self._scan_defaults)
@@ -223,33 +190,7 @@ class Scans(Handle):
         >>> ds.to_table(filter="x >= 2", limit=1).to_pydict()
         {'x': [2]}
         """
-        options = ScanOptions(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            include_mem_wal=include_mem_wal,
-        )
-        return self._scan(options).to_table()
+        return self._scan(ScanOptions.said(locals())).to_table()
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         """Return the rows as a stream of Arrow's C interface, as `scanner` without arguments."""
@@ -284,31 +225,7 @@ class Scans(Handle):
         **kwargs: Any,
     ) -> Iterator[pa.RecordBatch]:
         """Read rows batch by batch; arguments as in `scanner`."""
-        options = ScanOptions(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_size_bytes=batch_size_bytes,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            blob_handling=blob_handling,
-            use_scalar_index=use_scalar_index,
-            strict_batch_size=strict_batch_size,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            include_mem_wal=include_mem_wal,
-        )
+        options = ScanOptions.said(locals(), "kwargs")
         return self._scan(options.with_more(kwargs)).to_batches()
 
     def to_pandas(
@@ -343,30 +260,7 @@ class Scans(Handle):
 
         ``blob_mode`` says what blobs are: files (``"lazy"``), ``"bytes"`` or ``"descriptions"``.
         """
-        options = ScanOptions(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            nearest=nearest,
-            batch_size=batch_size,
-            batch_readahead=batch_readahead,
-            fragment_readahead=fragment_readahead,
-            scan_in_order=scan_in_order,
-            prefilter=prefilter,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            use_stats=use_stats,
-            fast_search=fast_search,
-            full_text_query=full_text_query,
-            io_buffer_size=io_buffer_size,
-            late_materialization=late_materialization,
-            use_scalar_index=use_scalar_index,
-            include_deleted_rows=include_deleted_rows,
-            order_by=order_by,
-            disable_scoring_autoprojection=disable_scoring_autoprojection,
-            include_mem_wal=include_mem_wal,
-        )
+        options = ScanOptions.said(locals(), "blob_mode", "kwargs")
         return self._scan(options).to_pandas(blob_mode=blob_mode, **kwargs)
 
     def head(self, num_rows: int = 5, **kwargs: Any) -> pa.Table:

@@ -78,18 +78,7 @@ class SparkFrames(Handle):
         >>> delayed = ds.to_spark(["carrier", "dep_delay"], "dep_delay > 60")  # doctest: +SKIP
         >>> delayed.groupBy("carrier").count().show()  # doctest: +SKIP
         """
-        options = ScanOptions(
-            columns=columns,
-            filter=filter,
-            limit=limit,
-            offset=offset,
-            batch_size=batch_size,
-            fragments=fragments,
-            with_row_id=with_row_id,
-            with_row_address=with_row_address,
-            blob_handling=blob_handling,
-            include_mem_wal=include_mem_wal,
-        )
+        options = ScanOptions.said(locals())
         options.check()
         self._check_shards(asked=include_mem_wal)
         return frame_over(self, options)

@@ -104,6 +104,15 @@ class ScanOptions:
         check_known("A scan", given, (option.name for option in fields(cls)), "scanner()")
         return cls(**given)
 
+    @classmethod
+    def said(cls, arguments: Mapping[str, Any], *others: str) -> ScanOptions:
+        """Return options of a method's ``locals()``, before it has any but its arguments.
+
+        All of these are options, save ``self`` and the ``others`` that are named.
+        """
+        left_out = {"self", *others}
+        return cls(**{name: value for name, value in arguments.items() if name not in left_out})
+
     def over(self, defaults: Mapping[str, Any]) -> ScanOptions:
         """Return the options, with defaults for what nobody has asked for."""
         if not defaults:
