@@ -1,47 +1,52 @@
-"""What an interrupt leaves behind: which versions were there when somebody pressed stop.
+"""What an interrupt leaves behind: in which state the data was when somebody pressed stop.
 
 An interrupt stays the ``KeyboardInterrupt`` that it is.  On its way out of a public function it
-gets a note, which every traceback shows: what the call had committed by then.
+gets a note, which every traceback shows: what the call had done by then.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from typing import Any
 
 from lancekit.display import render_failure
-from lancekit.legible import clean
 
-__all__ = ["PREFIX", "Attempt", "attempted", "explain", "mark"]
+__all__ = ["PREFIX", "Told", "attempted", "attempting", "explain", "mark", "outcome"]
 
 #: how the note begins
 PREFIX = "lancekit: "
 #: of so many attempts at most something is told
 _KEPT = 64
 
+Told = Callable[[bool | None], str]
+"""Says what became of an attempt: it landed, it did not, or nobody can tell; or nothing."""
+
 _moments = count()
 _attempts: deque[Attempt] = deque(maxlen=_KEPT)
 
 
 class Attempt:
-    """A version on its way into a table: whether it landed is not known yet.
+    """A change on its way into the storage: whether it landed is not known yet.
 
     Parameters
     ----------
-    version, uri, uuid
-        Its number, whose it is, and the uuid of its transaction.
+    told
+        Says what became of it.
     look
         Looks whether it landed; asked only if the store's answer was not heard.
+    key
+        Of attempts with one key the last is told.
     """
 
-    def __init__(self, version: int, uri: str, uuid: str, look: Callable[[], bool]) -> None:
+    def __init__(self, told: Told, look: Callable[[], bool], key: Hashable = None) -> None:
         self.begun = mark()
         self.thread = threading.get_ident()
-        self.version, self.uri, self.uuid = version, uri, uuid
+        self.told, self.key = told, self if key is None else key
         self._look: Callable[[], bool] | None = look
         self._landed: bool | None = None
 
@@ -50,7 +55,7 @@ class Attempt:
         self._landed, self._look = landed, None
 
     def landed(self) -> bool | None:
-        """Return whether it is in the table, ``None`` if that cannot be told."""
+        """Return whether it landed, ``None`` if that cannot be told."""
         if self._look is not None:
             try:
                 self.settle(self._look())
@@ -59,11 +64,39 @@ class Attempt:
         return self._landed
 
 
-def attempted(version: int, uri: str, uuid: str, look: Callable[[], bool]) -> Attempt:
-    """Note that a version is about to be put; see `Attempt`."""
-    attempt = Attempt(version, uri, uuid, look)
+def attempted(told: Told, look: Callable[[], bool], key: Hashable = None) -> Attempt:
+    """Note that something is about to be changed; see `Attempt`."""
+    attempt = Attempt(told, look, key)
     _attempts.append(attempt)
     return attempt
+
+
+@contextmanager
+def attempting(told: Told, look: Callable[[], bool], key: Hashable = None) -> Iterator[None]:
+    """Note that the block changes something, which landed if the block comes to its end."""
+    attempt = Attempt(told, look, key)
+    try:
+        yield
+        attempt.settle(True)
+    finally:
+        _attempts.append(attempt)  # behind what it is made of: that has its key, too
+
+
+def outcome(what: str, done: str) -> Told:
+    """Return what says of something that it was changed, or not.
+
+    Examples
+    --------
+    >>> [outcome("tag 'a'", "created")(landed) for landed in (True, False)]
+    ["tag 'a' was created", "tag 'a' was not created"]
+    """
+
+    def told(landed: bool | None) -> str:
+        if landed is None:
+            return f"whether {what} was {done} is not known"
+        return f"{what} was {done}" if landed else f"{what} was not {done}"
+
+    return told
 
 
 def mark() -> int:
@@ -72,7 +105,7 @@ def mark() -> int:
 
 
 def explain(stop: KeyboardInterrupt, since: int) -> None:
-    """Note on an interrupt what this thread committed since a moment.
+    """Note on an interrupt what this thread changed since a moment.
 
     Callers further out, who began earlier, replace the note.
     """
@@ -86,16 +119,12 @@ def explain(stop: KeyboardInterrupt, since: int) -> None:
 
 
 def _told(made: list[Attempt]) -> str:
-    outcomes = [(attempt, attempt.landed()) for attempt in made]
-    # of several versions of a table the newest
-    landed = {attempt.uri: attempt.version for attempt, there in outcomes if there}
-    parts = [f"version {version} of {clean(uri)} was committed" for uri, version in landed.items()]
-    parts += [
-        f"version {attempt.version} of {clean(attempt.uri)} was sent, and whether it landed is not "
-        f"known (look for transaction {attempt.uuid})"
-        for attempt, there in outcomes
-        if there is None
-    ]
-    if not parts:
+    said: dict[Hashable, str] = {}
+    for attempt in made:
+        landed = attempt.landed()
+        if text := attempt.told(landed):
+            said[attempt if landed is None else attempt.key] = text
+    if not said:
         return "nothing was committed: the newest version is the one that was there."
-    return f"{'; '.join(parts)}. Nothing is half-written; ds.checkout_latest() shows what is there."
+    listed = "; ".join(said.values())
+    return f"{listed}. Nothing is half-written; ds.checkout_latest() shows what is there."

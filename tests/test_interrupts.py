@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import re
 import traceback
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -111,3 +114,133 @@ def test_it_can_be_sent_and_shown(tmp_path: Any) -> None:
     (first, *_) = stop._render_traceback_()  # type: ignore[attr-defined]
     assert first.startswith("KeyboardInterrupt: before the interrupt nothing was committed")
     assert note(pickle.loads(pickle.dumps(stop))) == note(stop)
+
+
+class StopAfter(Faults):
+    """Interrupts the call of some number when it was carried out."""
+
+    at = 0
+
+    def run(self, kind: str, name: str, *how: Any) -> Any:
+        done = super().run(kind, name, *how)
+        if len(self.calls) == self.at:
+            raise KeyboardInterrupt
+        return done
+
+
+def stops(work: Any) -> Iterator[str]:
+    """Interrupt something at each of its calls, before and after it; give what is said each time.
+
+    It ends when the work is done, be it said or not.
+    """
+    for at in range(1, 99):
+        after = StopAfter()
+        after.at = at
+        for faults in (Faults(before=Stop(at)), after):
+            try:
+                with injected(faults):
+                    work()
+            except KeyboardInterrupt as stop:
+                yield note(stop)
+            else:
+                return
+
+
+def _tag(ds: Any) -> Any:
+    return ds.tags.list().get("new", {}).get("version")
+
+
+def _branch(ds: Any) -> Any:
+    return ds.branches.list().get("new") and 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "state", "steps"),
+    [
+        (
+            "tag",
+            _tag,
+            {
+                "created": (lambda ds: ds.tags.create("new", 1), 1),
+                "moved": (lambda ds: ds.tags.update("new", 2), 2),
+                "deleted": (lambda ds: ds.tags.delete("new"), None),
+            },
+        ),
+        (
+            "branch",
+            _branch,
+            {
+                "created": (lambda ds: ds.create_branch("new", 1), 1),
+                "deleted": (lambda ds: ds.branches.delete("new"), None),
+            },
+        ),
+    ],
+)
+def test_tags_and_branches(tmp_path: Any, kind: str, state: Any, steps: Any) -> None:
+    place = tmp_path / "d.lance"
+    lk.write_dataset({"id": [1]}, place).insert({"id": [2]})
+    for done, (work, then) in steps.items():
+        landed = False
+        for said in stops(lambda work=work: work(lk.dataset(place))):
+            landed = state(lk.dataset(place)) == then
+            assert (f"{kind} 'new' was {done}" in said) == landed, said
+            assert landed or f"{kind} 'new' was not {done}" in said or NOTHING in said
+            if landed:
+                break
+        assert landed
+    assert lk.dataset(place).version == 2
+
+
+def test_a_cleanup_says_how_far_it_came(tmp_path: Any) -> None:
+    place = tmp_path / "d.lance"
+    ds = lk.write_dataset({"id": [1]}, place)
+    for _ in range(3):
+        ds.insert({"id": [2]}, mode="overwrite")
+
+    def files() -> int:
+        return sum(path.is_file() for path in place.rglob("*"))
+
+    def work() -> None:
+        lk.dataset(place).cleanup_old_versions(timedelta(0), delete_concurrency=1)
+
+    seen, before = set(), files()
+    for said in stops(work):
+        gone, before = before - files(), files()
+        told = re.search(
+            r"at least (\d+) of \d+ files were removed by the cleanup, manifests of \d+ versions",
+            said,
+        )
+        assert told or NOTHING in said
+        assert gone - int(told[1] if told else 0) in {0, 1}  # what was under way is not known
+        seen.add(gone)
+    assert {0, 1} <= seen
+    assert len(ds.versions()) == 1
+
+
+def test_a_shard_says_where_its_log_ends(tmp_path: Any) -> None:
+    ds = lk.write_dataset({"id": [1]}, tmp_path / "d.lance", primary_key="id")
+    ds.initialize_mem_wal()
+    shard = "00000000-0000-0000-0000-000000000001"
+    armed: list[int] = []
+
+    def stop(call: Call) -> None:
+        if armed:
+            raise KeyboardInterrupt
+
+    @lk.checked.checked  # type: ignore[attr-defined]
+    def puts(writer: Any) -> None:
+        for key in (2, 3):
+            writer.put({"id": [key]})
+        raise KeyboardInterrupt
+
+    with injected(Faults(before=stop)):
+        writer = lk.dataset(ds.uri).mem_wal_writer(shard)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            puts(writer)
+        whole = f"the log of shard {shard} is written up to position {writer.position}"
+        assert f"{whole}. Nothing" in note(caught.value)
+        armed.append(1)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            writer.put({"id": [4]})
+        assert f"{whole}, with or without the rows of the put" in note(caught.value)
+    assert lk.dataset(ds.uri).lsm_scanner().count_rows() == 3

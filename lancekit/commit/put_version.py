@@ -17,7 +17,8 @@ from lancekit.format.index import encode_index_section
 from lancekit.format.manifest import encode_manifest_file
 from lancekit.format.names import ManifestNaming
 from lancekit.format.transaction import Transaction, encode_transaction
-from lancekit.interrupts import attempted
+from lancekit.interrupts import Told, attempted
+from lancekit.legible import clean
 from lancekit.provenance import recorded
 from lancekit.storage import Store
 from lancekit.versions.line import Line
@@ -90,10 +91,9 @@ def put_version(
     ready = snapshot_of(line, manifest, naming, encoded)
     staged.put(file, data)
     attempt = attempted(
-        version,
-        line.uri,
-        transaction.uuid,
+        _told(version, clean(line.uri), transaction.uuid),
         lambda: _settled(line, version, naming, transaction, None) is not None,
+        key=line.uri,
     )
     try:
         landed = _put(ready, encoded, transaction)
@@ -102,6 +102,20 @@ def put_version(
         raise
     attempt.settle(landed is not None)
     return landed
+
+
+def _told(version: int, uri: str, uuid: str) -> Told:
+    """Return what an interrupt says of a version."""
+
+    def told(landed: bool | None) -> str:
+        if landed is None:
+            return (
+                f"version {version} of {uri} was sent, and whether it landed is not known "
+                f"(look for transaction {uuid})"
+            )
+        return f"version {version} of {uri} was committed" if landed else ""
+
+    return told
 
 
 def _put(ready: Snapshot, encoded: bytes, transaction: Transaction) -> Snapshot | None:

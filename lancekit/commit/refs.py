@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from lancekit.commit.first_version import put_first_manifest
 from lancekit.commit.manifest.build import build_manifest
@@ -33,7 +34,8 @@ from lancekit.format.refs import (
     tag_file,
 )
 from lancekit.format.transaction import Transaction
-from lancekit.legible import warn
+from lancekit.interrupts import attempting, outcome
+from lancekit.legible import clean, warn
 from lancekit.storage import Store, leads_away
 from lancekit.versions.borrowers import borrowers
 from lancekit.versions.line import Line, check_new_place, open_line
@@ -89,12 +91,13 @@ def create_tag(line: Line, name: str, reference: object) -> None:
     check_tag_name(name)
     now = datetime.now(UTC)
     tag = replace(_tag_of(line, reference), created_at=now, updated_at=now)
-    if not line.root.put_if_absent(tag_file(name), tag.to_json()):
-        raise RefConflictError(
-            f"Tag {name!r} exists already.",
-            hint="Move it with tags.update(), or delete it first.",
-            tag=name,
-        )
+    with _attempting("tag", name, "created", lambda: _is(line.root, name, tag)):
+        if not line.root.put_if_absent(tag_file(name), tag.to_json()):
+            raise RefConflictError(
+                f"Tag {name!r} exists already.",
+                hint="Move it with tags.update(), or delete it first.",
+                tag=name,
+            )
 
 
 def update_tag(line: Line, name: str, reference: object) -> None:
@@ -106,7 +109,18 @@ def update_tag(line: Line, name: str, reference: object) -> None:
         updated_at=datetime.now(UTC),
         metadata=old.metadata,
     )
-    line.root.put(tag_file(name), tag.to_json())
+    with _attempting("tag", name, "moved", lambda: _is(line.root, name, tag)):
+        line.root.put(tag_file(name), tag.to_json())
+
+
+def _is(root: Store, name: str, tag: Tag) -> bool:
+    return root.exists(tag_file(name)) and get_tag(root, name) == tag
+
+
+def _attempting(
+    kind: str, name: str, done: str, look: Callable[[], bool], key: str | None = None
+) -> AbstractContextManager[None]:
+    return attempting(outcome(f"{kind} {clean(name)!r}", done), look, key)
 
 
 def replace_tag_metadata(root: Store, name: str, metadata: Mapping[str, str]) -> None:
@@ -120,7 +134,8 @@ def delete_tag(root: Store, name: str) -> None:
     """Delete a tag, also a damaged one; the version stays."""
     with suppress(CorruptFileError):
         get_tag(root, name)
-    root.delete(tag_file(name))
+    with _attempting("tag", name, "deleted", lambda: not root.exists(tag_file(name))):
+        root.delete(tag_file(name))
 
 
 # ---- branches and clones
@@ -145,19 +160,22 @@ def create_branch(line: Line, name: str, reference: object, clock: Clock) -> Sna
             hint=f'Open it with checkout_version(("{name}", None)), or delete it first.',
             branch=name,
         )
-    created = _unlisted(source, target, name)
-    if created is None:
-        created = _put_clone(source, target, name, source.line.branch, clock)
-    steps = _identifier(line.root, source.line.branch)
-    record = Branch(
-        parent_branch=source.line.branch,
-        identifier=(*steps, (source.version, uuid.uuid4().hex)),
-        parent_version=source.version,
-        create_at=clock.now_ns() // 10**9,
-        manifest_size=source.manifest_size,
-    )
-    if not line.root.put_if_absent(branch_file(name), record.to_json()):
-        raise RefConflictError(f"Branch {name!r} was created at the same time.", branch=name)
+    # without its file a branch is not there: the call again lists what was made of it
+    is_listed = partial(line.root.exists, branch_file(name))
+    with _attempting("branch", name, "created", is_listed, key=target.uri):
+        created = _unlisted(source, target, name)
+        if created is None:
+            created = _put_clone(source, target, name, source.line.branch, clock)
+        steps = _identifier(line.root, source.line.branch)
+        record = Branch(
+            parent_branch=source.line.branch,
+            identifier=(*steps, (source.version, uuid.uuid4().hex)),
+            parent_version=source.version,
+            create_at=clock.now_ns() // 10**9,
+            manifest_size=source.manifest_size,
+        )
+        if not line.root.put_if_absent(branch_file(name), record.to_json()):
+            raise RefConflictError(f"Branch {name!r} was created at the same time.", branch=name)
     return created
 
 
@@ -230,7 +248,9 @@ def delete_branch(line: Line, name: str) -> None:
             )
     if has_folder:
         _check_not_borrowed(target)
-    line.root.delete(branch_file(name))
+    file = branch_file(name)
+    with _attempting("branch", name, "deleted", lambda: not line.root.exists(file)):
+        line.root.delete(file)
     why = ""
     if has_folder:
         try:

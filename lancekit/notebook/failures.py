@@ -44,6 +44,9 @@ _JVM = re.compile(r"^\s*(at [\w.$/<>]+\(|\.\.\. \d+ more|Caused by: )", re.MULTI
 
 Frame = tuple[str, int]
 
+#: what has a card instead of a traceback; an interrupt stays one for all who wait for it
+_KINDS = (LancekitError, KeyboardInterrupt)
+
 #: errors of which a card was just published
 _published: list[BaseException] = []
 
@@ -51,12 +54,12 @@ _published: list[BaseException] = []
 def render(error: BaseException) -> list[str]:
     """Return what IPython prints for an error: one text, as not every ``%xmode`` parts lines."""
     if any(error is one for one in _published):
-        return [f"{type(error).__name__}: {first_line(error)}"]
+        return [f"{type(error).__name__}: {first_line(error)}".removesuffix(": ")]
     return [_text(error, _card(error, active_shell()))]
 
 
-def publish(shell: Any, error: LancekitError) -> None:
-    """Show the card of an error in a notebook."""
+def publish(shell: Any, error: BaseException) -> None:
+    """Show the card of an error, or of an interrupt, in a notebook."""
     from IPython.display import display
 
     show: Any = display
@@ -67,27 +70,28 @@ def publish(shell: Any, error: LancekitError) -> None:
 def install(shell: Any) -> None:
     """Have a notebook show errors of lancekit as HTML, unless another handler is there already."""
     if hasattr(shell, "kernel") and not shell.custom_exceptions:
-        shell.set_custom_exc((LancekitError,), _handle)
+        shell.set_custom_exc(_KINDS, _handle)
 
 
 def uninstall(shell: Any) -> None:
     """Take that back, unless another handler came since."""
-    if shell.custom_exceptions == (LancekitError,):
+    if shell.custom_exceptions == _KINDS:
         shell.set_custom_exc((), None)
 
 
 def _handle(
     shell: Any,
     kind: type[BaseException],
-    error: LancekitError,
+    error: BaseException,
     trace: TracebackType,
     tb_offset: int | None = None,
 ) -> None:
-    try:
-        publish(shell, error)
-        _published.append(error)
-    except Exception:  # noqa: S110  # the lines below say it, too
-        pass
+    if isinstance(error, LancekitError) or _state(error):  # other interrupts are not ours
+        try:
+            publish(shell, error)
+            _published.append(error)
+        except Exception:  # noqa: S110  # the lines below say it, too
+            pass
     try:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset)
     finally:

@@ -170,6 +170,26 @@ def test_a_notebook_shows_html_and_one_line(shell: Any, capsys: Any, monkeypatch
     assert "where" in facts(lines)  # the card could not be shown, so the text says it all
 
 
+def test_a_notebook_shows_an_interrupt_as_html(shell: Any, capsys: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
+    displayed: list[Any] = []
+    monkeypatch.setattr("IPython.display.display", lambda bundle, raw: displayed.append(bundle))
+    shell.run_line_magic("load_ext", "lancekit")
+    code = "def stop(batch):\n    raise KeyboardInterrupt\nds.add_columns(stop, ['id'])"
+    error, lines = shown(shell, code, capsys)
+    assert type(error) is KeyboardInterrupt
+    assert lines == ["KeyboardInterrupt"]
+    (bundle,) = displayed
+    assert "before the interrupt nothing was committed" in bundle[HTML]
+    assert "<dt>where</dt>" in bundle[HTML]
+    error, lines = shown(shell, "raise KeyboardInterrupt", capsys)
+    assert type(error) is KeyboardInterrupt
+    assert "Traceback" in lines[1]  # none of lancekit's
+    assert len(displayed) == 1
+    shell.run_line_magic("unload_ext", "lancekit")
+    assert not shell.custom_exceptions
+
+
 def test_another_handler_is_left_alone(shell: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(type(shell), "kernel", object(), raising=False)
     shell.set_custom_exc((LookupError,), lambda *_, **__: None)

@@ -16,6 +16,7 @@ from lancekit.call import Call, applied
 from lancekit.display import Displayed
 from lancekit.errors import StorageError
 from lancekit.format import names
+from lancekit.interrupts import attempted
 from lancekit.legible import clean
 from lancekit.operations.cleanup.files import file_key
 from lancekit.operations.cleanup.plan import (
@@ -134,7 +135,9 @@ def clean_up(
     manifests.sort(key=lambda file: _age(file.path), reverse=True)
     rest = [file for file in files if file.kind != "manifest"]
     left_alone = set(plan.left_alone)
-    remove = _remover(line, per_second, left_alone)
+    gone: list[CleanupFile] = []
+    remove = _remover(line, per_second, left_alone, gone)
+    attempt = attempted(lambda _: _told(gone, len(files)), lambda: False)
     removed = [file for file in manifests if remove(file)]
     gone_manifests = len(removed) == len(manifests)
     # where a version could not be removed, its files stay with it
@@ -146,6 +149,7 @@ def clean_up(
             outcomes = list(pool.map(remove, batch))
             removed += [file for file, gone in zip(batch, outcomes, strict=True) if gone]
     _remove_empty(line, removed)
+    attempt.settle(True)
     return CleanupStats.of(removed, len(manifests) + len(candidates) - len(removed), left_alone)
 
 
@@ -189,8 +193,17 @@ def _needed_since(line: Line, plan: CleanupPlan) -> Callable[[str], bool]:
     return lambda path: file_key(path) in kept or path.startswith(folders)
 
 
+def _told(gone: list[CleanupFile], planned: int) -> str:
+    """Return what an interrupt says of a cleanup."""
+    versions = sum(file.kind == "manifest" for file in gone)
+    return (
+        f"at least {len(gone)} of {planned} files were removed by the cleanup, manifests of "
+        f"{versions} versions among them (it removes the others when it is called again)"
+    )
+
+
 def _remover(
-    line: Line, per_second: int | None, left_alone: set[str]
+    line: Line, per_second: int | None, left_alone: set[str], gone: list[CleanupFile]
 ) -> Callable[[CleanupFile], bool]:
     def remove(file: CleanupFile) -> bool:
         if per_second:
@@ -202,6 +215,7 @@ def _remover(
             if leads_away(error):  # since it was planned
                 left_alone.add(file.path)
             return False
+        gone.append(file)
         return True
 
     return remove

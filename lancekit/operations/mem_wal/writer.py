@@ -16,10 +16,12 @@ from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic, perf_counter
+from uuid import UUID
 
 import pyarrow as pa
 
 from lancekit.errors import InvalidArgumentError, LancekitError, ShardError
+from lancekit.interrupts import attempting
 from lancekit.operations.mem_wal.claim import Claim
 from lancekit.operations.mem_wal.flush import Flushes
 from lancekit.operations.mem_wal.group_commit import GroupCommit, Ticket
@@ -114,7 +116,9 @@ class Writer:
             full = self._queue.pending_bytes + ticket.bytes > settings.max_wal_buffer_size
             ticket.waits = ticket.waits or full
         if ticket.rows:
-            self._queue.put(ticket)
+            log, shard = self._log, self._flushes.shard.id  # a note keeps no memtable alive
+            with attempting(lambda whole: _told(shard, log, whole), lambda: False, key=shard):
+                self._queue.put(ticket)
         with self._lock:
             if self._closed and ticket in self._queue.pending:
                 raise _closed()  # it came too late, and nobody writes it any more
@@ -405,3 +409,9 @@ def _stopped(error: BaseException) -> ShardError:
 
 def _closed() -> ShardError:
     return ShardError("The writer is closed.", hint="Open another one: ds.mem_wal_writer(shard).")
+
+
+def _told(shard: UUID, log: LogWriter, whole: bool | None) -> str:
+    """Return what an interrupt says of a shard."""
+    said = f"the log of shard {shard} is written up to position {log.position - 1}"
+    return said if whole else f"{said}, with or without the rows of the put that was interrupted"

@@ -36,6 +36,10 @@ Result = TypeVar("Result")
 
 _ROW = "partition int, failed boolean, result binary"
 _POLL_SECONDS = 0.1
+_LEFT = (
+    "Files that their tasks had written belong to no version: cleanup_old_versions() removes them "
+    "once they are seven days old, or at once with delete_unverified=True, if nobody else writes."
+)
 
 
 def pack(session: SparkSession, value: object) -> bytes:
@@ -181,7 +185,7 @@ def run_action(
             client.cancel(tag)
             while not over.wait(_POLL_SECONDS):
                 client.cancel(tag)  # what had not been submitted yet
-            stop.add_note(f"{PREFIX}its Spark jobs were cancelled.")
+            stop.add_note(f"{PREFIX}its Spark jobs were cancelled. {_LEFT}")
             raise
     if failed:
         raise job_failure(failed[0]) from failed[0]
