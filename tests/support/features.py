@@ -153,7 +153,7 @@ FEATURES = (
     ),
     Feature(
         "Retries can be seen",
-        "attempts on the result, and who was in the way",
+        "attempts on the result; who was in the way, where none succeeded",
         (
             f"{_CARDS}::test_the_last_conflict_shows_when_all_attempts_met_one",
             "tests/commit/test_commit_protocol.py",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancekit as lk
-from lancekit.errors import CorruptFileError
+from lancekit.errors import CorruptFileError, RefConflictError
 from tests.support.interplay import (
     BLOBS,
     IDS,
@@ -302,3 +304,22 @@ def test_a_clone_asks_anew_for_its_cleanup(tmp_path: Path) -> None:
     for key in (3, 4):
         theirs = lance.write_dataset(rows(key), theirs, mode="append")
     assert [version["version"] for version in theirs.versions()] == [3, 4]  # nobody was asked
+
+
+def test_a_tag_that_many_make_at_once_is_made_once(tmp_path):
+    ds = lk.write_dataset(rows(1), tmp_path / "t")
+    ds.insert(rows(2))
+
+    def make(version):
+        mine = lk.dataset(tmp_path / "t")
+        start.wait()
+        try:
+            mine.tags.create("one", version)
+        except RefConflictError:
+            return None
+        return version
+
+    start = threading.Barrier(4)
+    with ThreadPoolExecutor(4) as pool:
+        made = [version for version in pool.map(make, [1, 2, 1, 2]) if version is not None]
+    assert made == [lance.dataset(str(tmp_path / "t")).tags.list()["one"]["version"]]
