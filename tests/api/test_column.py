@@ -204,3 +204,12 @@ def test_values_beyond_python_and_histograms_are_told(values: pa.Array, tmp_path
     assert len(ds.diff(1).sample()) == changed
     assert len(ds.row_history({"id": 1})) == 1 + bool(changed)
     assert "x" in ds.plot.columns(1).text
+
+
+def test_tables_without_rows_are_left_out() -> None:
+    ds = lk.write_dataset({"s": ["a", "b"], "l": [[1], [2]]}, "memory://left-out", mode="overwrite")
+    texts = {name: show_text(ds[name].statistics()) for name in ("s", "l")}
+    assert "Most frequent" in texts["s"]
+    assert "Histogram" not in texts["s"]
+    assert "Most frequent" not in texts["l"]
+    assert "Histogram" not in show_html(ds["s"].statistics())

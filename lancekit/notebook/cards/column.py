@@ -7,7 +7,7 @@ from typing import Any
 
 from lancekit.api.column import ColumnSummary, DatasetColumn
 from lancekit.notebook.cards.common import NAMES, facts, first_of, table
-from lancekit.notebook.render.models import Card, Column, Fact, Row
+from lancekit.notebook.render.models import Card, Column, Fact, Row, Table
 from lancekit.notebook.render.words import cell, clean, count, listing, plural, size
 from lancekit.operations.index.describe import IndexDescription
 from lancekit.operations.maintenance.column_storage import ColumnStorage
@@ -81,10 +81,8 @@ def _index(index: IndexDescription, rows: int) -> str:
 
 
 def summary_card(found: ColumnSummary, _now: datetime) -> Card:
-    most = options.display_rows
     whole = found.rows_read == found.rows
     rows = plural(found.rows, "row")
-    tallest = max((one.rows for one in found.histogram), default=0)
     return Card(
         kind="Column values",
         title=clean(found.column),
@@ -102,26 +100,34 @@ def summary_card(found: ColumnSummary, _now: datetime) -> Card:
                 "" if whole else "of runs of rows that lie evenly; statistics(rows=...) reads more",
             ),
         ),
-        tables=(
-            table(
-                caption="Most frequent",
-                columns=_TOP,
-                rows=tuple(
-                    Row((_value(value), count(n), _share(n, found.rows_read)))
-                    for value, n in found.top[:most]
-                ),
-                note=first_of(most, len(found.top)),
-            ),
-            table(
-                caption="Histogram",
-                columns=_RANGES,
-                rows=tuple(
-                    Row((_value(b.low), _value(b.high), count(b.rows), _bar(b.rows, tallest)))
-                    for b in found.histogram[: 2 * most]
-                ),
-                note=first_of(2 * most, len(found.histogram)),
-            ),
+        tables=tuple(one for one in (_most_frequent(found), _histogram(found)) if one.rows),
+    )
+
+
+def _most_frequent(found: ColumnSummary) -> Table:
+    most = options.display_rows
+    return table(
+        caption="Most frequent",
+        columns=_TOP,
+        rows=tuple(
+            Row((_value(value), count(n), _share(n, found.rows_read)))
+            for value, n in found.top[:most]
         ),
+        note=first_of(most, len(found.top)),
+    )
+
+
+def _histogram(found: ColumnSummary) -> Table:
+    most = 2 * options.display_rows
+    tallest = max((one.rows for one in found.histogram), default=0)
+    return table(
+        caption="Histogram",
+        columns=_RANGES,
+        rows=tuple(
+            Row((_value(b.low), _value(b.high), count(b.rows), _bar(b.rows, tallest)))
+            for b in found.histogram[:most]
+        ),
+        note=first_of(most, len(found.histogram)),
     )
 
 
