@@ -54,7 +54,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    gc.disable()  # until all is collected: what it makes of tests stays
     settings.load_profile("patient" if config.getoption("--whole") else "short")
     if not config.getoption("--whole"):
         # What is drawn does not depend on which modules are there by then; and to look for the
@@ -168,12 +167,20 @@ def _group_of(item: pytest.Item) -> str:
     return "s3" if "s3" in getattr(item, "fixturenames", ()) else item.nodeid.partition("::")[0]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in tests and modules, which stay: it took a tenth of the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     # Importing modules for their doctests binds `lancekit.dataset` to the module again.
     lancekit.dataset = sys.modules["lancekit.dataset"].dataset
-    # Ten thousand tests and all modules stay: looking for garbage there took a tenth of the time.
-    gc.freeze()
-    gc.enable()
 
 
 @pytest.fixture(scope="session", autouse=True)

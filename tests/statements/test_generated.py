@@ -322,7 +322,7 @@ def _run(place: Path, seed: int) -> None:
     _same(lk.sql("SELECT * FROM t VERSION AS OF 1", t=ours).to_table(), before, ordered=False)
 
 
-@pytest.mark.sample(40)
+@pytest.mark.sample(25)
 @pytest.mark.parametrize("seed", range(NUMBER))
 def test_here(tmp_path: Path, seed: int) -> None:
     _run(tmp_path, seed)
