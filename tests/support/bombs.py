@@ -410,6 +410,7 @@ def main(paths: list[str]) -> None:
     """Read datasets with limited memory; print what came of it as JSON."""
     warnings.simplefilter("error")
     lk.options.cache_bytes = 64 << 20  # what is remembered is no part of what a page takes
+    lk.options.page_memory_bytes = 128 << 20  # up to it a frame is unpacked: the less the sooner
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + EXTRA_BYTES, used + EXTRA_BYTES))
     found = {}
