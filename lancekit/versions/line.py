@@ -38,7 +38,7 @@ class Line:
 
     root: Store
     branch: str | None = None
-    storage_options: Mapping[str, str] | None = field(default=None, repr=False)
+    storage_options: Mapping[str, str] | None = field(default=None, repr=False, hash=False)
     committer: Committer = _CONDITIONAL
     open_files: OpenFiles = field(default_factory=OpenFiles, compare=False, repr=False)
 

@@ -125,7 +125,9 @@ class Reader:
         return self._base.checkout_version((branch, None)).version
 
     def _versions(self, branch: str) -> tuple[int, ...]:
-        return self._base.checkout_version((branch, None)).versions().numbers
+        there = branch == self.home
+        at = self._base if there else self._base.checkout_version((branch, None))
+        return at.versions().numbers
 
     def start(self, page_rows: int) -> ExplorerState:
         """Return the state in which an explorer begins: where the handle is."""

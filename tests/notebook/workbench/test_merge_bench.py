@@ -39,7 +39,7 @@ def test_clicks_change_what_is_previewed_and_the_code(ds):
     made = widgets(bench.widget)
     assert bench.state.phase == "failed"
     assert "id = 3" in bench.widget.children[3].value
-    assert 'role="alert"' in bench.widget.children[3].value
+    assert 'role="alert">' in bench.widget.children[3].value
     made["apply"].click()
     assert "There is no preview to apply." in bench.state.notice
     bench.undo()
