@@ -7,7 +7,7 @@ Each is given the page's names, among them ``lk``, and the tests' working folder
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -160,6 +160,26 @@ def _release(names: Names) -> None:
 def _flights(names: Names) -> None:
     names["ds"] = names["flights"] = of_flights()
     names["corrections"] = flights(1, dep_delay=[100.0] * 12)
+
+
+@before("sql", 2)
+def _changes(names: Names) -> None:
+    rows = {
+        "id": [1, 2, 3, 3],
+        "day": [date(2026, 1, 1), date(2026, 1, 2), date(2019, 1, 1), date(2025, 1, 1)],
+        "dep_delay": [-1.0, 2.0, 3.0, 4.0],
+        "loaded": [1, 1, 1, 2],
+        "seen": [1] * 4,
+        "stale": [False] * 4,
+    }
+    names["flights"] = lk.write_dataset(rows, "changed.lance")
+    names["changes"] = {
+        "id": [1, 2, 9],
+        "op": ["delete", "update", "insert"],
+        "day": [date(2026, 1, 3)] * 3,
+        "dep_delay": [0.0] * 3,
+        "loaded": [2] * 3,
+    }
 
 
 @before("history")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import lancekit as lk
 from tests.support.shells import ipython
 
 __all__ = ["PAGES", "ROOT", "Block", "blocks", "code_of", "run", "text_of"]
@@ -139,7 +140,10 @@ def _error(statement: ast.stmt, names: dict[str, object], wanted: str) -> str:
 
 
 def _sql(code: str, names: dict[str, Any]) -> str:
-    """Run a cell with its magic; what has none are conditions, one a line."""
+    """Run a cell with its magic, or statements; what is neither are conditions, one a line."""
+    if re.match(r"(UPDATE|DELETE|MERGE|SELECT)\b", code):
+        lk.sql(code, **{name: names[name] for name in re.findall(r"\w+", code) if name in names})
+        return ""
     if not code.startswith("%%"):
         for condition in code.splitlines():
             names["ds"].constraints.add(condition, condition)
