@@ -1,29 +1,32 @@
 """The casts that lose nothing, as one table: it drives the code and is rendered for the docs.
 
 A rule either takes every value, or checks each and reports the first that would change.  Nested
-types are taken apart, and their parts cast by the same table.
+types are taken apart (`nested`), and their parts cast by the same table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types as pt
 
-from lancekit.format.arrow_parts import flattened, item_field, items_of
+from lancekit.pipeline.casts.nested import (
+    cast_lists,
+    cast_maps,
+    cast_structs,
+    decode_dictionary,
+    encode_dictionary,
+)
 from lancekit.pipeline.casts.values import (
     BLOB_STRUCT,
     LossError,
     bytes_to_blobs,
     cast_blobs,
     exact,
-    first,
     float_to_integer,
     integer_to_decimal,
     is_blob_struct,
@@ -76,127 +79,6 @@ def cast_array(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _castable(source: pa.DataType, target: pa.DataType) -> bool:
     return find_rule(source, target) is not None
-
-
-# ---- dictionaries and nested types
-
-
-def _decode(array: pa.Array, target: pa.DataType) -> pa.Array:
-    values = cast("pa.DictionaryArray", array)
-    dictionary = values.dictionary
-    if pt.is_string_view(dictionary.type) or pt.is_binary_view(dictionary.type):
-        # Polars' categories; Arrow cannot pick rows out of views.
-        plain = pa.string() if pt.is_string_view(dictionary.type) else pa.binary()
-        values = pa.DictionaryArray.from_arrays(values.indices, dictionary.cast(plain))
-    return cast_array(values.dictionary_decode(), target)
-
-
-def _encode(values: pa.Array, target: pa.DataType) -> pa.Array:
-    wanted = cast("pa.DictionaryType", target)
-    if isinstance(values, pa.DictionaryArray):
-        dictionary = cast_array(values.dictionary, wanted.value_type)
-        indices = values.indices
-    else:
-        plain = cast_array(values, wanted.value_type)
-        encoded = plain.dictionary_encode()
-        dictionary, indices = encoded.dictionary, encoded.indices
-    try:
-        indices = indices.cast(wanted.index_type)
-    except pa.ArrowInvalid as error:
-        most = np.iinfo(wanted.index_type.to_pandas_dtype()).max
-        at = first(pc.greater(indices, most)) or 0
-        reason = (
-            f"has no number left: {len(dictionary)} different values are too many for "
-            f"{wanted.index_type}"
-        )
-        raise LossError(at, dictionary[indices[at].as_py()].as_py(), reason) from error
-    return pa.DictionaryArray.from_arrays(indices, dictionary, ordered=wanted.ordered)
-
-
-def _no_nulls(values: pa.Array, field: pa.Field) -> None:
-    if not field.nullable and values.null_count:
-        index = first(values.is_null())
-        raise LossError(index or 0, None, f"is null in {field.name!r}, which is not nullable")
-
-
-def _cast_lists(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Cast the elements, then put lists of the target's kind around them."""
-    lengths, elements, missing = _take_apart(values, item_field(target))
-    if pt.is_fixed_size_list(target):
-        return _fixed_lists(elements, lengths, missing, values, target)
-    large = pt.is_large_list(target)
-    starts = _starts(lengths, pa.int64() if large else pa.int32())
-    kind = pa.LargeListArray if large else pa.ListArray
-    return kind.from_arrays(starts, elements, type=target, mask=missing)
-
-
-def _take_apart(values: pa.Array, element: pa.Field) -> tuple[Any, pa.Array, pa.Array | None]:
-    """Return the length of each list, all elements as the new type, and which lists are null."""
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy().astype(np.int64)
-    missing = values.is_null() if values.null_count else None
-    if missing is not None:
-        lengths[missing.to_numpy(zero_copy_only=False)] = 0
-    try:
-        elements = cast_array(flattened(values), element.type)
-        _no_nulls(elements, element)
-    except LossError as loss:
-        parent = int(np.searchsorted(np.cumsum(lengths), loss.index, side="right"))
-        raise LossError(parent, loss.value, loss.reason) from loss
-    return lengths, elements, missing
-
-
-def _starts(lengths: Any, kind: pa.DataType) -> pa.Array:
-    return plain_cast(pa.array(np.concatenate([[0], np.cumsum(lengths)])), kind)
-
-
-def _fixed_lists(
-    elements: pa.Array,
-    lengths: Any,
-    missing: pa.Array | None,
-    values: pa.Array,
-    target: pa.FixedSizeListType,
-) -> pa.Array:
-    size = target.list_size
-    valid = np.ones(len(lengths), bool)
-    if missing is not None:
-        valid = ~missing.to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(valid & (lengths != size))
-    if len(wrong):
-        index = int(wrong[0])
-        raise LossError(index, values[index].as_py(), f"has {lengths[index]} elements, not {size}")
-    if missing is not None:
-        # A null list still takes up its elements' room.
-        places = np.repeat(valid, size)
-        numbers = np.cumsum(places) - 1
-        elements = elements.take(pa.array(numbers, mask=~places))
-    return pa.FixedSizeListArray.from_arrays(elements, type=target, mask=missing)
-
-
-def _cast_structs(values: pa.Array, target: pa.DataType) -> pa.Array:
-    missing = values.is_null() if values.null_count else None
-    children = []
-    fields = list(cast("pa.StructType", target))
-    for field in fields:
-        child = cast_array(pc.struct_field(values, [field.name]), field.type)
-        # Below a null struct a child is null whatever its field says.
-        _no_nulls(child if missing is None else child.filter(values.is_valid()), field)
-        children.append(child)
-    return pa.StructArray.from_arrays(children, fields=fields, mask=missing)
-
-
-def _cast_maps(values: pa.Array, target: pa.DataType) -> pa.Array:
-    entries = items_of(values)
-    own, kind = cast("pa.StructType", entries.type), cast("pa.MapType", target)
-    wanted = pa.struct(
-        [kind.key_field.with_name(own[0].name), kind.item_field.with_name(own[1].name)]
-    )
-    # Arrow's own cast to a list refuses a null below a null struct whose part is not nullable.
-    shape = (len(values), values.buffers()[:2], values.null_count, values.offset)
-    lists = pa.Array.from_buffers(pa.list_(own), *shape, [entries])
-    lengths, entries, missing = _take_apart(lists, pa.field("entries", wanted))
-    keys, items = cast("pa.StructArray", entries).flatten()
-    starts = _starts(lengths, pa.int32())
-    return pa.MapArray.from_arrays(starts, keys, items, type=target, mask=missing)
 
 
 def _same_children(one: pa.DataType, other: pa.DataType) -> bool:
@@ -271,14 +153,14 @@ RULES: tuple[Rule, ...] = (
             pt.is_dictionary(t)
             and _castable(s.value_type if pt.is_dictionary(s) else s, t.value_type)
         ),
-        cast=_encode,
+        cast=partial(encode_dictionary, cast_array),
     ),
     Rule(
         source="dictionary",
         target="any type that its values cast to",
         condition="as for the values",
         accepts=lambda s, t: pt.is_dictionary(s) and _castable(s.value_type, t),
-        cast=_decode,
+        cast=partial(decode_dictionary, cast_array),
     ),
     Rule(
         source="string, large_string, string_view",
@@ -415,7 +297,7 @@ RULES: tuple[Rule, ...] = (
             and _is(pt.is_list, pt.is_large_list)(t)
             and _castable(s.value_type, t.value_type)
         ),
-        cast=_cast_lists,
+        cast=partial(cast_lists, cast_array),
     ),
     Rule(
         source="list, large_list, fixed_size_list, list_view, whatever the element is called",
@@ -424,7 +306,7 @@ RULES: tuple[Rule, ...] = (
         accepts=lambda s, t: (
             _is(*_LISTS)(s) and pt.is_fixed_size_list(t) and _castable(s.value_type, t.value_type)
         ),
-        cast=_cast_lists,
+        cast=partial(cast_lists, cast_array),
     ),
     Rule(
         source="binary, large_binary, binary_view",
@@ -445,7 +327,7 @@ RULES: tuple[Rule, ...] = (
         target="struct with the same fields in any order",
         condition="as for the fields",
         accepts=lambda s, t: pt.is_struct(s) and pt.is_struct(t) and _same_children(s, t),
-        cast=_cast_structs,
+        cast=partial(cast_structs, cast_array),
     ),
     Rule(
         source="map",
@@ -457,6 +339,6 @@ RULES: tuple[Rule, ...] = (
             and _castable(s.key_type, t.key_type)
             and _castable(s.item_type, t.item_type)
         ),
-        cast=_cast_maps,
+        cast=partial(cast_maps, cast_array),
     ),
 )
